@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone test-pythons release check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
+.PHONY: demo test test-computing test-processes test-alone test-pythons prepare-pythons release check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery notebooks clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -79,7 +79,7 @@ check: $(VENV)/.dev
 
 # what only computes goes first, then what starts agents and jobs, which waits a lot; what states a time has the machine to itself
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-computing check
+	@$(MAKE) --no-print-directory -j2 test-computing prepare-pythons
 	@$(MAKE) --no-print-directory test-processes
 	@$(MAKE) --no-print-directory test-pythons
 	@$(MAKE) --no-print-directory test-alone
@@ -101,6 +101,10 @@ release: $(VENV)/.dev
 # a slice under the lowest and the newest other Python that is here, with the oldest and the newest dependencies
 test-pythons: $(VENV)/.dev
 	$(BIN)/python -m tests.pythons
+
+# after `check`, beside the tests: it waits for downloads
+prepare-pythons: check
+	@$(BIN)/python -m tests.pythons --prepare
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
@@ -174,11 +178,17 @@ gallery: $(VENV)/.dev
 	$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python docs/gallery/make.py
 
+# the notebooks, run anew and stored with what they show; of a report Chromium takes a picture
+notebooks: $(VENV)/.dev
+	$(call playwright)
+	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.notebooks
+
 playwright = npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 
 # the guides, and a reference of all public names, as a site in site/ that opens without a network: open site/index.html
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q tests/site_search.py
 	@echo "Built: site/index.html"
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Final
 
 __all__ = ["NEEDED", "HiddenPackage", "check"]
@@ -53,8 +53,28 @@ def check(package: str) -> None:
         if name == package or not (problem := _problem(name)):
             continue
         if name in NEEDED[package]:
+            _tell_alone()
             raise HiddenPackage(problem, name=name)
         warnings.warn(problem, RuntimeWarning, stacklevel=1)  # once for all packages, as it comes from one line
+
+
+def _tell_alone() -> None:
+    """Have a program that does not catch a `HiddenPackage` end with its sentence and 2, without a traceback, which leads to no
+    fault.
+
+    A notebook, a debugger and a test runner show errors by themselves, and an interactive Python goes on.
+    """
+    before = sys.excepthook
+
+    def tell(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if not issubclass(kind, HiddenPackage):
+            before(kind, error, traceback)
+            return
+        sys.stderr.write(f"{error}\n")
+        if not (sys.flags.interactive or hasattr(sys, "ps1")):
+            sys.exit(2)
+
+    sys.excepthook = tell
 
 
 def _problem(name: str) -> str:

@@ -220,6 +220,7 @@ class ClusterExecutor(Executor):
                 except TypeError as error:
                     culprit = _culprit(arguments, function, many)
                     raise TypeError(f"{culprit} of {function.name} cannot travel: {error}") from None
+            # packed before the lock: a large argument would hold up all other threads that submit
             future: TaskFuture[Any] = TaskFuture()
             with self._lock:
                 self._check_open()
@@ -337,6 +338,7 @@ class ClusterExecutor(Executor):
 
 def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
     """Make the exit handler; a dispatcher whose thread has ended is not kept until then."""
+    # weak: an executor that is not held any more can end before the program does
     finish = weakref.WeakMethod(dispatcher.finish_and_wait)
 
     def finish_and_wait() -> None:
@@ -359,6 +361,7 @@ def _results(
     try:
         while futures:
             left = None if deadline is None else deadline - time.monotonic()
+            # taken before the next chunk is submitted, so that `buffersize` bounds what was computed and not asked for
             results = deque(futures[0].result(left))
             futures.popleft()
             for chunk in itertools.islice(rest, 1):

@@ -47,7 +47,9 @@ LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
 class Scheduler(Machine):
-    """Machine that the module describes. `deadline` is when to send the next Tick, None for never.
+    """State machine that deals tasks to nodes, takes them back, and deals them again after a loss.
+
+    `deadline` is when to send the next Tick, None for never.
 
     Args:
         nodes: ids of the nodes.
@@ -121,6 +123,7 @@ class Scheduler(Machine):
     # ---- events
 
     def _on_finished(self, event: Finished, now: float) -> None:
+        # first: a message that cannot be is refused before it has changed anything
         node = self._release(event.node, event.tasks, event)
         for task, seconds in zip(event.tasks, event.seconds, strict=True):
             info = self._infos.get(task)
@@ -154,6 +157,7 @@ class Scheduler(Machine):
         self._release(event.node, event.tasks, event)
         question = node.questions.popleft()
         if question.steals:
+            # a node that had nothing to give is not asked again before it gets new tasks: it would be asked in a circle
             node.empty_handed = not (event.tasks or node.fresh)
         cancelled = event.tasks if self._clearing else tuple(task for task in event.tasks if task in event.cancelled)
         self._forget(cancelled)
@@ -168,6 +172,8 @@ class Scheduler(Machine):
             return []
         held = list(self._nodes.pop(event.node).held)
         self._waiting.lose(event.node)
+        # tasks run in the order of sending: the last one that it told has begun, and so have those before it; where it told
+        # nothing all may have
         begun = len(held) if event.last is None else held.index(event.last) + 1 if event.last in held else 0
         actions: list[object] = [Begin(task) for task in held[:begun]]
         failed, again, spared = self._sort_out(held[:begun], held[begun:])
@@ -229,6 +235,7 @@ class Scheduler(Machine):
     def _deal(self, now: float) -> list[object]:
         """Give waiting tasks to the nodes that hold least, then see to those that have nothing."""
         dealt: dict[int, list[int]] = {}
+        # tasks bound to nodes first: free ones can go anywhere, and would fill the only nodes that may run these
         if self._waiting.has_bound:
             self._deal_bound(dealt, now)
         free = self._waiting.free
@@ -241,6 +248,7 @@ class Scheduler(Machine):
             dealt.setdefault(number, []).append(task)
         actions: list[object] = [Send(number, tuple(tasks)) for number, tasks in dealt.items()]
         self.deadline = None
+        # a node without work gets a copy of a late task, or one of another node's, only when nothing waits
         if not free:
             for number, node in self._nodes.items():
                 if not node.held and not node.cut:

@@ -141,6 +141,7 @@ class Acceptor:
         if len(silent := self._silent(connection.host)) >= MAX_PENDING_PER_ADDRESS:
             self._evict(silent[0])
         if len(self._pending) >= MAX_PENDING:
+            # one that has said nothing yet first: a stranger's flood costs honest callers their place last
             self._evict(next((c for c in self._pending if c.silent), self._pending[0]))
         self._pending.append(connection)
 
@@ -224,6 +225,7 @@ class _PendingConnection:
         if self._handshake is None:
             hello = self._reader.hello
             decision = self._accept or policy(hello)
+            # unproven: the job process has its own keys, and checks the proof itself
             if isinstance(decision, Forward):
                 seconds, peer = self.deadline - now, self.link.peer
                 return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer, hello)
@@ -265,5 +267,6 @@ class _PendingConnection:
         peer = Peer(hello.role, node, hello.caps)
         session = Session(self.link, handshake.keys, peer, is_server=True, clock=clock, tells=tells)
         session.bytes_sent, session.bytes_read = self._sent, self._read
+        # READY, by which the client sees that it was admitted
         session.send()
         return Authenticated(session, hello)

@@ -177,6 +177,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         """
         self.check()
         session = self._session(peer)
+        # a slow peer would else fill our memory with what waits for it
         if session.pending_bytes > HIGH_WATER:
             self.flush([peer])
         return session.queue(value, head)
@@ -224,6 +225,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             return [s.peer for p in peers if (s := self.sessions.get(p)) is not None and s.pending_bytes]
 
         self.wait_until(lambda: not slow(), timeout, lambda: f"{', '.join(slow())} to take our data")
+        # a peer that left well after it had taken all is no loss
         gone = [p for p in peers if p in self.lost or self.sessions[p].unsent_bytes]
         if targets is not None and gone:
             raise self.loss_of(gone[0])
@@ -248,6 +250,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             else:
                 self.pump(0.0)
             found = self._take()
+        # only now: what is waited for may be among the last messages of the lost peer
         if found is None and self._unreported:
             raise self._unreported.popleft()
         if found is None and blocking:
@@ -262,6 +265,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
     def _take(self) -> tuple[int, Any] | None:
         for _ in range(len(self._turn)):
             peer = self._turn[0]
+            # a peer that has had its turn goes to the end of the line: a talkative one does not hold up the others
             self._turn.rotate(-1)
             session = self.sessions[peer]
             while (message := session.take()) is not None:
@@ -276,6 +280,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
 
     def _give_up(self, session: Session, error: ProtocolError) -> None:
         session.give_up(error)
+        # its later messages belong to a stream that has made no sense
         session.inbox.clear()
         self._note(session)
 
@@ -316,12 +321,13 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                     timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
                 moved = self._wait(reading, writing, timeout)
             else:
+                # the recorder learns of waits, so that a process which waits for others is not taken for stuck
                 self.on_wait()
                 moved = self._wait(reading, writing, WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS))
                 self.on_resume(moved is None or not {inbox.waker.sock}.issuperset(moved))
         if inbox.waiting:
             self._take_requests()
-            moved = None
+            moved = None  # sessions may have come or gone since the wait, which knows nothing of them
         for session in sessions:
             if session.lost is None and (moved is None or session.pending_bytes or session.link in moved or session.midway):
                 if session.pending_bytes:
@@ -430,6 +436,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
 
         Without `graceful` the peers see a loss at once, which a failing node owes them.
         """
+        # no session may be admitted behind the last look: it would stay open for ever
         self._thread_inbox.end()
         if self._thread_inbox.waiting:
             self._take_requests()

@@ -185,6 +185,7 @@ class Dialing:
                     self.sessions[key] = session
                     del self._attempts[key]
         if self._clock.monotonic() >= self.deadline:
+            # all at once: the limit is that of the whole dialing, and not of each target
             self.errors |= {key: TimedOut(f"{attempt.name} to answer", self._limit) for key, attempt in self._attempts.items()}
             self.close()
 
@@ -205,6 +206,7 @@ class _Attempt:
         who = f"node {target.node_id} at " if target.node_id is not None else ""
         self.name = f"{who}{target.address}"
         self._routes: deque[tuple[socket.AddressFamily, object]] = deque()
+        # first: faster than TCP and private, but only where no other user can have put a socket there
         if target.unix_path and trusted_unix_path(target.unix_path):
             self._routes.append((socket.AF_UNIX, target.unix_path))
         try:
@@ -276,6 +278,7 @@ class _Attempt:
 
     def _on_connecting(self) -> None:
         for sock in list(self.connecting):
+            # a socket that polls as writable has connected or failed: the kernel says which
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if not code:
                 try:
@@ -328,6 +331,7 @@ class _Attempt:
         link = self._link()
         peer = Peer(self.target.expect, self.target.node_id, handshake.peer_caps)
         self._session = Session(link, handshake.keys, peer, is_server=False, clock=self._clock)
+        # what the handshake took counts for the session: accounts are exact to the byte
         self._session.bytes_sent, self._session.bytes_read = self._sent, self._read
 
     def _on_session(self, session: Session) -> Session | None:

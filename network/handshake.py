@@ -110,6 +110,7 @@ class _Handshake(ABC):
         return answer
 
     def _advance(self, steps: Steps) -> bytes:
+        # cleared before the step, so that an error leaves no half of a message behind
         message = bytes(self._buffer)
         self._buffer.clear()
         try:
@@ -161,6 +162,7 @@ class ClientHandshake(_Handshake):
         self._key = key
         self._expect_role = expect_role
         self._binding = binding
+        # nothing is encrypted on a private link, so there is no secret to be agreed
         self._share = NoShare() if binding else Share(nonce_source(SHARE_SIZE))
         nonce = nonce_source(NONCE_SIZE)
         offered = () if binding else ciphers()

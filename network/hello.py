@@ -371,6 +371,7 @@ def unpack_fields(body: bytes) -> dict[str, Any]:
             raw=False,
             strict_map_key=True,
             object_pairs_hook=_unique,
+            # each limit is the largest that a field may need, so that a stranger's 1,018 bytes become little more in memory
             max_array_len=_MOST_CIPHERS,
             max_map_len=_CAPS_LIMIT,
             max_str_len=_TEXT_LIMIT,
@@ -387,5 +388,6 @@ def unpack_fields(body: bytes) -> dict[str, Any]:
 def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
+        # two readers could take different ones, and prove different things by one MAC
         raise ValueError("a field occurs twice")
     return fields

@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from nn.arrays import BATCH, Shape
-from nn.extension import Extension, is_ours
+from nn.extension import Extension, is_ours, listed
 from nn.extension import also as also
 from nn.extension import did_you_mean as did_you_mean
 
@@ -86,6 +87,38 @@ def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Wor
     raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
 
 
+def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]:
+    """Return the class that a word stands for, or the class of the package with that name; upper and lower case are alike.
+
+    Raises ValueError that names owner and argument, lists the words and suggests the one that is meant.
+    """
+    exported = import_module(package)
+    table: Mapping[str, str] = exported.WORDS
+    key = word.strip().lower().replace("-", "_").replace(" ", "_")
+    name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
+    if name is None:
+        one_of(owner, argument, word, table)
+    found: type[Any] = getattr(exported, str(name))
+    return found
+
+
+def part(owner: object, argument: str, given: Any, kind: type[Any], package: str) -> Any:
+    """Return the part that was given, an instance of `kind`, or the one that a word stands for.
+
+    Args:
+        owner: object with the argument, named by its class in errors.
+        argument: name of the argument, for errors.
+        given: the part or its word.
+        kind: base class of such parts.
+        package: package of `nn` that exports them, such as "nn.loss".
+
+    Raises TypeError for anything else, ValueError for an unknown word.
+    """
+    if isinstance(given, str):
+        return class_of(owner, argument, given, package)()
+    return instance(owner, argument, given, kind)
+
+
 def short(value: object) -> str:
     """Return the text of a value for a message: one line of at most 80 characters."""
     text = " ".join(repr(value).split())
@@ -118,6 +151,9 @@ class Settled(metaclass=Extension):
     """
 
     _settables: ClassVar[frozenset[str]] = frozenset()
+    _unlisted: ClassVar[frozenset[str]] = frozenset()
+    """Public names for the engine, which completion leaves out."""
+
     _remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """The remedy in place of setting an attribute, by its name."""
 
@@ -127,10 +163,16 @@ class Settled(metaclass=Extension):
     """Whether the constructor has returned."""
 
     def __init_subclass__(
-        cls, *, settable: Collection[str] = (), remedies: Mapping[str, str] = MappingProxyType({}), **kwargs: Any
+        cls,
+        *,
+        settable: Collection[str] = (),
+        unlisted: Collection[str] = (),
+        remedies: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
         cls._settables = cls._settables | frozenset(settable)
+        cls._unlisted = cls._unlisted | frozenset(unlisted)
         cls._remedies = MappingProxyType({**cls._remedies, **remedies})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -150,6 +192,10 @@ class Settled(metaclass=Extension):
         if self._made and name[0] != "_":
             self._refuse(name, "deleted")
         object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        """List what a program uses, for completion in editors and notebooks."""
+        return listed(type(self), super().__dir__(), self._unlisted)
 
     def _keep(self, **values: Any) -> None:
         """Set attributes that the object shows and sets itself."""
@@ -181,7 +227,7 @@ class Settled(metaclass=Extension):
             raise AttributeError(f"{kind} has no attribute '{name}' that can be {verb}{near}")
 
 
-class Configurable(Settled):
+class Configurable(Settled, unlisted=("argument",)):
     """A part of a model that a file names by its class and the arguments of its constructor.
 
     `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.

@@ -90,7 +90,7 @@ def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:
 
 
 class Scratch(Protocol):
-    """Gives memory that is used during one call of an operation."""
+    """Source of memory that is used during one call of an operation."""
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
         """Return an array that begins at a cache line; its content means nothing at the beginning of a call.
@@ -102,7 +102,7 @@ class Scratch(Protocol):
 
 
 class OwnMemory:
-    """Shares nothing: each array has memory of its own."""
+    """Scratch that shares nothing: each array has memory of its own."""
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
         """Return a new array of this `shape` and `dtype`."""
@@ -110,7 +110,7 @@ class OwnMemory:
 
 
 class Measure:
-    """Finds out how much memory the operations need that share an arena."""
+    """Scratch that finds out how much memory the operations need that share an arena."""
 
     def __init__(self) -> None:
         self._used = 0

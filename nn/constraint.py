@@ -1,7 +1,9 @@
 """Constraints: sets to which a variable is brought back after each update, the same on every worker."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +12,10 @@ from nn.arrays import Array
 from nn.value.value import Constraint as Constraint
 
 __all__ = ["Constraint", "MaxNorm", "MinMaxNorm", "NonNeg", "UnitNorm"]
+WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"max_norm": "MaxNorm", "min_max_norm": "MinMaxNorm", "non_neg": "NonNeg", "unit_norm": "UnitNorm"}
+)
+"""Words of ConstraintName with the names of their classes, see `nn.names`."""
 
 _SMALL = 1e-7
 """Added to a norm by which is divided, as in Keras, so that zeros stay zeros."""

@@ -23,7 +23,7 @@ FedBatch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Array | None]
 
 
 class DataFeeder(ABC):
-    """Deals the batches of an epoch, for `fit` and `evaluate`: from files, from a generator, from anything.
+    """Source that deals the batches of an epoch, for `fit` and `evaluate`: from files, from a generator, from anything.
 
     Batches may differ in length; every sample weighs the same. Random draws should be keyed by (seed, epoch), see
     `nn.random.keyed`, so that a run can be repeated and continued bit for bit. `len(feeder)`, where a subclass defines it, is

@@ -32,11 +32,11 @@ _MOST_EXTRA: Final = 8
 
 
 class HiddenName(TypeError):
-    """A user's class hides a name that its base claims; the message gives the name and the remedy."""
+    """Error: a user's class hides a name that its base claims; the message gives the name and the remedy."""
 
 
 class OverrideWarning(UserWarning):
-    """A method takes the place of one that the engine needs, and nothing tells whether that is meant."""
+    """Warning: a method takes the place of one that the engine needs, and nothing tells whether that is meant."""
 
 
 class _Claims(NamedTuple):
@@ -48,6 +48,7 @@ class _Claims(NamedTuple):
     internal: frozenset[str] = frozenset()
     mistakable: frozenset[str] = frozenset()
     passes: Mapping[str, tuple[Any, ...]] = types.MappingProxyType({})
+    widened: Mapping[str, int] = types.MappingProxyType({})
     former: tuple[type, ...] = ()
 
 
@@ -136,6 +137,8 @@ class Extension(ABCMeta):
             it calls `super()` or names an argument as the base does.
         passes: of methods with optional parameters, the arguments that the engine passes: their number, then keywords. Without
             a row it passes the required ones.
+        widened: methods that got arguments, with the number that they took before: an override that takes these alone goes on
+            working, with a warning.
         former: classes with names that the base had before, and still reads: claimed as if it defined them.
         bases: as of any class.
         namespace: attributes that the body of the class defines.
@@ -144,15 +147,16 @@ class Extension(ABCMeta):
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
         claims = {field: keywords.pop(field) for field in _Claims._fields if field in keywords}
         if claims:
-            passes, former = claims.pop("passes", {}), claims.pop("former", ())
-            names = {field: frozenset(each) for field, each in claims.items()}
-            namespace["_claims"] = _Claims(**names, passes=passes, former=former)
+            rest: dict[str, Any] = {field: claims.pop(field) for field in ("passes", "widened", "former") if field in claims}
+            names: dict[str, Any] = {field: frozenset(each) for field, each in claims.items()}
+            namespace["_claims"] = _Claims(**names, **rest)
         return super().__new__(cls, name, bases, namespace, **keywords)
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_keywords: Any) -> None:
         super().__init__(name, bases, namespace)
         if not is_ours(cls):
             _take_former(cls, namespace)
+            _take_narrow(cls)
         check_class(cls)
 
     def __call__(cls: type[Made], *args: Any, **keywords: Any) -> Made:
@@ -171,6 +175,10 @@ class Extension(ABCMeta):
             made._made = True  # type: ignore[attr-defined]
         return made
 
+    def __dir__(cls) -> list[str]:
+        """List the names of the class for completion, which looks at the class of an object, too."""
+        return listed(cls, super().__dir__(), getattr(cls, "_unlisted", ()))
+
     @property
     def __signature__(cls) -> inspect.Signature:
         """The constructor's, for `help`, editors and code that checks arguments."""
@@ -181,6 +189,18 @@ class Extension(ABCMeta):
                 return inspect.Signature()
         own = inspect.signature(getattr(maker, "__func__", maker))
         return own.replace(parameters=list(own.parameters.values())[1:])
+
+
+def listed(kind: type, names: Iterable[str], unlisted: Collection[str] = ()) -> list[str]:
+    """Return the names that completion offers of an object or a class: public ones that are not former names of others.
+
+    Args:
+        kind: the class.
+        names: all names, as `object.__dir__` gives them.
+        unlisted: public names for the engine.
+    """
+    public = (name for name in names if name.startswith("__") or not (name[0] == "_" or name in unlisted))
+    return sorted(name for name in public if not isinstance(inspect.getattr_static(kind, name, None), _Renamed))
 
 
 def also(
@@ -264,6 +284,36 @@ def _take_former(cls: type, namespace: Mapping[str, Any]) -> None:
                 )
 
 
+def _take_narrow(cls: type) -> None:
+    """Let a user's class go on with an override of a widened method that takes the arguments of before, and say so."""
+    for claim in claimed_names(cls).values():
+        if claim.name not in claim.claims.widened:
+            continue
+        count, mine = claim.claims.widened[claim.name], inspect.getattr_static(cls, claim.name)
+        if mine is claim.value or not isinstance(mine, types.FunctionType):
+            continue
+        signature = _signature(mine, bound=False)
+        if _conflict(cls, claim, mine, bound=False) and signature is not None and _binds(signature, count, ()):
+            setattr(cls, claim.name, _narrow(mine, count))
+            warnings.warn(
+                f"{cls.__name__}.{claim.name}{_parameters(signature)} is called with what {claim} took before; it takes "
+                f"({', '.join([*inspect.signature(claim.value).parameters][1:])}) now",
+                OverrideWarning,
+                stacklevel=3,
+            )
+
+
+def _narrow(method: types.FunctionType, count: int) -> Callable[..., Any]:
+    """Return a method that calls another one with its first `count` arguments."""
+
+    # `functools.wraps` would show the signature of the narrow one, which the engine's call does not fit
+    def called(self: Any, *args: Any, **keywords: Any) -> Any:
+        return method(self, *args[:count], **keywords)
+
+    called.__name__, called.__qualname__, called.__doc__ = method.__name__, method.__qualname__, method.__doc__
+    return called
+
+
 def check_class(cls: type) -> None:
     """Refuse a user's class if its body hides a name that one of its base classes claims.
 
@@ -324,6 +374,7 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
         internal=frozenset(name for each in claims for name in each.internal),
         mistakable=frozenset(name for each in claims for name in each.mistakable),
         passes={name: call for each in reversed(claims) for name, call in each.passes.items()},
+        widened={name: count for each in reversed(claims) for name, count in each.widened.items()},
     )
     found: dict[str, _Name] = {}
     owners = [(each, base) for base in reversed(ours) for each in (*_former_of(base), base)]

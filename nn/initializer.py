@@ -7,7 +7,9 @@ towards both fans.
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,9 +22,21 @@ __all__ = [
     "LecunUniform", "Normal", "Ones", "Orthogonal", "TruncatedNormal", "Uniform", "VarianceScaling", "Zeros", "fans",
 ]  # fmt: skip
 
+InitializerName: TypeAlias = Literal[
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal", "lecun_uniform", "normal",
+    "ones", "orthogonal", "random_normal", "random_uniform", "truncated_normal", "uniform", "variance_scaling", "zeros",
+]  # fmt: skip
+WORDS: Final[Mapping[str, str]] = MappingProxyType({
+    "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal", "he_uniform": "HeUniform",
+    "identity": "Identity", "lecun_normal": "LecunNormal", "lecun_uniform": "LecunUniform", "normal": "Normal",
+    "ones": "Ones", "orthogonal": "Orthogonal", "random_normal": "Normal", "random_uniform": "Uniform",
+    "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "variance_scaling": "VarianceScaling", "zeros": "Zeros",
+})  # fmt: skip
+"""Words of InitializerName with the names of their classes, see `nn.names`."""
+
 
 class Initializer(Configurable, ABC):
-    """Draws the first values of a variable.
+    """Base of initialisers, which draw the first values of a variable.
 
     >>> class Normal(nn.initializer.Initializer):
     ...     def __call__(self, shape, generator):

@@ -4,6 +4,10 @@ The penalty of a layer's variables is added to the loss of every block, in train
 theirs: so it is part of what a codec sends and a rule sees, unlike the weight decay of a rule.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 import numpy as np
 
 from nn import arguments
@@ -11,6 +15,8 @@ from nn.arrays import Array
 from nn.value.value import Regularizer as Regularizer
 
 __all__ = ["L1", "L1L2", "L2", "Regularizer"]
+WORDS: Final[Mapping[str, str]] = MappingProxyType({"l1": "L1", "l1_l2": "L1L2", "l2": "L2"})
+"""Words of RegularizerName with the names of their classes, see `nn.names`."""
 
 
 class L1L2(Regularizer, configured=True):

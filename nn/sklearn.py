@@ -23,21 +23,24 @@ except ImportError as error:
     raise ImportError("nn.sklearn needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6'") from error
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation
+from nn.arguments import class_of, part
 from nn.arrays import Array, is_rows
 from nn.callback.callback import Callback
 from nn.dataset.array import ArrayDataset
 from nn.dataset.plan.plan import Plan
 from nn.dataset.transforms.normalize import Normalize
+from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.layer.core import Dense
+from nn.loss import LossName
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.loss import Loss
 from nn.loss.regression import MSELoss
 from nn.model.inputs import probabilities
 from nn.model.model import Model
 from nn.model.sequential import SequentialModel
-from nn.names import ActivationName, LossName, OptimizerName, class_of, part
 from nn.random import keyed
 
 __all__ = ["NeuralClassifier", "NeuralRegressor", "TableEncoder"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .nodes import in_process, local_workers, nodes_from, parse_worker
     from .post_mortem import collect_post_mortem
     from .record.run import JobResult
+    from .simulation.nodes import simulated
 
 __all__ = [
     "JobFailed",
@@ -31,6 +32,7 @@ __all__ = [
     "local_workers",
     "nodes_from",
     "parse_worker",
+    "simulated",
 ]
 
 __version__ = VERSION
@@ -44,5 +46,6 @@ __getattr__, __dir__ = lazily(
         "nodes": "in_process local_workers nodes_from parse_worker",
         "post_mortem": "collect_post_mortem",
         "record.run": "JobResult",
+        "simulation.nodes": "simulated",
     },
 )

@@ -14,9 +14,11 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import listed
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling
+from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents
@@ -84,7 +86,7 @@ def _described() -> str:
 
 
 class ParallelSGD:
-    """Training job.
+    """Job that trains a model on the data set with all nodes that `parallel` is given.
 
     Args:
         model: set up (loss, metrics, input shape); it is not changed, its weights are the start.
@@ -103,6 +105,10 @@ class ParallelSGD:
         self._transform = (
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
         )
+
+    def __dir__(self) -> list[str]:
+        """List the public names, for completion."""
+        return listed(type(self), super().__dir__())
 
     def __repr__(self) -> str:
         parts = (self._model, self._data, *([] if self._transform is None else self._transform.steps))
@@ -131,7 +137,7 @@ class ParallelSGD:
         attach_console()
         short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
         shown = verbosity(options.verbose, short=short)
-        with shown, telling("The job", _log):
+        with interrupts_put_off(), shown, telling("The job", _log):
             if not self._model.built:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
             options = options.without_words()

@@ -35,7 +35,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     bool.
     """
     positive("worker_cnt", worker_cnt)
-    _check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
+    check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
     path = Path(filename)
     content = _read(path)
     workers = content["Worker"]
@@ -197,7 +197,7 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     >>> job.parallel(nodes), job.parallel(nodes.scale(4))  # doctest: +SKIP
     """
     positive("count", count)
-    _check_ps(ps)
+    check_ps(ps)
     return LocalWorkers(count, ps, work_dir)
 
 
@@ -228,7 +228,7 @@ def nodes_from(
     >>> with parallel_sgd.nodes_from("slurm:/home/me/rendezvous", 8, key_file="/home/me/key") as nodes:  # doctest: +SKIP
     ...     job.parallel(nodes, codec=Plain)
     """
-    _check_ps(ps)
+    check_ps(ps)
     if isinstance(launcher, str):
         launcher = launcher_of(launcher, key_file, wait)
     made, offered = launcher if isinstance(launcher, Offer) else (launcher, None)
@@ -258,6 +258,17 @@ def nodes_from(
 class InProcessNodes(NodeAssignment):
     """Nodes inside this process: one after the other, deterministic, over memory; the same bits as on agents."""
 
+    shared: bool | None = None
+    """Whether the workers share one state; None: past 16 workers, where the codec says that all are in equal states."""
+
+    simulated = ""
+    """The platform, in a line, of nodes whose times are simulated; "" of others."""
+
+    @property
+    def place(self) -> str:
+        """Place where they compute, for messages."""
+        return f"simulated on {self.simulated}" if self.simulated else "in this process"
+
     def __enter__(self) -> InProcessNodes:
         return self
 
@@ -281,14 +292,14 @@ def in_process(count: int, ps: bool = False) -> InProcessNodes:
         ps: with a parameter server.
     """
     positive("count", count)
-    _check_ps(ps)
+    check_ps(ps)
     nodes = InProcessNodes()
     for node_id in [*range(count), Parameter_Server] if ps else range(count):
         nodes.add(node_id, Address("in-process", node_id + 3))
     return nodes
 
 
-def _check_ps(ps: object, instead: str = "") -> None:
+def check_ps(ps: object, instead: str = "") -> None:
     """Refuse a value that Python takes for true, such as a file name."""
     if not isinstance(ps, bool):
         raise TypeError(f"'ps' must be True or False (whether there is a parameter server), got {ps!r}{instead}")

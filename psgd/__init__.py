@@ -21,9 +21,6 @@ def _end_quietly(kind: type[BaseException], error: BaseException, traceback: Tra
     """Exit with 130 on Ctrl-C; any other exception that the program did not catch is shown as ever."""
     if issubclass(kind, KeyboardInterrupt):
         sys.exit(130)  # 128 + SIGINT, by which shells know that it was Ctrl-C
-    if kind.__module__ == "_psgd_packages":
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)
     sys.__excepthook__(kind, error, traceback)
 
 

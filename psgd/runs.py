@@ -162,8 +162,8 @@ def _delete(given: argparse.Namespace) -> int:
 def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.history import EPOCH  # noqa: PLC0415 - as above
-    from parallel_sgd.record.summary import best_epoch, effort_of, epoch_line, times_of  # noqa: PLC0415
-    from parallel_sgd.run_page.data import crowd_of, history_of  # noqa: PLC0415
+    from parallel_sgd.record.summary import best_epoch, epoch_line  # noqa: PLC0415
+    from parallel_sgd.run_page.data import crowd_of, effort_in, history_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
@@ -171,7 +171,7 @@ def _show(given: argparse.Namespace) -> int:
     if "problem" in facts:
         raise ValueError(facts["problem"])
     history = history_of(records)
-    effort = effort_of(times_of(each["TI"]) for each in records.tables.values() if "TI" in each)
+    effort = effort_in(records)
     best = best_epoch(history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]
     lines += [f"job      {run.job}"]

@@ -193,6 +193,7 @@ class Communication:
         check_op(op)
         mine = np.asarray(array)
         if not mine.dtype.isnative:
+            # numbers travel as the machine has them
             mine = mine.astype(mine.dtype.newbyteorder("="))
         self._begin()
         left = _Countdown(timeout)
@@ -201,6 +202,7 @@ class Communication:
         parts = self._exchange(mine, mine.shape, left)
         parts.insert(self.rank, (self.node_id, mine))
         total = combined([part for _, part in parts], op)
+        # the peer may have gone on and written over what was read: only now is it known to have been whole
         self._slots.check(self._operation)
         return total
 
@@ -218,8 +220,10 @@ class Communication:
         for start in range(0, mine.size, length):
             end = min(start + length, mine.size)
             middle = (start + end) // 2
+            # rank 0 reduces the first half of each stretch, rank 1 the second
             own, other = (slice(start, middle), slice(middle, end))[:: 1 if self.rank == 0 else -1]
             self._operation += start > 0
+            # by rank, not by arrival: the order of the sum decides its bits
             parts = dict.fromkeys(self.group, flat[own])
             for peer, part in self._exchange(flat[other], mine.shape, left, len(flat[own])):
                 if part.dtype != mine.dtype:
@@ -241,6 +245,7 @@ class Communication:
         """Exchange arrays of this shape, or parts of `size` items: leave `mine`, and return those of the others by rank,
         which are not ours to keep.
         """
+        # memory is read without a system call, so an interruption would not be seen otherwise
         self.controller.check()
         others = [peer for peer in self.group if peer != self.node_id]
         near = self._slots.put(self._operation, mine, shape)
@@ -281,6 +286,7 @@ class Communication:
                 culprit = self._culprit(peer)
                 if culprit is not None:
                     raise self.controller.loss_of(culprit)
+            # what is still on its way lies in arrays that the caller, or the next operation, may write over
             self.controller.flush([peer for peer in self.group if peer in self.available_clients], left())
         finally:
             self._pieces.end()
@@ -334,6 +340,7 @@ class Communication:
         )
         if kind == _GATHER and (part := self._slots.find(peer, self._operation)) is not None:
             return part
+        # a peer may send and leave at once: its message counts, and only then its end
         if key not in self._arrived:
             if (culprit := self._culprit(peer)) is not None:
                 raise self.controller.loss_of(culprit)

@@ -205,9 +205,9 @@ class Progress(Operation):
 
 
 class Jobs(Operation):
-    """Jobs of an agent, newest last: id, title, node, state, start (seconds since 1970)."""
+    """Jobs of an agent, newest last: id, title, node, state, start (seconds since 1970), nodes of the attempt, and more."""
 
-    entries: list[dict[str, str | int | float]]
+    entries: list[dict[str, str | int | float | list[int]]]
 
 
 class FileBegin(Operation):

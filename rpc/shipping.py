@@ -110,6 +110,7 @@ def pack(objects: dict[str, Any]) -> Bundle:
     described = _describe(objects, pickled, 0)
     tree, arrays = encode(described, _PARTS)
     data = [msgpack.packb([[[a.dtype.str, *a.shape] for a in arrays], tree])]
+    # here as on the node: a job that no node would take is refused before it is sent
     _check_tags(data[0])
     data += [a.tobytes() for a in arrays]
     packed = len(data[0]).to_bytes(8, "big") + b"".join(data)
@@ -132,6 +133,7 @@ def _sources(items: Sequence[Any]) -> dict[str, str]:
     """Read the text of the files that define `items`, by module; only for the record, it is not run."""
     texts: dict[str, str] = {}
     room = SOURCE_BYTES
+    # in one order: what is left out, where there is too much, is the same each time
     for name in sorted({str(getattr(item, "__module__", "")) for item in items}):
         file = getattr(sys.modules.get(name), "__file__", None)
         if file and is_user_module(name):
@@ -155,6 +157,7 @@ def _describe(item: Any, pickled: list[Any], depth: int) -> Any:
         return {k: _describe(v, pickled, depth + 1) for k, v in item.items()}
     if isinstance(item, (type, types.FunctionType)):
         return _by_name(item) or _keep(item, pickled)
+    # an object of ours with fields alone goes as data, so that a node without shipped code can take the job
     named = _by_name(kind)
     if named is not None and _is_only_fields(item):
         return _Instance(named, {k: _describe(v, pickled, depth + 1) for k, v in vars(item).items()})
@@ -205,6 +208,7 @@ def _pickle(items: list[Any], classes: list[type]) -> bytes:
         try:
             classes += [cls for cls in reach.classes if _travels(cls)]
             lines = source_lines.collect(reach.codes)
+            # one pickle: a class in two pickles would be two classes on the node
             code = _dump((items, classes, lines), reach.names)
             return code if not lines or len(code) <= MAX_CODE_BYTES // 2 else _dump((items, classes, {}), reach.names)
         except Exception as error:
@@ -277,6 +281,7 @@ def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str,
     Raises: Rejected by policy; ImportError naming a module that this node lacks; ProtocolError for a malformed bundle.
     """
     if code:
+        # first of all: to load a pickle is to run it
         _check_policy(bundle_hash(objects, code), policy)
     pickled, classes, lines = cloudpickle.loads(code) if code else ((), (), {})
     source_lines.remember(lines)
@@ -367,6 +372,7 @@ def _restore(item: Any, pickled: Sequence[Any]) -> Any:
 
 def _make_instance(described: _Instance, pickled: Sequence[Any]) -> Any:
     cls = _find(described.cls)
+    # no constructor runs and no property is asked: a stranger's data must not choose code
     instance = object.__new__(cls)
     for name, value in described.state.items():
         if not (isinstance(name, str) and name.isidentifier()) or name.startswith("__"):
@@ -383,6 +389,7 @@ def _find(reference: _ByName) -> Any:
     shown = f"{reference.module}.{reference.name}"
     if not _may_be_named(reference.module):
         raise Rejected(f"A job may name classes of models, training and executors only, got {shown}.")
+    # after the check of the name: to import a module is to run it
     found: Any = importlib.import_module(reference.module)
     for part in reference.name.split("."):
         found = None if part.startswith("__") else getattr(found, part, None)

@@ -326,8 +326,13 @@ def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixt
     assert shown == [(job, "Listed", node, "done", "done") for node in (0, 1)]
     assert cli.main(["--jobs"]) == cli.EXIT_OK
     head, *_, last = capsys.readouterr().out.splitlines()
-    assert head.split() == ["JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER"]
+    assert head.split() == ["JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVEN", "BY"]
     assert last.split()[:3] == [job, "Listed", "1"] and last.split()[-2:] == ["1", "-"]
+    agents = json.loads(Path("worker.json").read_text())["Worker"]
+    Path("one.json").write_text(json.dumps({"Worker": [agents[0], "127.0.0.1:1"]}))  # the other agent has died
+    assert cli.main(["--jobs", "--workers", "one.json"]) == cli.EXIT_OK
+    one, lost = (line.split() for line in capsys.readouterr().out.splitlines()[-2:])
+    assert one[:5] == [job, "Listed", "0", agents[0], "done"] and lost[:6] == [job, "Listed", "1", "-", "not", "reached"]
     assert cli.main(["--attach", "--json"]) == cli.EXIT_OK  # the newest
     told = json.loads(capsys.readouterr().out)
     assert (told["job"], told["outcome"]) == (job, "done")

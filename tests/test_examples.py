@@ -174,6 +174,7 @@ def test_a_wrong_option_is_told_in_a_sentence(tmp_path: Path) -> None:
         assert "Traceback" not in err
 
 
+@pytest.mark.long
 def test_ctrl_c_is_quiet_while_programs_import(tmp_path: Path) -> None:
     """In the stead of what all import they find modules that are interrupted; no program can escape."""
     for name in ("numpy", "msgpack"):  # a worker needs NumPy for arrays only, which nobody sends it

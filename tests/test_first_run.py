@@ -19,6 +19,7 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 @pytest.mark.processes
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.long
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     shell = f'psgd() {{ "{sys.executable}" -m psgd "$@"; }}\n'
     code, ran = "", 0

@@ -40,9 +40,8 @@ def test_the_check_knows_what_each_package_imports() -> None:
 def test_a_file_of_the_user_is_named_at_the_first_import(name: str, kind: str, tmp_path: Path) -> None:
     hide(tmp_path, name, kind)
     finished = python(tmp_path, "-c", "import parallel_sgd")
-    assert finished.returncode == 1 and finished.stderr.splitlines()[-1].startswith(
-        f"_psgd_packages.HiddenPackage: {sentence(tmp_path, name, kind)}"
-    ), finished.stderr
+    assert finished.returncode == 2 and finished.stderr.startswith(sentence(tmp_path, name, kind)), finished.stderr
+    assert finished.stderr.count("\n") == 1, "a traceback leads to no fault"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,22 @@ def test_every_import_tells_it(program: str, tmp_path: Path) -> None:
     hide(tmp_path, "network")
     (tmp_path / "mine.py").write_text(program)
     finished = python(tmp_path, "mine.py")
-    assert finished.returncode and sentence(tmp_path, "network") in finished.stderr.splitlines()[-1], finished.stderr
+    assert finished.returncode == 2 and finished.stderr.startswith(sentence(tmp_path, "network")), finished.stderr
+
+
+def test_a_program_may_catch_it(tmp_path: Path) -> None:
+    """It is an ImportError as any other, and errors that follow have their tracebacks."""
+    hide(tmp_path, "network")
+    caught = "try:\n    import parallel_sgd\nexcept ImportError as error:\n    print(type(error).__name__)\n1 / 0\n"
+    finished = python(tmp_path, "-c", caught)
+    assert (finished.returncode, finished.stdout) == (1, "HiddenPackage\n")
+    assert finished.stderr.startswith("Traceback ") and finished.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_an_interactive_python_goes_on(tmp_path: Path) -> None:
+    hide(tmp_path, "network")
+    finished = python(tmp_path, "-i", "-c", "import parallel_sgd")  # standard input is empty
+    assert finished.returncode == 0 and finished.stderr.startswith(sentence(tmp_path, "network"))
 
 
 @pytest.mark.parametrize("door", ["worker.py", "job_submit.py", "-m psgd", "-m psgd submit", "-m psgd worker"])
@@ -147,7 +161,7 @@ def test_a_project_that_has_overwritten_a_package_is_named(name: str, tmp_path: 
     remedy = (
         f"'pip uninstall {name}', then install Parallel-SGD again, as you did it, with 'pip install --force-reinstall --no-deps"
     )
-    assert finished.returncode == (name != "executor")  # which this program does not need
+    assert finished.returncode == (0 if name == "executor" else 2)  # this program does not need it
     assert f"{told} {name!r}." in finished.stderr and remedy in finished.stderr, finished.stderr
 
     os.unlink(place / name / "__init__.py")  # as pip does when it removes the other project
@@ -161,4 +175,4 @@ def test_a_project_of_another_folder_is_named(tmp_path: Path) -> None:
     elsewhere.mkdir()
     finished = python(elsewhere, "-c", "import parallel_sgd", PYTHONPATH=f"{place}{os.pathsep}{ROOT}")
     told = f"{place / 'nn'} hides the package 'nn' of Parallel-SGD, which is in {ROOT / 'nn'}: 'pip uninstall nn', or give"
-    assert finished.returncode == 1 and told in finished.stderr, finished.stderr
+    assert finished.returncode == 2 and told in finished.stderr, finished.stderr

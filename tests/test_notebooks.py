@@ -1,93 +1,121 @@
-"""The notebooks in examples/notebooks run from top to bottom in a kernel of this interpreter, and show what they promise."""
+"""The notebooks in examples/notebooks run from top to bottom in a kernel of this interpreter, and say what is stored."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import tempfile
+import copy
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from .programs import environment
-from .sources import ROOT
+from .notebooks import TIMED, VARIES, Cell, code_cells, difference, execute, execute_all, names, read
 
-FOLDER = ROOT / "examples" / "notebooks"
 BAR = '<progress value="100"'
 PLOT = "<dc:title>Matplotlib"
+REPORT = "report.html"
 SHOWN = {
-    "1-first-network": ("Total parameters: 4,810", "History: 8 epochs", "<svg ", BAR, "equal: True"),
-    "2-codec-in-twenty-lines": ("all workers must have the same results", "HalfPrecision: 6 laws hold", BAR, "16 bits", PLOT),
-    "3-compare-codecs": ("terngrad", "s on 1 Mbit/s"),
-    "4-stragglers-and-redundancy": ("ParallelSGD", BAR, "equal to the last bit: True"),
-    "5-a-worker-dies": ("killed by signal 9 (SIGKILL)", BAR, "restarts: 1", "[True, True]", PLOT, "problems: none"),
-    "6-reading-a-report": ("JobHistory: 3 epochs", BAR, "worker 1 computed longer than the others", "report.html"),
-}
-Notebook = Any
+    "1-first-network": ("Total parameters: 4,810", "History: 8 epochs", "<svg ", BAR, "equal: True", REPORT),
+    "2-codec-in-twenty-lines": (
+        "all workers must have the same results", "HalfPrecision: 6 laws hold", BAR, "16 bits", "<Figure", REPORT
+    ),
+    "3-compare-codecs": ("terngrad", "on the line", "<Figure", REPORT),
+    "4-stragglers-and-redundancy": ("ParallelSGD", BAR, "<Figure", "180 of 180", "equal to the last bit: True", REPORT),
+    "5-a-worker-dies": ("killed by signal 9 (SIGKILL)", BAR, "restarts: 1", "[True, True]", PLOT, "problems: none", REPORT),
+    "6-reading-a-report": ("JobHistory: 3 epochs", BAR, "<Figure", "worker 1 computed longer than the others", REPORT),
+}  # fmt: skip
 
 
-class ThisInterpreter(KernelSpecManager):
-    """One kernel, whatever others the user has."""
-
-    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """IPython in the interpreter of this test."""
-        return KernelSpec(argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], language="python")
-
-
-def execute(book: Notebook, folder: Path) -> None:
-    """Run the cells in `folder`; the outputs are in the notebook then.
-
-    Raises: CellExecutionError.
-    """
-    with tempfile.TemporaryDirectory() as sockets:  # a short path: that of a socket has at most 107 characters
-        kernel = AsyncKernelManager(
-            kernel_spec_manager=ThisInterpreter(), transport="ipc", connection_file=f"{sockets}/kernel.json"
-        )
-        client = NotebookClient(book, timeout=200, coalesce_streams=True)  # the kernel may send a line in two parts
-        client.km = kernel  # as its own: it ends the kernel, whatever happens
-        asyncio.run(client.async_execute(cwd=str(folder), env=environment(folder, IPYTHONDIR=str(folder / "ipython"))))
-
-
-def shown(cells: Iterable[Notebook]) -> str:
+def shown(cells: Iterable[Cell]) -> str:
     """All outputs, in all of their forms."""
-    outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
+    outputs = [output for cell in cells for output in cell.outputs]
     return "\n".join(output.get("text") or "\n".join(map(str, output.data.values())) for output in outputs)
 
 
 @pytest.mark.processes
 @pytest.mark.timeout(300)  # one after the other
 def test_notebooks(tmp_path: Path) -> None:
-    """Each is kept without outputs, runs without an error, and shows what it is about. The kernel starts once for all of them,
-    and forgets between them what they have defined."""
-    books = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells for name in SHOWN}
-    books = {name: [cell for cell in cells if cell.cell_type == "code"] for name, cells in books.items()}
-    assert not any(cell.outputs or cell.execution_count for cells in books.values() for cell in cells), (
-        "clear it: jupyter nbconvert --clear-output --inplace"
-    )
-    cells = [cell for own in books.values() for cell in [*own, nbformat.v4.new_code_cell("%reset -f")]]
-    for number, cell in enumerate(cells):
-        cell.id = f"cell-{number}"  # they are numbered within each notebook
-    execute(nbformat.v4.new_notebook(cells=cells), tmp_path)
-    for name, own in books.items():
+    """Each runs without an error, shows what it is about, and says what is stored. The kernel starts once for all of them."""
+    books = {name: read(name) for name in SHOWN}
+    stored = copy.deepcopy(books)
+    execute_all(books, tmp_path)
+    for name, book in books.items():
         for text in SHOWN[name]:
-            assert text in shown(own), text
-        assert all(shown([cell]).count("<progress ") <= 1 for cell in own), "one bar for a job, however often it starts again"
+            assert text in shown(code_cells(book)), text
+        for was, now in zip(code_cells(stored[name]), code_cells(book), strict=True):
+            assert not difference(was, now), f"`make notebooks` stores it: {name}, {was.id} {difference(was, now)}"
+            assert shown([now]).count("<progress ") <= 1, "one bar for a job, however often it starts again"
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_stored_notebook_has_all_of_its_outputs(name: str) -> None:
+    """With them a browser of the repository shows what was printed, pictures, and in the end the report."""
+    cells = code_cells(read(name))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "make notebooks"
+    for text in SHOWN[name]:
+        assert text in shown(cells), text
+    pictures = [cell for cell in cells if any("image/png" in output.get("data", {}) for output in cell.outputs)]
+    assert pictures and pictures[-1].source.endswith(".show_report()") and pictures[-1] in cells[-2:]
+    assert "<iframe" not in shown(cells), "a frame shows nothing where the run is not"
 
 
 def test_all_notebooks_are_tried() -> None:
-    assert sorted(SHOWN) == sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+    assert sorted(SHOWN) == names()
+
+
+def cell(*outputs: str | dict[str, str], tag: str = "") -> Cell:
+    """A cell with outputs: texts were printed, others are data by MIME type."""
+    made = nbformat.v4.new_code_cell("1")
+    made.metadata.tags = [tag] if tag else []
+    made.outputs = [
+        nbformat.v4.new_output("stream", text=each) if isinstance(each, str) else nbformat.v4.new_output("display_data", each)
+        for each in outputs
+    ]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (cell("done in 2.4 s: computing 33 %, exchanging 21 %, waiting 46 %\n"),) * 2,
+        (cell("job 20261128-225145-7e47c0ad\n"), cell("job 20270101-000000-00000000\n")),
+        (cell("2 workers share 1 core of this machine and take turns: more of them are not faster.\nx\n"), cell("x\n")),
+        (cell("Node(1) on host, process 7, attempt 1\n"), cell("Node(1) on vm, process 8816, attempt 1\n")),
+        (cell("Loss 0.4387   accuracy 0.8788\n"), cell("Loss 0.4391   accuracy 0.8754\n")),
+        (cell("One worker alone: about 0.54 s; 2 took 0.81 s: speed-up 0.66.\n"), cell("One worker alone: at most 1.3 s.\n")),
+        (cell("a 1.0\nb 2.0\n", tag=TIMED), cell("b 7.0\na 3.5\n")),
+        (cell("Connection reset\n", tag=VARIES), cell("closed\n")),
+        (cell({"text/html": "<b>1</b>"}, "x\n"), cell("x\n", {"text/html": "<b>1</b>"})),
+    ],
+)
+def test_what_differs_from_run_to_run_is_no_difference(one: Cell, other: Cell) -> None:
+    assert difference(one, other) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (cell("equal: True\n"), cell("equal: False\n")),
+        (cell("Loss 0.4387\n"), cell("Loss 0.5387\n")),
+        (cell("Loss 0.4387\n"), cell("loss 0.4387\n")),
+        (cell("epoch 1/8\n"), cell("epoch 1/8\nepoch 2/8\n")),
+        (cell("180 of 180\n"), cell("180 of 160\n")),
+        (cell("killed by signal 9\n"), cell("killed by signal 6\n")),
+        (cell("a 1.0\n", tag=TIMED), cell("c 1.0\n")),
+        (cell("x\n", tag=VARIES), cell()),
+        (cell({"text/html": "<td>topk</td>"}), cell({"text/html": "<td>plain</td>"})),
+        (cell({"image/svg+xml": "<!-- epoch -->"}), cell({"image/svg+xml": "<!-- batch -->"})),
+        (cell({"image/png": "", "text/plain": "<Figure 1>"}), cell({"text/plain": "<Figure 1>"})),
+    ],
+)
+def test_another_content_is_a_difference(one: Cell, other: Cell) -> None:
+    assert difference(one, other)
 
 
 @pytest.mark.processes
 def test_a_cell_that_fails_leaves_no_worker(tmp_path: Path) -> None:
     """Neither its kernel nor the agents that it has started, as every test is asked."""
-    cell = nbformat.v4.new_code_cell("import parallel_sgd\nnodes = parallel_sgd.local_workers(1)\n1 / 0")
+    failing = nbformat.v4.new_code_cell("import parallel_sgd\nnodes = parallel_sgd.local_workers(1)\n1 / 0")
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
-        execute(nbformat.v4.new_notebook(cells=[cell]), tmp_path)
+        execute(nbformat.v4.new_notebook(cells=[failing]), tmp_path)

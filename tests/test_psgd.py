@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -183,6 +182,7 @@ def test_a_job_from_submission_to_its_files(cluster: Path, capsys: pytest.Captur
 
 @pytest.mark.processes
 @pytest.mark.parametrize("command", ["fetch", "attach"])
+@pytest.mark.share(2)
 def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Elsewhere, where nothing of it is, and where its submitter has left it: `run`, `verify` and `report` go on from there."""
     callback = ("--callback", "CSVLogger:path=epochs.csv")
@@ -218,11 +218,8 @@ def test_jobs_are_watched_until_ctrl_c(cluster: Path, agents: LocalNodes) -> Non
         assert told.stdout is not None
         for _ in range(2):
             assert "jobs" in json.loads(told.stdout.readline())
-        while True:  # Python may be in a place where an exception is lost, as in the callback of a collected object
-            told.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                told.communicate(timeout=20)
-                break
+        told.send_signal(signal.SIGINT)
+        told.communicate(timeout=60)
     assert told.returncode == 130
 
 
@@ -269,6 +266,7 @@ def test_a_key_that_is_not_there(
 
 @pytest.mark.processes
 @pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.share(2)
 def test_a_script_on_two_workers(tmp_path: Path, fails: bool) -> None:
     """Each runs it as its main program, in the folder of the command, with what lies there; what it prints has its rank."""
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -330,6 +328,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
 
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
+@pytest.mark.long
 def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Path) -> None:
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
     (run,) = [path for path in (cluster / "runs").glob("dnn-*") if not path.is_symlink()]
@@ -343,6 +342,7 @@ def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Pat
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_texts_that_the_encoding_of_the_program_lacks_are_named(place: Path) -> None:
     """Where the locale is ASCII, Python reads other bytes of a command line as what cannot be written: option, encoding and
     what to do are told."""

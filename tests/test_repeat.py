@@ -278,6 +278,7 @@ def test_epochs_are_verified(run: Path, options: tuple[object, ...], said: str, 
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where each epoch's checkpoint stays: beside that of the end, of one worker where all have the same."""
     assert psgd(capsys, "run", run, "--local", 2, "--keep-every", 1, "-q")[0] == 0

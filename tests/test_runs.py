@@ -135,7 +135,7 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What differs, and nothing else; a page with the curves of all, by epoch and by second."""
+    """What differs, and nothing else; a page with the curves of all, by epoch, second and byte."""
     train(), train(block_size=32, epoch=3), train(workers=1)
     code, text, _ = psgd(capsys, "compare", "digits-1", "digits-2", "-o", "two.html")
     table = {row[0]: row[1:] for row in rows(text)[:-1]}
@@ -146,9 +146,9 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
     assert found is not None
     curves = json.loads(found[1])["curves"]
-    assert curves["names"] == ["Loss", "accuracy"]
+    assert curves["names"] == ["Loss", "accuracy", "bytes"]
     labels = ["digits-1", "digits-1 test", "digits-2", "digits-2 test"]
-    for per in ("epoch", "seconds"):
+    for per in ("epoch", "seconds", "bytes"):
         assert [line["label"] for line in curves[per] if line["metric"] == "Loss"] == labels
         assert [len(line["points"]) for line in curves[per] if line["metric"] == "Loss"] == [2, 2, 3, 3]
     assert {line["name"] for line in curves["epoch"]} == {"digits-1", "digits-2"}, "one entry of the legend for each run"

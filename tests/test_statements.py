@@ -21,6 +21,22 @@ _LATER = "not built yet"
 EXEMPT: dict[str, str] = {
     "RUN-10": _LATER,
     "RUN-12": _LATER,
+    "SIM-1": _LATER,
+    "SIM-3": _LATER,
+    "SIM-5": _LATER,
+    "SIM-6": _LATER,
+    "SIM-10": _LATER,
+    "SIM-12": _LATER,
+    "SIM-13": _LATER,
+    "SIM-14": _LATER,
+    "SIM-15": _LATER,
+    "SIM-16": _LATER,
+    "SIM-20": _LATER,
+    "SIM-21": _LATER,
+    "SIM-30": _LATER,
+    "SIM-31": _LATER,
+    "SIM-32": _LATER,
+    "SIM-33": _LATER,
 }
 KINDS = sorted({statement.partition("-")[0] for statement in SENTENCES})
 _ID = re.compile(rf"\b(?:{'|'.join(KINDS)})-\d+\b")
@@ -58,8 +74,11 @@ def test_no_exemption_is_out_of_date() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_numbers_of_a_kind_have_no_gap(kind: str) -> None:
+    """Within a group of ten: those of the simulator are numbered by what they are about."""
     numbers = [int(each.partition("-")[2]) for each in SENTENCES if each.startswith(f"{kind}-")]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers == sorted(set(numbers))
+    for number in numbers:
+        assert number - 1 in numbers or number == 1 or (kind == "SIM" and number % 10 == 0)
 
 
 _FAILING = """

@@ -97,6 +97,7 @@ def test_the_archive_of_the_sources_builds_and_tests_itself(tmp_path: Path) -> N
     check_page(wheel)
 
 
+@pytest.mark.long
 def test_the_wheel_works_outside_the_repository(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     # a copy, so that nothing is written into the repository; the build needs what pyproject.toml names and the packages

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import sys
+from base64 import b64encode
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -18,10 +19,12 @@ from types import ModuleType
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docstrings import as_markdown
+from search import rank
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
@@ -74,23 +77,45 @@ def title(page: str) -> str:
     return (ROOT / page).read_text("utf-8").partition("\n")[0].lstrip("# ").replace("`", "")
 
 
-def cells(path: str) -> list[tuple[str, str]]:
-    """Of a notebook: what kind each cell is, and its text."""
-    return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads((ROOT / path).read_text("utf-8"))["cells"]]
+def cells(path: str) -> list[Any]:
+    """The cells of a notebook."""
+    found: list[Any] = json.loads((ROOT / path).read_text("utf-8"))["cells"]
+    return found
+
+
+def shown(output: Any) -> str:
+    """An output of a cell in its richest form."""
+    data = {kind: "".join(text) for kind, text in output.get("data", {"text/plain": output.get("text", "")}).items()}
+    for kind in ("image/png", "image/svg+xml"):
+        if kind in data:
+            code = data[kind].replace("\n", "") if kind == "image/png" else b64encode(data[kind].encode()).decode()
+            return f'<img alt="" src="data:{kind};base64,{code}">'
+    if "text/html" in data:  # a blank line would end it; a frame of pandas has the style of the site
+        html = re.sub(r"<style scoped>.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        html = html.replace('<table border="1" class="dataframe">', "<table>")
+        return "<div>" + re.sub(r"\n\s*\n", "\n", html) + "</div>"
+    return f"```text\n{data['text/plain'].rstrip()}\n```"
+
+
+def as_page(cell: Any) -> str:
+    """A cell of a notebook and what it has shown."""
+    text = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        return text
+    return "\n\n".join([f"```python\n{text}\n```", *map(shown, cell["outputs"])])
 
 
 def said(path: str) -> str:
     """The first paragraph of a program's docstring; the title of a notebook."""
     if path.endswith(NOTEBOOK):
-        return cells(path)[0][1].partition("\n")[0].lstrip("# ")
+        return "".join(cells(path)[0]["source"]).partition("\n")[0].lstrip("# ")
     return " ".join((ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8"))) or "").partition("\n\n")[0].split())
 
 
 def source_page(path: str) -> str:
     """A file as a page."""
     if path.endswith(NOTEBOOK):
-        shown = (f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells(path))
-        return "\n\n".join(shown) + f"\n\nThe notebook is `{path}`.\n"
+        return "\n\n".join(map(as_page, cells(path))) + f"\n\nThe notebook is `{path}`.\n"
     text, suffix = (ROOT / path).read_text("utf-8"), Path(path).suffix
     return f"# {path}\n\n````{LANGUAGES[suffix]}\n{text}````\n"
 
@@ -136,9 +161,11 @@ def entry(module: str, name: str) -> str:
         label = symbol.replace("heading", "toc")
         text = as_markdown(inspect.cleandoc(value.__doc__ or ""))
         return f"## {symbol} {name} {{#{module}.{name} .doc .doc-heading data-toc-label='{label} {name}'}}\n\n{text}\n"
-    if is_named(module, name) or not hasattr(value, "__qualname__"):
-        return f"::: {module}.{name}\n"
-    return f"::: {value.__module__}.{value.__qualname__}\n"
+    place = f"{module}.{name}"
+    if not is_named(module, name) and hasattr(value, "__qualname__"):
+        place = f"{value.__module__}.{value.__qualname__}"
+    whole = place == "nn.model.Model"  # its methods stand in several files
+    return f"::: {place}\n" + "    options: {inherited_members: true}\n" * whole
 
 
 def module_page(module: str) -> str:
@@ -194,7 +221,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         markdown = MODULE.sub(r"| [`\1`](reference/\1.md) |", markdown)
     known = set(files.src_uris)
 
-    def shown(match: re.Match[str]) -> str:
+    def led(match: re.Match[str]) -> str:
         target, anchor = match[1].rstrip("/"), match[2]
         place = (ROOT / here).parent.joinpath(target).resolve()
         path = place.relative_to(ROOT).as_posix() if place.is_relative_to(ROOT) else ""
@@ -207,7 +234,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             raise PluginError(f"{here} leads to {target}, which has no page")
         return match[0]
 
-    return LINK.sub(shown, markdown)
+    return LINK.sub(led, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -244,8 +271,10 @@ def foreign(path: Path) -> list[str]:
     return [address for address in found if re.match(r"(\w+:)?//", address)]
 
 
+@event_priority(50)  # before the search plugin writes its index
 def on_post_build(config: Any) -> None:
-    """The site loads nothing from the network."""
+    """The search knows its order; the site loads nothing from the network."""
+    rank(config.plugins["material/search"].search_index.entries)
     site = Path(config.site_dir)
     found = [(path.relative_to(site), foreign(path)) for end in ("html", "css") for path in sorted(site.rglob(f"*.{end}"))]
     if any(addresses for _, addresses in found):

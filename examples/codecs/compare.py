@@ -69,9 +69,18 @@ class Row:
     accuracies: list[float]
     work: list[float]  # seconds until the end of each epoch
 
-    def link(self, megabits: float) -> float:
-        """Seconds that the bytes of the busiest node take."""
-        return max(self.outcome.sent.values()) * 8 / (megabits * 1e6)
+    def sent(self, *nodes: int) -> list[float]:
+        """Megabytes on the wire that these nodes, or all, have sent until the end of each epoch."""
+        by_epoch = [0] * len(self.accuracies)
+        for packets in self.outcome.result.history.traffic:
+            if not nodes or packets["node"] in nodes:
+                by_epoch[int(packets["epoch"]) - 1] += int(packets["wire_sent"])
+        return [sent / 1e6 for sent in accumulate(by_epoch)]
+
+    def link(self, megabits: float) -> list[float]:
+        """Seconds that the bytes of the busiest node take, until the end of each epoch."""
+        busiest = max(self.outcome.sent, key=self.outcome.sent.__getitem__)
+        return [sent * 8 / megabits for sent in self.sent(busiest)]
 
 
 def column(path: Path, names: tuple[str, ...]) -> list[float]:
@@ -102,7 +111,7 @@ def line(row: Row, megabits: float) -> str:
     return (
         f"{row.scheme.name:14} {outcome.accuracy:8.4f} {outcome.bytes_per_step:12,.0f} "
         f"{outcome.saving:7.1f}x {row.work[-1]:7.2f} s "
-        f"{row.work[-1] + row.link(megabits):7.2f} s  {row.scheme.why}"
+        f"{row.work[-1] + row.link(megabits)[-1]:7.2f} s  {row.scheme.why}"
     )
 
 
@@ -115,11 +124,9 @@ def draw(rows: list[Row], path: Path, megabits: float) -> str:
     figure: Any = matplotlib.figure.Figure(figsize=(13, 6), layout="constrained")
     by_bytes, by_time = figure.subplots(1, 2, sharey=True)
     for place, row in enumerate(rows):
-        parts = [(epoch + 1) / len(row.accuracies) for epoch in range(len(row.accuracies))]
-        sent = sum(row.outcome.sent.values()) / row.outcome.workers / 1e6
-        times = [seconds + part * row.link(megabits) for seconds, part in zip(row.work, parts, strict=True)]
+        times = [work + link for work, link in zip(row.work, row.link(megabits), strict=True)]
         style = {"color": f"C{place % 10}", "linestyle": ("-", "--")[place // 10 % 2]}
-        by_bytes.plot([part * sent for part in parts], row.accuracies, label=row.scheme.name, **style)
+        by_bytes.plot([sent / row.outcome.workers for sent in row.sent()], row.accuracies, label=row.scheme.name, **style)
         by_time.plot(times, row.accuracies, **style)
     by_bytes.set(xscale="log", xlabel="megabytes sent per worker", ylabel="accuracy on images nobody has trained on")
     by_time.set(xscale="log", xlabel=f"seconds of work, and of a link of {megabits:g} Mbit/s")

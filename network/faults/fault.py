@@ -8,7 +8,7 @@
 
 Epochs, batches and attempts count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is the
 direction from node 0 to node 1, `0-1` is both directions. A fault happens in the first attempt, unless `@a2` or `@a*` (every
-one) follows. Times are ms, s or min; rates are bit, kbit, mbit or gbit per second.
+one) follows. Times are ns, us, ms, s or min; rates are bit, kbit, mbit or gbit per second (network/units.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from network.names import did_you_mean
 from network.nodes import PARAMETER_SERVER
+from network.units import RATE, TIME, plain_number, rate_of, rate_text, seconds_of, time_text
 
 PROCESS_KINDS = {
     "kill": "SIGKILL to itself",
@@ -120,8 +121,9 @@ class LinkFault:
         step = f"@{self.step}" if self.step else ""
         what = self.kind
         if self.kind == "delay":
-            what = f"+{_time_text(self.delay)}" + (f"~{_time_text(self.jitter)}" if self.jitter else "")
-        argument = {"throttle": f" {_rate_text(self.rate)}", "lose": f" {_plain(_exact(self.share) * 100)}%"}.get(self.kind, "")
+            what = f"+{time_text(self.delay)}" + (f"~{time_text(self.jitter)}" if self.jitter else "")
+        percent = plain_number(Decimal(repr(self.share)) * 100)
+        argument = {"throttle": f" {rate_text(self.rate)}", "lose": f" {percent}%"}.get(self.kind, "")
         return f"{what} {link}{step}{_attempt(self.attempt)}{argument}{_lasting(self.seconds)}"
 
     def concerns(self, sender: int, receiver: int) -> bool:
@@ -143,39 +145,12 @@ def _attempt(attempt: int | None) -> str:
 
 
 def _lasting(seconds: float | None) -> str:
-    return "" if seconds is None else f" for {_time_text(seconds)}"
+    return "" if seconds is None else f" for {time_text(seconds)}"
 
 
-def _time_text(seconds: float) -> str:
-    exact = _exact(seconds)
-    return f"{_plain(exact)}s" if exact >= 1 else f"{_plain(exact * 1000)}ms"
-
-
-def _rate_text(rate: float) -> str:
-    bits = _exact(rate) * 8
-    for unit, size in (("gbit", 10**9), ("mbit", 10**6), ("kbit", 10**3)):
-        if bits >= size:
-            return f"{_plain(bits / size)}{unit}"
-    return f"{_plain(bits)}bit"
-
-
-def _exact(number: float) -> Decimal:
-    """Return the shortest decimal that is read as the same float, so that a printed number reads as before."""
-    return Decimal(repr(number))
-
-
-def _plain(number: Decimal) -> str:
-    text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-_TIME_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
-_RATE_UNITS = {"bit": Decimal(1), "kbit": Decimal(10**3), "mbit": Decimal(10**6), "gbit": Decimal(10**9)}
-_TIME = r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|min)"
 _NODE = r"(\d{1,6}|ps)"
 _NUMBER = r"\d{1,9}"
-_DELAY = re.compile(rf"\+{_TIME}(?:~{_TIME})?")
-_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(bit|kbit|mbit|gbit)")
+_DELAY = re.compile(rf"\+{TIME}(?:~{TIME})?")
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _STEP = re.compile(rf"e({_NUMBER})(?:\.b({_NUMBER}))?")
 _ATTEMPT = re.compile(rf"a({_NUMBER}|\*)")
@@ -206,7 +181,7 @@ class _Clause:
         fields: dict[str, Any] = {}
         if first.startswith("+"):
             match = self._match(_DELAY, first, "a delay such as '+500ms' or '+500ms~100ms'")
-            fields = {"delay": _seconds(match[1], match[2]), "jitter": _seconds(match[3], match[4]) if match[3] else 0.0}
+            fields = {"delay": seconds_of(match[1], match[2]), "jitter": seconds_of(match[3], match[4]) if match[3] else 0.0}
             first = "delay"
         elif first not in LINK_KINDS or first == "delay":
             kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
@@ -235,8 +210,8 @@ class _Clause:
         if sender == receiver:
             raise self._error("a link between two nodes", repr(target))
         if kind == "throttle":
-            rate = self._argument(_RATE, "a rate such as '1mbit'")
-            fields["rate"] = float(Decimal(rate[1]) * _RATE_UNITS[rate[2]] / 8)
+            rate = self._argument(re.compile(RATE), "a rate such as '1mbit'")
+            fields["rate"] = rate_of(rate[1], rate[2])
             if not fields["rate"]:
                 raise self._error("a rate above 0", repr(rate[0]))
         if kind == "lose":
@@ -273,8 +248,8 @@ class _Clause:
     def _lasting(self) -> float | None:
         if self._words[:1] != ["for"]:
             return None
-        match = self._option(re.compile(_TIME), "a time such as 'for 4s'")
-        return _seconds(match[1], match[2])
+        match = self._option(re.compile(TIME), "a time such as 'for 4s'")
+        return seconds_of(match[1], match[2])
 
     def _option(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
         """The word behind `for` or `code`."""
@@ -301,7 +276,3 @@ class _Clause:
 
     def _error(self, expected: str, got: str) -> ValueError:
         return ValueError(f"The fault clause {self._text!r} must have {expected}, got {got}.")
-
-
-def _seconds(number: str, unit: str) -> float:
-    return float(Decimal(number) * _TIME_UNITS[unit])

@@ -133,6 +133,7 @@ class Proxy:
             with self._lock:
                 if self._ending:
                     return
+                # moved under the lock, waited for outside: to change a fault never takes as long as the network
                 reading, writing, limit = self._step()
             wait_sockets([*reading, self._waker.sock], writing, limit)
             self._waker.clear()
@@ -248,19 +249,9 @@ class Route:
         A link that is swallowed for a time is stalled instead, and delivers afterwards, as TCP does after a partition.
         Raises: ValueError for a fault that needs to know frames where they are not.
         """
-        shape, lasting = self.there, fault.seconds is not None
-        begin_end: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
-            "delay": (lambda: shape.delay(fault.delay, fault.jitter), lambda: shape.delay(0.0)),
-            "throttle": (lambda: shape.throttle(fault.rate), lambda: shape.throttle(None)),
-            "swallow": (shape.stall, lambda: shape.stall(False)) if lasting else (shape.swallow, lambda: None),
-            "cut": (self.cut, self.heal),
-            "lose": (lambda: shape.lose(fault.share), lambda: shape.lose(0.0)),
-            "duplicate": (shape.duplicate, lambda: shape.duplicate(0)),
-            "reorder": (shape.reorder, lambda: shape.reorder(0)),
-        }
         if fault.kind in ("lose", "duplicate", "reorder") and not self._frames:
             raise ValueError(f"The fault {str(fault)!r} needs a route that knows frames: pass frames=True.")
-        begin, end = begin_end[fault.kind]
+        begin, end = (self.cut, self.heal) if fault.kind == "cut" else self.there.effect(fault)
         with self._proxy.changing():
             self._proxy.move()  # bytes sent before this, though the proxy's thread may not have come to them yet
             begin()

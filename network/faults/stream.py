@@ -16,6 +16,8 @@ from network.keys import PROOF_SIZE
 from network.records import Sealer
 from network.wire import CONTINUES, HEADER, KINDS, TAG_SIZE, Kind
 
+from .fault import LinkFault
+
 
 class Shape:
     """Faults of one direction; without a call of its method none happens. `counts` tells how often each kind has acted,
@@ -100,6 +102,23 @@ class Shape:
         """
         with self._changing():
             self.swaps = _checked("reorder", "pairs", pairs)
+
+    def effect(self, fault: LinkFault) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return the calls that begin and end a fault of a plan in this direction.
+
+        A link that is swallowed for a time is stalled instead, and delivers afterwards, as TCP does after a partition.
+        Raises: KeyError for `cut`, which is a fault of connections.
+        """
+        lasting = fault.seconds is not None
+        effects: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+            "delay": (lambda: self.delay(fault.delay, fault.jitter), lambda: self.delay(0.0)),
+            "throttle": (lambda: self.throttle(fault.rate), lambda: self.throttle(None)),
+            "swallow": (self.stall, lambda: self.stall(False)) if lasting else (self.swallow, lambda: None),
+            "lose": (lambda: self.lose(fault.share), lambda: self.lose(0.0)),
+            "duplicate": (self.duplicate, lambda: self.duplicate(0)),
+            "reorder": (self.reorder, lambda: self.reorder(0)),
+        }
+        return effects[fault.kind]
 
 
 def _checked(method: str, name: str, value: float) -> float:

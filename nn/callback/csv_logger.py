@@ -1,4 +1,4 @@
-"""Writes the results of each epoch into a text file."""
+"""Callback that writes the results of each epoch into a text file."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _mode(owner: str, name: str) -> str:
 
 
 class Monitored(Callback):
-    """Goes by one result of each epoch, `monitor`."""
+    """Callback that goes by one result of each epoch, `monitor`."""
 
     def check_results(self, names: Collection[str]) -> None:
         """Raise ValueError unless the monitored result is one that the epochs of this `fit` will have."""

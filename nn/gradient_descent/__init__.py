@@ -1,6 +1,8 @@
 """Gradient-descent rules: from gradients to the change of the parameters."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from nn.lazy import lazily
 
@@ -13,12 +15,48 @@ if TYPE_CHECKING:
     from nn.gradient_descent.sgd import GradientDecay, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
 
 __all__ = [
-    "ADAMOptimizer", "ADAMWOptimizer", "AdaDeltaOptimizer", "AdaGradOptimizer", "Constant", "Cosine", "ExponentialDecay",
-    "GradientDecay", "IGradientDescent", "LAMBOptimizer", "MomentumOptimizer", "NesterovOptimizer", "RMSPropOptimizer",
-    "SGDOptimizer", "Schedule", "StepDecay", "WarmUp", "schedule",
-]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
-    "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer", "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer",
-    "interface": "IGradientDescent", "schedule": "Constant Cosine ExponentialDecay Schedule StepDecay WarmUp schedule",
-    "sgd": "GradientDecay MomentumOptimizer NesterovOptimizer SGDOptimizer",
-})  # fmt: skip
+    "ADAMOptimizer",
+    "ADAMWOptimizer",
+    "AdaDeltaOptimizer",
+    "AdaGradOptimizer",
+    "Constant",
+    "Cosine",
+    "ExponentialDecay",
+    "GradientDecay",
+    "IGradientDescent",
+    "LAMBOptimizer",
+    "MomentumOptimizer",
+    "NesterovOptimizer",
+    "RMSPropOptimizer",
+    "SGDOptimizer",
+    "Schedule",
+    "StepDecay",
+    "WarmUp",
+    "schedule",
+]
+OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb", "momentum", "nesterov", "rmsprop", "sgd"]
+WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "adadelta": "AdaDeltaOptimizer",
+        "adagrad": "AdaGradOptimizer",
+        "adam": "ADAMOptimizer",
+        "adamw": "ADAMWOptimizer",
+        "lamb": "LAMBOptimizer",
+        "momentum": "MomentumOptimizer",
+        "nesterov": "NesterovOptimizer",
+        "rmsprop": "RMSPropOptimizer",
+        "sgd": "SGDOptimizer",
+    }
+)
+"""Words of OptimizerName with the names of their classes, see `nn.names`."""
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer",
+        "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer",
+        "interface": "IGradientDescent",
+        "schedule": "Constant Cosine ExponentialDecay Schedule StepDecay WarmUp schedule",
+        "sgd": "GradientDecay MomentumOptimizer NesterovOptimizer SGDOptimizer",
+    },
+)

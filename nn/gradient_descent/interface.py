@@ -90,8 +90,8 @@ class IGradientDescent(
     A subclass names its arrays (one number per parameter) in `slots`, computes the numbers of a step in `begin_step`, and
     the increment of one chunk in `increment`.
 
-    To add one: such a class beside its kin, its name in `nn/gradient_descent/__init__.py` and the table of nn/README.md, its
-    word in `nn/names.py`, and a row in `tests/contract/nn_rows/rules.py`, which a test demands. `python -m tests.nn.golden`
+    To add one: such a class beside its kin, its name and its word in `nn/gradient_descent/__init__.py`, its name in the
+    table of nn/README.md, and a row in `tests/contract/nn_rows/rules.py`, which a test demands. `python -m tests.nn.golden`
     asks torch for the numbers that a row compares with.
 
     `learn_rate` is a number or a `Schedule`, and may be set at any time. Every rule sees the gradients as three arguments

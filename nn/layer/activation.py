@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation as Function
 from nn.activation.activation import Linear
 from nn.activation.rectifiers import ReLU
 from nn.activation.sigmoids import Sigmoid
 from nn.arrays import BATCH, Shape
-from nn.initializer import Initializer, Zeros
+from nn.initializer import Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen
-from nn.names import ActivationName, InitializerName
 from nn.value.value import Value
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import BATCH, Array, Shape
-from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen
-from nn.names import InitializerName
 from nn.operation.attention import Attention
 from nn.operation.matmul import TensorDot
 from nn.value.value import Value, Variable

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
 from nn.activation.rectifiers import ReLU
 from nn.arrays import BATCH, Shape
-from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, bounds, chosen, direct, penalty
-from nn.names import ActivationName, ConstraintName, InitializerName, RegularizerName
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 from nn.operation.convolution.window import Padding
-from nn.value.value import Constraint, Regularizer, Value
+from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value
 
 
 class ConvolutionLayer(Layer, ABC, configured=True):

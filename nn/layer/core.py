@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
-from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Uniform, Zeros
 from nn.layer.layer import Layer, bounds, chosen, penalty
-from nn.names import ActivationName, ConstraintName, InitializerName, RegularizerName
 from nn.operation.index import Lookup
 from nn.operation.shape import Repeat
-from nn.value.value import Constraint, Regularizer, Value
+from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value
 
 
 class Dense(Layer, configured=True):

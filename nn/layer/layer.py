@@ -11,14 +11,13 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from nn import arguments
 from nn.activation.activation import Activation, Linear
-from nn.arguments import Configurable
+from nn.arguments import Configurable, part
 from nn.arrays import Shape
 from nn.extension import Extension, check_object, is_ours, shown
 from nn.initializer import Initializer
-from nn.names import ConstraintName, RegularizerName, part
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
-from nn.value.value import Constraint, Node, Owner, Regularizer, Value, Variable
+from nn.value.value import Constraint, ConstraintName, Node, Owner, Regularizer, RegularizerName, Value, Variable
 
 Inputs: TypeAlias = Value | Sequence[Value]
 Made = TypeVar("Made")

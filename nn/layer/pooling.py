@@ -52,7 +52,7 @@ def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list
 
 
 class MaxPool(PoolingLayer):
-    """Keeps the greatest number of each window. The gradient goes to the first maximum of the window, row by row.
+    """Pooling that keeps the greatest number of each window. The gradient goes to the first maximum of the window, row by row.
 
     Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
     channels). `MaxPool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.

@@ -7,12 +7,12 @@ from abc import abstractmethod
 import numpy as np
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, Array, Shape
-from nn.initializer import GlorotUniform, Initializer, Orthogonal, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Orthogonal, Zeros
 from nn.layer.layer import Layer, chosen, direct
-from nn.names import ActivationName, InitializerName
 from nn.operation.recurrent.cells import GRUOperation, LSTMOperation, SimpleRNNOperation
 from nn.operation.recurrent.recurrence import Recurrence
 from nn.value.value import Value

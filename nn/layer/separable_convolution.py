@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
-from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen, direct
-from nn.names import ActivationName, InitializerName
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding

@@ -20,8 +20,8 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     and then calls `value` and, in training, `gradient` with the same arguments.
 
     To add one: check the labels in `prepare`, compute l_i in `each` and its derivative in `derive`; work arrays are made in
-    `allocate`, after `super().allocate(...)`. Its name goes into `nn/loss/__init__.py` and the table of nn/README.md, its word
-    into `nn/names.py`, and a row into `tests/contract/nn_rows/losses.py`, which a test demands.
+    `allocate`, after `super().allocate(...)`. Its name and its word go into `nn/loss/__init__.py`, its name into the table of
+    nn/README.md, and a row into `tests/contract/nn_rows/losses.py`, which a test demands.
 
     >>> class Mean(nn.loss.Loss):
     ...     def prepare(self, label, shape, dtype):

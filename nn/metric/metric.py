@@ -24,8 +24,8 @@ class Metric(Configurable):
     A NaN among the predictions makes the result NaN until `reset`, for it is neither right nor wrong. `name` replaces the
     usual key of the value, so that two metrics of one kind can stand side by side.
 
-    To add one: a class with `reset`, `update` and `result`, its name in `nn/metric/__init__.py` and the table of nn/README.md,
-    its word in `nn/names.py`, and a row in `tests/contract/nn_rows/metrics.py`, which a test demands.
+    To add one: a class with `reset`, `update` and `result`, its name and its word in `nn/metric/__init__.py`, its name in the
+    table of nn/README.md, and a row in `tests/contract/nn_rows/metrics.py`, which a test demands.
 
     >>> class Bias(nn.metric.Metric):
     ...     name = "bias"

@@ -13,7 +13,7 @@ from nn.metric.metric import Metric, TwoClassMetric, has_nan
 
 
 class Ranking(TwoClassMetric):
-    """Keeps the scores of positive and negative samples, one number per sample, for a value that depends on their order.
+    """Metric that keeps the scores of positive and negative samples, one per sample, for a value that depends on their order.
 
     Predictions and labels as in `BinaryAccuracy`, where any scores will do, not only probabilities. The value is NaN where
     all samples are of one class, as in scikit-learn. A `result` after an `update` sorts all scores, n log n steps.

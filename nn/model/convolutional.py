@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.rectifiers import ReLU
 from nn.activation.sigmoids import Softmax, Tanh
@@ -21,7 +22,6 @@ from nn.layer.normalization import BatchNorm
 from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
 from nn.layer.regularization import Dropout
 from nn.model.model import Model
-from nn.names import ActivationName
 from nn.value.value import Value
 
 SIDE = 32

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from nn import arguments
 from nn.arrays import Array
+from nn.extension import listed
 
 MOST_SHOWN = 20
 """Epochs that a notebook shows, if there are not more."""
@@ -78,6 +79,10 @@ class History:
         """Append the results of an epoch."""
         self.rows.append({"epoch": epoch, **results})
 
+    def __dir__(self) -> list[str]:
+        """List the public names, for completion."""
+        return listed(type(self), super().__dir__())
+
     @property
     def history(self) -> dict[str, list[float]]:
         """Return all columns but `epoch` by the names that they have in Keras's `history.history`, `loss` and `val_loss`."""
@@ -107,7 +112,7 @@ class History:
         except ImportError as error:
             raise ImportError("History.plot() needs matplotlib: pip install matplotlib") from error
 
-        names = dict.fromkeys(name.removeprefix(VALIDATION) for row in self.rows for name in row if name != "epoch")
+        names = dict.fromkeys(name.removeprefix(VALIDATION) for row in self.rows for name in row if name not in self._apart)
         figure = Figure(figsize=(5 * len(names), 3.6), layout="constrained")
         panels = figure.subplots(1, len(names), squeeze=False)[0]
         for panel, name in zip(panels, names, strict=True):
@@ -126,6 +131,8 @@ class History:
         show("History.plot()", {"image/svg+xml": picture.getvalue()}, "history.png")
 
     _axis = "epoch"
+    _apart = frozenset({"epoch"})
+    """Columns that have no panel."""
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
         """Yield the lines of a panel: label, places, values, width."""

@@ -210,6 +210,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
                 f"split() needs a rule that the halves can apply apart; 'clip_norm' looks at both, got {self.rule}"
             )
         Section(graph, None, name)  # before anything is built: says what is wrong with the cut
+        # a fragment is cut from the model that it was cut from, so that parts of parts compute as the whole does
         whole, place = self._whole_and_place()
         whole_shape, begin, end = (graph.placeholder.shape, None, None) if place is None else place.values()
         front = Fragment(_untrained(whole), whole_shape, begin, name)
@@ -352,6 +353,7 @@ class Fragment(Model, configured=True):
     def take_over(self, model: Model) -> None:
         """Become the trained part of `model`: copies of its weights, rule and state, and its count of epochs."""
         values = {variable.name: variable for variable in model.store.everything}
+        # not by `setup`: the variables are those of the other model, frozen ones included, and not drawn anew
         graph = trace(self, self._section.entry.shape)
         freeze(graph, [variable.name for variable in graph.variables if values[variable.name].frozen])
         self._allocate(graph)
@@ -371,6 +373,7 @@ def _untrained(whole: Model) -> Model:
 
 def _part_of_rule(rule: IGradientDescent, store: VariableStore, variables: Sequence[Variable]) -> IGradientDescent:
     """Return a copy of a rule with the parts of its state that belong to some of the variables, in their order."""
+    # a rule keeps one vector for all variables, in the order of their ids
     ends = np.cumsum([variable.value.size for variable in store.variables])
     rows = [np.arange(end - variable.value.size, end) for variable, end in zip(store.variables, ends, strict=True)]
     chosen = np.concatenate([np.empty(0, np.intp), *(rows[variable.id] for variable in variables)])

@@ -40,10 +40,16 @@ class Network(
         "_mark_unfinished",
     ),
     passes={"_restore_values": (3,)},
+    unlisted=("graph",),
 ):
     """A function with variables, built once from layers and operators. `Model` adds training.
 
     `copy.deepcopy` and `pickle` give an independent copy, which goes on from where this one is.
+
+    Args:
+        input_shape: shape of the samples, -1 for the batch; None until it is known.
+        seed: seed of first weights and masks, at least 0.
+        dtype: type of variables and results, float32 or float64.
     """
 
     input_shape: Shape | None
@@ -72,6 +78,7 @@ class Network(
     @contextmanager
     def _mark_unfinished(self) -> Iterator[None]:
         """Let `call` set any attribute: it is the second half of the constructor."""
+        # the metaclass has closed the object after `__init__`: attributes set by `call` would be refused
         made, self._made = self._made, False
         try:
             yield
@@ -200,6 +207,7 @@ class Network(
         if shapes.keys() != values.keys():
             odd = sorted(shapes.keys() ^ values.keys())[0]
             raise ValueError(f"variable '{odd}' is {'missing' if odd in shapes else 'not part of the model'}")
+        # all of it before any memory is taken: the file may be a stranger's
         for name, shape in shapes.items():
             if values[name].shape != shape or values[name].dtype != self.dtype:
                 raise ValueError(
@@ -287,6 +295,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
             found += "; is a 'return' missing?"
         raise ValueError(f"{type(model).__name__}.call() must return one output per sample, (-1, ...), got {found}")
     graph = Graph(placeholder, output)
+    # by first call and not by their place in the graph, so that names do not depend on how branches are walked
     name_layers(sorted(graph.layers, key=naming.place))
     for name, value in vars(model).items():
         if isinstance(value, Variable) and value.local_name is None:
@@ -318,6 +327,7 @@ def divide(model: Network, graph: Graph, trained: Sequence[Variable]) -> tuple[l
                 f"{type(model).__name__}.trainable_variables() must return different trainable variables that call() "
                 f"uses, got '{variable.name}'"
             )
+        # taken out, so that a second mention is refused like a variable that is not there
         left.discard(variable)
     chosen = set(trained)
     return list(trained), [variable for variable in graph.variables if variable not in chosen]

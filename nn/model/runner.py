@@ -1,4 +1,4 @@
-"""Runs a model's graph: plans for every shape that comes, kept while they are used."""
+"""Runner of a model's graph: plans for every shape that comes, kept while they are used."""
 
 import threading
 from collections import OrderedDict
@@ -14,12 +14,17 @@ from nn.loss.loss import Loss
 from nn.model.ending import absorb
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
-from nn.plan.plan import OnGradient, Plan
+from nn.plan.plan import OnGradient, Plan, bytes_held
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph
 from nn.value.value import Variable
 
-CACHED_PLANS = 8
+KEPT_BYTES = 128 * 1024**2
+"""Bytes of the plans that are kept: of small batches many, as clients of a federation have tails of every length."""
+LEAST_KEPT = 4
+"""Plans that are kept however large they are: those of training and scoring, each with a shorter last batch."""
+PLAN_OBJECTS = 64 * 1024
+"""Bytes that a plan takes besides its arrays, about."""
 INFERENCE = Mode()
 
 Purpose = Literal["train", "score", "predict", "forward"]
@@ -28,10 +33,11 @@ Purpose = Literal["train", "score", "predict", "forward"]
 class _Compiled(NamedTuple):
     plan: Plan
     loss: Loss | None
+    bytes: int
 
 
 class Runner:
-    """Computes predictions, losses and gradients of one graph with one loss.
+    """Runner that computes predictions, losses and gradients of one graph with one loss.
 
     Where the graph ends in the operation that the loss contains (softmax before its cross-entropy), training and scoring
     stop before it and the loss does both at once. Large networks are computed in as many threads as the BLAS has. With
@@ -126,7 +132,7 @@ class Runner:
         vars(self).update(state, _lock=threading.RLock())
 
     def _compile_scored(self, purpose: Purpose, shape: Shape) -> tuple[Plan, Loss]:
-        plan, loss = self._compile(purpose, shape)
+        plan, loss, _ = self._compile(purpose, shape)
         if loss is None:
             raise ValueError("a part of a model without a loss has no gradients of its own; use forward() and backward()")
         return plan, loss
@@ -136,8 +142,9 @@ class Runner:
         found = self._compiled.get(key)
         if found is None:
             found = self._compiled[key] = self._make(purpose, shape)
-            if len(self._compiled) > CACHED_PLANS:
-                self._compiled.popitem(last=False)
+            kept = sum(each.bytes for each in self._compiled.values())
+            while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
+                kept -= self._compiled.popitem(last=False)[1].bytes
         else:
             self._compiled.move_to_end(key)
         return found
@@ -155,8 +162,11 @@ class Runner:
         )
         if plan.output.shape[:1] != shape[:1]:
             raise ValueError(f"a model must give one output per sample, got {plan.output.shape} for inputs {shape}")
+        # each plan has one of its own, whose work arrays are of the plan's shape
         loss = copy(self._taken) if scored else None
         if loss is not None:
             loss.allocate(plan.output.shape, self._dtype)
             check_object(loss)  # its work space may hide what the engine calls
-        return _Compiled(plan, loss)
+        variables = self._graph.variables
+        shared = [each.value for each in variables] + [each.gradient for each in variables if each.has_gradient]
+        return _Compiled(plan, loss, bytes_held((plan, loss), shared) + PLAN_OBJECTS)

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
+from nn.arguments import part
 from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.extension import renamed
+from nn.loss import LossName
 from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
+from nn.metric import MetricName
 from nn.metric.metric import Metric, TwoClassMetric
 from nn.model.batches import (
     ArraySource,
@@ -33,7 +36,6 @@ from nn.model.ending import check_ending
 from nn.model.history import Results
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
-from nn.names import LossName, MetricName, part
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
@@ -48,6 +50,7 @@ class ScoredNetwork(
     internal=("_key_or_next", "_measure_batches", "_take_samples", "_take_labels", "_take_block", "_make_batch"),
     passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
+    unlisted=("has_loss", "keyless_calls", "runner"),
     remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
     """Part of `Model` that needs no rule."""
@@ -158,6 +161,7 @@ class ScoredNetwork(
 
         With `finite`, which names the data in messages, samples that are not finite raise ValueError.
         """
+        # copies: two evaluations at once, or one within a training, must not mix their sums
         metrics, runner = deepcopy(self.metrics), self.runner
         for metric in metrics:
             metric.reset()
@@ -166,6 +170,7 @@ class ScoredNetwork(
             if finite is not None and batch.given.dtype.kind == "f" and not all_finite(batch.x):
                 raise not_finite(finite, batch.x, batch.given, batch.places)
             loss, prediction = runner.score(batch.x, batch.label, batch.weight)
+            # by samples and not by batches: so the last, shorter batch does not count too much
             total += loss * len(batch.x)
             samples += len(batch.x)
             for metric in metrics:
@@ -176,6 +181,7 @@ class ScoredNetwork(
         """Return the output for every sample; raise ValueError naming the first one that is not finite."""
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self._take_samples(x)
+        # spares a copy: what the runner gives is an array of its own
         if len(samples) <= batch_size:
             return self._predict(samples, 0)
         result = np.empty((len(samples), *self.graph.output.shape[1:]), self.dtype)
@@ -334,6 +340,7 @@ def evaluation_source(
             raise ValueError(
                 f"{name} is an iterator, spent after one of {passes} epochs; give arrays, a list of batches or a DataFeeder"
             )
+        # before the training begins: an epoch would be lost if the validation data did not fit
         stream.check(0)
         return stream
     if len(data) not in (2, 3):

@@ -98,7 +98,7 @@ def _describe(value: Value, graph: Graph) -> str:
 
 
 class FragmentRunner(Runner):
-    """Computes results, gradients of the variables, and the gradient of the input, of a part of a graph."""
+    """Runner of a part of a graph, which computes results, gradients of the variables, and the gradient of the input."""
 
     _open: Plan | None = None
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Softmax, Tanh
 from nn.arrays import DType
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
-from nn.names import ActivationName
 from nn.value.value import Value
 
 

@@ -9,14 +9,17 @@ from copy import deepcopy
 from typing import Any
 
 from nn import arguments, tensor_files
+from nn.arguments import class_of
 from nn.arrays import DType
 from nn.extension import renamed
+from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
+from nn.loss import LossName
 from nn.loss.loss import Loss
+from nn.metric import MetricName
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History
 from nn.model.inputs import Planned
-from nn.names import LossName, MetricName, OptimizerName, class_of
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 from nn.tensor_files import ModelFileError
 
@@ -42,6 +45,7 @@ class TrainedNetwork(
     ),
     passes={"_adopt_rule": (3,)},
     settable=("stop_training", "callback_states"),
+    unlisted=("callback_states", "fit_history"),
     remedies=dict.fromkeys(
         ("rule", "op_type", "optimizer"),
         "call compile(optimizer); the learning rate of a rule can be set, model.rule.learn_rate",

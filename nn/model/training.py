@@ -29,7 +29,7 @@ caches full of the model and takes ten times as long as code that runs again and
 
 
 class Training:
-    """Trains a model for some epochs. Everything random is keyed by (seed, epoch, batch), so a run can be continued."""
+    """Training of a model for some epochs. Everything random is keyed by (seed, epoch, batch), so a run can be continued."""
 
     def __init__(
         self, model: TrainedNetwork, callbacks: Sequence[Callback], seed: int, *, stop_on_nan: bool, silent: bool

@@ -35,7 +35,7 @@ def batch_stays_aside(shapes: Sequence[Shape], full: Shape) -> bool:
 
 
 class Unbroadcast:
-    """Brings a gradient of the broadcast shape back to the shape of one operand."""
+    """Sum that brings a gradient of the broadcast shape back to the shape of one operand."""
 
     def __init__(self, shape: Shape, full: Shape, dtype: np.dtype[Any], scratch: Scratch) -> None:
         self._shape, self._full = shape, full

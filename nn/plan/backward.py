@@ -102,8 +102,11 @@ class _Targets:
         kept = place.kind == "kept"
         begun = value in self._begun
         if kept and lane > 0:
+            # threads run at once: each but the first sums into an array of its own, and these are added in their order, so
+            # that the bits do not depend on which thread ends first
             target = self.sums.setdefault((value, lane), empty(target.shape, target.dtype))
             begun = False
+        # of memory for the whole batch each slice is written for the first time once; other memory once for each thread
         mark = (value, lane if kept else rows.start if rows is not None else 0)
         is_first = not begun and mark not in self._marks
         self._marks.add(mark)
@@ -111,7 +114,7 @@ class _Targets:
 
 
 class Backward:
-    """Computes all gradients of a plan, stage by stage from the last to the first."""
+    """Backward pass, which computes all gradients of a plan, stage by stage from the last to the first."""
 
     def __init__(self, layout: Layout, call: FindCall, output_gradient: Array, input_gradient: Array | None) -> None:
         self._layout, self._call = layout, call
@@ -147,18 +150,21 @@ class Backward:
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
             found = [value for value in sources if isinstance(value, Variable) and value in self._takers]
             last.update((variable, done) for variable in found if not isinstance(variable, Buffer))
+        # the order in which they are sent: later layers first, alike on every worker
         for variable in sorted(last, key=lambda variable: -variable.id):
             last[variable].complete.append(variable)
             (gradient,) = self._places[variable].arrays
             if variable.regularizer is not None:  # before the sum over blocks, so that each of them puts the same bits
                 work = empty(variable.shape, self._layout.dtype)
                 last[variable].penalties.append(Penalty(variable.regularizer, variable.value, gradient, work))
+            # computed apart, since the one of the block before lies there: added to it now
             if gradient is not variable.gradient:
                 last[variable].sums.append((variable.gradient, gradient))
 
     def run(self, team: Team, on_gradient: OnGradient | None) -> None:
         """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
         for variable in self._unreached:
+            # where gradients are added, the one of the block before stays: 0 would be added to it
             if not self._adds or isinstance(variable, Buffer):
                 variable.gradient.fill(0)
             if variable.regularizer is not None:
@@ -210,6 +216,7 @@ class Backward:
 
     def _plan(self, stage: Stage) -> _Pass:
         targets = _Targets(self._begun)
+        # a share is computed from the gradients of the whole batch, which threads that work in turns do not keep
         sharing = self._sharing(stage) if len(stage.lanes) > 1 and not stage.in_turns else []
         lanes = [
             [
@@ -255,6 +262,7 @@ class Backward:
             target, is_first = targets.find(source, place, lane, rows)
             if isinstance(source, Variable):
                 self._writers.setdefault(source, []).append((step, index))
+            # the first operation writes, so that no pass is needed to fill memory with 0
             if is_first:
                 step.wanted.append(target)
             else:
@@ -291,6 +299,7 @@ class Backward:
                 return self._places[source]
             kind = layout.kind(source, kept_for_backward=False)
             shared = None
+            # an operation that may overwrite its input may overwrite its gradient, unless another one adds to that
             if index == 0 and node.operation.in_place and layout.uses[source] == 1:
                 shared = self._places[node].shared(kind, layout.stage_of[node], layout.shapes[source])
             self._places[source] = layout.place(source, kind) if shared is None else shared

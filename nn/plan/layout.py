@@ -52,12 +52,14 @@ class Layout:
         self.position = {node: places[whole.originals[node]] for node in graph.nodes}
         own = {whole.originals[node]: node for node in graph.nodes}
         shapes = self.shapes if whole.graph is graph else _infer(whole.graph, (shape[0], *whole.graph.placeholder.shape[1:]))
+        # a part is cut where the whole is cut: other slices would give other last bits
         stages = divide(whole.graph, shapes, dtype, training=training, threads=threads)
         self.in_lanes = any(len(stage.lanes) > 1 for stage in stages)
         """Whether threads run at once anywhere in the whole."""
         found = [Stage([own[node] for node in stage.nodes if node in own], stage.lanes) for stage in stages]
         self.stages = [stage for stage in found if stage.nodes]
         self.stage_of: dict[Value, int] = {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}
+        # the caller gives and takes these as whole batches
         self._crossing: set[Value] = {graph.output, graph.placeholder}
         for node in graph.nodes:
             self._crossing.update(source for source in node.inputs if self.stage_of.get(source) != self.stage_of[node])
@@ -67,6 +69,7 @@ class Layout:
         if not has_batch(value):
             return "kept"
         inside = isinstance(value, Node) and value not in self._crossing
+        # memory for a slice pays where a thread works on several: it stays in the cache from one to the next
         cut = inside and self.stages[self.stage_of[value]].in_turns
         return "lane" if cut and not kept_for_backward else "batch"
 
@@ -81,6 +84,7 @@ class Layout:
 
     def takers(self, *, input_gradient: bool) -> set[Value]:
         """Return the values that need a gradient: those between trained variables or buffers and the output."""
+        # first all that depends on something wanted, then, backwards, all that the output depends on: both need the gradient
         takers: set[Value] = {self.graph.placeholder} if input_gradient else set()
         takers.update(self._wanting())
         for node in self.graph.nodes:
@@ -94,6 +98,7 @@ class Layout:
 
     def _wanting(self) -> set[Variable]:
         """Return the variables for which backward computes something: gradients, or changes of buffers."""
+        # a buffer's "gradient" is its change, which a frozen layer does not make
         wanting = {variable for variable in self.graph.variables if variable.has_gradient}
         for node in self.graph.nodes:
             if not node.operation.changes_buffers(is_frozen(node)):
@@ -114,6 +119,7 @@ class Layout:
 
     def _is_dead(self, value: Value) -> bool:
         """Return whether no operation reads a value, or a value in the same memory, after the one operation that uses it."""
+        # an alias has the memory of its input, so those that read the input count, too
         while isinstance(value, Node):
             if self.uses[value] > 1 or (self.training and value.operation.reads_output):
                 return False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from functools import cached_property, partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from nn.threads import Team, limited_to_one_thread
 from nn.value.graph import Graph
 from nn.value.value import Constant, Node, Value, Variable
 
-__all__ = ["OnGradient", "Plan"]
+__all__ = ["OnGradient", "Plan", "bytes_held"]
 
 
 class Plan:
@@ -69,7 +71,9 @@ class Plan:
         self._arenas = self._open_arenas()
         self._forward = [self._prepare(stage) for stage in self._layout.stages]
         if not self._layout.in_lanes:
+            # one thread computes all stages in turn: one list spares a loop over them in each batch
             self._forward = [[[call for (calls,) in self._forward for call in calls]]]
+        # the stand-in for the input is let go of; each run puts its own array there
         self._places[graph.placeholder].arrays[0] = np.empty(0, dtype)
         for inputs, index, _ in self._entries:
             inputs[index] = np.empty(0, dtype)
@@ -89,6 +93,7 @@ class Plan:
         if np.may_share_memory(x, self.output):  # the result of the last run, given back
             x = x.copy()
         for inputs, index, rows in self._entries:
+            # the samples are read where they lie, and not copied into the plan
             inputs[index] = x if rows is None else x[rows]
         for operation, position in self._random:
             operation.begin(mode, position)
@@ -177,6 +182,7 @@ class Plan:
         return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
+        # the graph's operation is a description that other plans share; the copy has work arrays of this shape
         operation = copy(node.operation)
         # past what an activation lets others set
         vars(operation).update(scratch=scratch, training=self._layout.training, frozen=is_frozen(node))
@@ -191,6 +197,7 @@ class Plan:
             calls: list[Call] = []
             for rows in parts:
                 for node in stage.nodes:
+                    # operations of a lane run one after the other, so all have their work space from the same memory
                     self._arenas[lane].begin()
                     inputs = [self._place(source).at(lane, rows) for source in node.inputs]
                     operation = self._allocate(node, inputs, rows, self._arenas[lane])
@@ -223,3 +230,58 @@ class Plan:
 def _run(calls: list[Call]) -> None:
     for operation, inputs, output in calls:
         operation.forward(inputs, output)
+
+
+_SHARED = (Graph, Value, Team, type)
+"""Objects that all plans of a model share."""
+
+
+def bytes_held(item: object, apart: Iterable[Array] = ()) -> int:
+    """Count the bytes of all arrays that an object, its attributes, and what these hold keep in memory, each piece once.
+
+    Args:
+        item: the object, such as a `Plan`. Of other objects only those of `nn` are looked into.
+        apart: arrays whose memory belongs to others.
+    """
+    seen = {id(_owner(array)) for array in apart}
+    total = 0
+    waiting: list[Any] = [item]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, np.ndarray):
+            each = _owner(each)
+        if id(each) in seen or isinstance(each, _SHARED):
+            continue
+        seen.add(id(each))
+        if isinstance(each, np.ndarray):
+            total += each.nbytes
+        else:
+            waiting += _parts(each)
+    return total
+
+
+def _owner(array: Array) -> Array:
+    """Return the array with the memory that an array shows; `as_strided` has an object of its own between them."""
+    shown: Any = array
+    while (base := getattr(shown, "base", None)) is not None:
+        shown = base
+        if isinstance(shown, np.ndarray):
+            array = shown
+    return array
+
+
+def _parts(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return (*item.keys(), *item.values())
+    if isinstance(item, (list, tuple, set, frozenset)):
+        return item
+    if isinstance(item, partial):
+        return (item.func, item.args, item.keywords)
+    if isinstance(item, MethodType):
+        return (item.__self__,)
+    if isinstance(item, FunctionType):
+        return [cell.cell_contents for cell in item.__closure__ or ()]
+    if type(item).__module__.partition(".")[0] == "nn":
+        slots = (getattr(item, name, None) for kind in type(item).__mro__ for name in getattr(kind, "__slots__", ()))
+        return (*getattr(item, "__dict__", {}).values(), *slots)
+    return ()

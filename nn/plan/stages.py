@@ -119,6 +119,7 @@ def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool
 
 def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:
     """Cut the batch into `count` parts, or some more, so that all threads get as many."""
+    # rounded up to whole rounds: in the last one a thread would wait for the others
     count = min(batch, -(-count // threads) * threads) if count > 1 else 1
     if count == 1:
         return Stage(nodes, [[None]])

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from nn.operation.matmul import MatMul
 from nn.operation.operation import Operation
 from nn.operation.reduction import Max, Mean, Min, Sum
 from nn.operation.shape import Reshape, Transpose
+
+ConstraintName: TypeAlias = Literal["max_norm", "min_max_norm", "non_neg", "unit_norm"]
+RegularizerName: TypeAlias = Literal["l1", "l1_l2", "l2"]
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
 """Operand of operators and functions: a value, or a number or array that becomes a constant."""

@@ -185,12 +185,14 @@ class WorkerKeeper:
         workers may belong to the batch that broke off already. Of that batch composed codecs have counted no more than that it
         began. Of a state of its own, a worker saves the last commits.
         """
+        # a worker's own state is of use only with those of the others at the same position, as commits are taken
         for past, state in self.commits:
             self.keeper.keep(past, True, state, commit=True)
         (arrays, numbers), personal = self.capture()
         if personal or self.mark is not None or self.settled(progress.position):
             return
         done = self.keeper.batches_before(progress.position)
+        # the batch that broke off has been counted by codecs that had begun it
         counted = {name: done if name.endswith(COUNTER) else value for name, value in numbers.items()}
         self.keeper.keep(progress, False, (arrays, counted))
 

@@ -13,8 +13,6 @@ from nn.arrays import Array
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from nn.registry import CustomObjects
-from parallel_sgd.batch_sync.sync.interface import ISyncType
-from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.engine.batches import FIXED, Batches
 from parallel_sgd.record.table import Earlier
 
@@ -23,6 +21,8 @@ from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapsh
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan
+    from parallel_sgd.batch_sync.sync.interface import ISyncType
+    from parallel_sgd.codec.bank import CodecBank
 
 State = tuple[dict[str, Array], dict[str, Any]]
 COUNTER = ".batches"  # the batches that composed codecs count on all workers alike

@@ -5,7 +5,7 @@ The guide is parallel_sgd/codec/README.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from network.names import lazily
 
@@ -136,6 +136,61 @@ __all__ = [
     "Tree",
     "TrimmedMean",
     "netEncapsulation",
+]
+
+# For editors and type checkers; the readers take other texts, too: `module.Class`, `file.py:Class`.
+CodecName: TypeAlias = Literal[
+    "adasum",
+    "adpsgd",
+    "asyncps",
+    "bf16",
+    "choco",
+    "dcasgd",
+    "dgc",
+    "diloco",
+    "dilocops",
+    "dpsgd",
+    "dummycodec",
+    "efsign",
+    "efsignbothways",
+    "fedadam",
+    "fedavg",
+    "fedprox",
+    "firstcopy",
+    "firstcopyint8",
+    "fp16",
+    "gradcode",
+    "gradcodepeers",
+    "int8",
+    "krum",
+    "laq",
+    "levelquantizer",
+    "localsgd",
+    "median",
+    "natural",
+    "onebit",
+    "onebitadam",
+    "plain",
+    "powersgd",
+    "qsgd",
+    "randomk",
+    "randompair",
+    "ring",
+    "scaffold",
+    "serveradam",
+    "shardedlevels",
+    "shardedps",
+    "shardedtopk",
+    "signsgd",
+    "signsgdps",
+    "signum",
+    "sma",
+    "syncps",
+    "terngrad",
+    "topk",
+    "topkint8",
+    "tree",
+    "trimmedmean",
 ]
 
 _BESIDE = {

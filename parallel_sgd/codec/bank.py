@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -10,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from network.clock import Clock
 from network.errors import BadContent, ProtocolError
 from network.message import Content, Message, Undecoded, own
-from parallel_sgd.engine.accounts import RECEIVED, SENT, Accounts, Joined
+from parallel_sgd.engine.accounts import MOST_STEPS, PERFORMANCE, RECEIVED, SENT, SENT_AT, Accounts, Joined
 from parallel_sgd.engine.channel import Channel
 from parallel_sgd.engine.unusable import Like, Unusable, is_finite, not_finite
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
@@ -82,6 +84,7 @@ class CodecBank:
         attempt: the number of the job's attempt, first in the key of every packet; packets of another one are refused.
         cork: bytes that may wait for one peer.
         joined: the variables of each vector; empty: every variable is a vector by itself.
+        clock: tells the seconds of the node, for its accounts; None: that of the channel, if it has one, else the machine's.
     """
 
     def __init__(
@@ -92,14 +95,23 @@ class CodecBank:
         attempt: int,
         cork: int = 1 << 16,
         joined: Sequence[Joined] = (),
+        clock: Clock | None = None,
     ) -> None:
+        # before any codec is made: constructors read them
         GlobalSettings.install(settings)
         self._settings = settings
         self.channel = channel
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport, joined)
+        own_clock: Clock = getattr(channel, "clock", PERFORMANCE) if clock is None else clock
+        self.accounts = Accounts(
+            channel.node_id,
+            [*self._names, "sync type", "checkpoint"],
+            channel.transport,
+            joined,
+            own_clock,
+        )
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]
         self._watch = self.accounts.watch
@@ -138,7 +150,7 @@ class CodecBank:
 
     def begin(self, step: tuple[int, int]) -> None:
         """Have packets carry this (epoch, batch), counted from 0, from here on."""
-        self._step = self._settings.step = step
+        self._step = self._settings.step = self.accounts.step = step
         self.settled = False
         self._blocks = 0
 
@@ -154,9 +166,15 @@ class CodecBank:
         row[0] += 1
         row[1] += message.raw
         row[2] += message.overhead
+        # raw bytes in memory are part of the raw bytes, and are told apart from those on the wire
         if message.shared:
             row[3] += 1
             row[4] += message.raw
+        counts, (place, variables) = self.accounts.counts, self.accounts.places[key[3]]
+        count = counts[(key[1], key[2]) if len(counts) < MOST_STEPS else self._step]
+        count[place] += variables
+        count[place + 1] += message.raw
+        count[place + 2] += message.overhead
         if key[0] == self._attempt:
             return True
         self.refused += 1
@@ -289,6 +307,7 @@ class CodecBank:
         codec = self.codecs[variable]
         if isinstance(codec, Answering):
             self._post(variable, codec.answer(node))
+        # `_post` may have handed packets to the system: these seconds are sending, and counted there
         watch.encode += watch.clock() - start - (watch.send - sent)
 
     @staticmethod
@@ -301,6 +320,7 @@ class CodecBank:
         It may still be merged (under `Delay` its batch goes on), so it is taken, and refused, as one in time.
         Raises: as `receive`.
         """
+        # an answer carries the batch of the packet; that of the running batch comes back even if the codec fails
         now, self._step = self._step, step
         self._settings.step = step
         try:
@@ -416,12 +436,13 @@ class CodecBank:
             raise self._no_packet(variable, packets)
         key = (self._attempt, *self._step, variable)
         self.settled = False
-        count = 0
+        count = bytes_sent = overhead_sent = 0
         for packet in packets:
             wire = 0
             if not isinstance(packet, netEncapsulation):
                 raise self._no_packet(variable, packet)
-            for target in packet.targets:
+            targets = packet.targets
+            for target in targets if len(targets) < 2 else from_neighbour(targets, self.node_id):
                 if target == self.node_id:
                     raise ValueError(
                         f"{self._names[variable]} sends variable {self._ids[variable]} to its own node {target}: "
@@ -440,7 +461,14 @@ class CodecBank:
                     wire = raw + overhead
                     self.unsent += wire
                     count += 1
+                    bytes_sent += raw
+                    overhead_sent += overhead
             self.corked += wire
+        if count:
+            counts, (place, variables) = self.accounts.counts[self._step], self.accounts.places[variable]
+            counts[place + SENT_AT] += count * variables
+            counts[place + SENT_AT + 1] += bytes_sent
+            counts[place + SENT_AT + 2] += overhead_sent
         if self.corked > self._cork:
             self.flush()
         return count
@@ -448,6 +476,20 @@ class CodecBank:
 
 def _is_ours(method: object) -> bool:
     return str(getattr(method, "__module__", "")).partition(".")[0] in OWN_PACKAGES
+
+
+def from_neighbour(targets: Iterable[int], node: int) -> list[int]:
+    """Return targets in the order in which a node sends to them: first the next ones, then those before it.
+
+    If each began with the lowest one, all would send to the same node at the same time, and its link would be the slowest.
+
+    Args:
+        targets: ids of nodes.
+        node: the sending node.
+    """
+    ordered = sorted(targets)
+    first = bisect_right(ordered, node)
+    return ordered[first:] + ordered[:first]
 
 
 def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:

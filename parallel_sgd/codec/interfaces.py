@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nn.extension import Extension, OverrideWarning, conflict, is_ours, mistakable
+from nn.extension import Extension, OverrideWarning, conflict, is_ours, listed, mistakable
 from parallel_sgd.engine.merge import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
 from rpc.support.logs import get_logger
@@ -138,6 +138,11 @@ class CodecKind(Extension):
                 made.traits = with_former(made.traits, flags)
         return made
 
+    def __dir__(cls) -> list[str]:
+        """List the names for authors and those of a user's class, for completion; ours have many more for the engine."""
+        bases = (base for base in cls.__mro__ if base.__module__ == __name__ or not is_ours(base))
+        return listed(cls, {name for base in bases for name in vars(base)})
+
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> Any:
@@ -250,6 +255,10 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
                 found = vars(_FORMER_METHODS[name])[name]
                 return found.__get__(self) if callable(found) else found
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        """List the names of the class and, on an object of a user's class, its attributes, for completion."""
+        return listed(type(self), {*dir(type(self)), *(() if is_ours(type(self)) else vars(self))})
 
     @property
     def node_id(self) -> int:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span, block_tree
+from parallel_sgd.engine.merge import Span, supplied
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
-from .interfaces import Array, Codec
+if TYPE_CHECKING:
+    from .interfaces import Array, Codec
 
 
 class _Required:
@@ -103,10 +104,11 @@ class JobSettings:
 
         Raises: ValueError naming its class and the node.
         """
-        name, node, workers = type(codec).__name__, codec.node_id, list(self.assignment.nodes)
-        if node not in workers and not (codec.traits.serves and node == Parameter_Server):
+        node = codec.node_id
+        if node not in self.assignment.nodes and not (codec.traits.serves and node == Parameter_Server):
             server = f" and the parameter server {Parameter_Server}" if codec.traits.serves else ""
-            raise ValueError(f"{name} runs on the workers {workers}{server}, got node {node}")
+            workers = list(self.assignment.nodes)
+            raise ValueError(f"{type(codec).__name__} runs on the workers {workers}{server}, got node {node}")
 
     def check_sender(self, node: int) -> None:
         """See that the packet being received comes from `node`; where no sender is known, as without a bank, see to nothing.
@@ -123,8 +125,8 @@ class JobSettings:
         """
         spans = self.spans.get(node)
         if spans is None and node in self.assignment.nodes:
-            cover = block_tree(self.assignment.block_count).cover(self.assignment.node_2_block[node])
-            spans = self.spans[node] = frozenset(cover)
+            blocks = tuple(self.assignment.node_2_block[node])
+            spans = self.spans[node] = supplied(self.assignment.block_count, blocks)
         if spans is None or span not in spans:
             raise Unusable(f"it holds a sum over the blocks [{span[0]}, {span[1]}), which node({node}) does not supply")
 

@@ -20,7 +20,8 @@ from .nodes import reach_all
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, program_name, tell
 
 _OVER = ("done", "failed", "stopped")  # how a job ends; a node that it went on without has "left"
-_HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER")
+_HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVEN BY")
+_LOST = "not reached"  # state of a node of which no agent tells that answers
 
 
 def jobs(options: argparse.Namespace) -> int:
@@ -55,12 +56,21 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 def _entries(com: Controller) -> list[dict[str, Any]]:
-    """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes."""
+    """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes.
+
+    A node of the newest attempt of a job that no agent tells of has an entry, too: its agent has died, or cannot be reached.
+    """
     entries = [{**entry, "address": str(com.addresses[node])} for node, known in list_jobs(com).items() for entry in known]
     unique = {(entry["job"], entry["node"], entry["address"]): entry for entry in entries}  # one agent may be several nodes
     begun: dict[str, float] = {}
     for entry in unique.values():
         begun[entry["job"]] = min(entry["started"], begun.get(entry["job"], math.inf))
+    for job in begun:
+        own = [entry for entry in unique.values() if entry["job"] == job]
+        newest = max(own, key=lambda entry: entry["attempt"])
+        for node in set(newest.get("nodes", ())) - {entry["node"] for entry in own}:
+            lost = {"node": node, "address": "", "state": _LOST, "started": begun[job], "driver": ""}
+            unique[job, node, ""] = {**newest, **lost}
     return sorted(unique.values(), key=lambda e: (begun[e["job"]], e["job"], e["node"] < 0, e["node"]))
 
 
@@ -70,7 +80,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
         clean(str(entry["job"])),
         clean(str(entry["title"])),
         str(entry["node"]),
-        entry["address"],
+        entry["address"] or "-",
         str(entry["state"]),
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["started"])),
         str(int(entry["attempt"]) + 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nn.model import Model
 from nn.threads import limited_to_one_thread
@@ -25,7 +25,6 @@ from ..engine.batches import Batches
 from ..engine.callbacks import files_in
 from ..engine.channel import Parameter_Server
 from ..engine.exchange import Participant
-from ..engine.in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
 from ..engine.parameter_server import Server, build_server
 from ..engine.plan import likes_of
 from ..engine.training import Hooks, Samples, prepared
@@ -34,14 +33,17 @@ from ..options.spec import JobSpec
 from ..record.identity import Told, own_identity
 from ..record.job_record import keep_identities
 from ..record.ledger import collect
-from ..record.report import TrainingReport, model_name
+from ..record.report import ServerTraffic, TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..run_page.outcome import reported
+from ..simulation.execution import execution_of
+from ..simulation.kernel import Build, MemoryChannel
 
 START_SECONDS = 1.0  # for nodes that are here already
 
 if TYPE_CHECKING:
+    from ..nodes import InProcessNodes
     from ..writers.live import Followers
 
 _log = get_logger(SUBMIT_LOGGER)
@@ -61,7 +63,7 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
             result = _run_in(run, spec, arrays, job_id, followers)
             with spared("What the page says of the end"):
-                outcome.done(result, {}, result.ledger.problems if result.ledger else ())
+                outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
         result.report = outcome.page
         return result
     finally:
@@ -76,30 +78,39 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     whole = Model.from_bytes(content, shipped["custom_objects"])
     # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
     samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
-    clock = SkippingClock()
+    execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, whole, samples)
+    plan = execution.plan(spec.plan)
+    together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
     server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
+    server_files: list[Path] = []
     # before any worker is built, so that a job without its checkpoints is refused at once
     resumptions = _resumptions(spec)
     tables = None if followers is None else followers.tables(run, job_id)
 
     def build(node: int, channel: MemoryChannel) -> Worker:
-        model = Model.from_bytes(content, shipped["custom_objects"])
+        model = together or Model.from_bytes(content, shipped["custom_objects"])
         model.inputs = whole.inputs
         folder = make_folder(node)
         resumption = resumptions.get(node)
         earlier = None if resumption is None else resumption.earlier()
         report = reports[node] = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
         participants[node] = workers[node] = build_worker(
-            spec.plan,
+            plan,
             model,
             samples,
             channel,
-            clock.monotonic,
-            Hooks(report, progress=None if tables is None else lambda *_: tables.read(node, report.paths), folder=folder),
+            execution.monotonic,
+            Hooks(
+                report,
+                progress=None if tables is None else lambda *_: tables.read(node, report.paths),
+                folder=folder,
+                block=execution.block(node),
+                evaluation=execution.evaluation(node, plan),
+            ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )
         return workers[node]
@@ -119,18 +130,20 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         return Keeper(store, spec.plan.header(job_id, node), model)
 
     def build_ps(channel: MemoryChannel) -> Server:
+        folder, resumption = make_folder(Parameter_Server), resumptions.get(Parameter_Server)
         server = build_server(
-            spec.plan,
+            plan,
             likes_of(spec.model.store),
             channel,
-            clock.monotonic,
+            execution.monotonic,
             START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
-            checkpointing=Checkpointing(
-                resumptions.get(Parameter_Server),
-                keeper(Parameter_Server, make_folder(Parameter_Server)) if server_keeps else None,
-            ),
+            checkpointing=Checkpointing(resumption, keeper(Parameter_Server, folder) if server_keeps else None),
         )
+        earlier = None if resumption is None else resumption.earlier()
+        table = ServerTraffic(folder, title, Parameter_Server, earlier)
+        server.exchange.counted = table.add
+        server_files.append(table.path)
         participants[Parameter_Server] = server
         return server
 
@@ -145,7 +158,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
         identities = [Told(1, node, own_identity()) for node in sorted(builds)]
-        results = run_in_process(builds, clock, classes=classes, at_end=spared)
+        results = execution.run(builds, classes, spared)
     finally:
         with spared("The setting of threads"):
             threads.close()
@@ -161,7 +174,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     with spared("The look for parameters that no codec read"):
         unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
         warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
-    files: dict[int, list[Path]] = {node: [] for node in builds}
+    files: dict[int, list[Path]] = {node: [] if node in workers else server_files for node in builds}
     for node, worker in workers.items():
         with spared(f"The files of node({node})"):
             files[node] = _files_of(node, worker, reports[node], accounts[node], folders[node] / model_name(title, node))
@@ -169,7 +182,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     with spared("The ledger"):
         batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
         ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
-    return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
+    return JobResult(figures, models, files, accounts, job_id, ledger=ledger, simulated=execution.simulated)
 
 
 def _files_of(node: int, worker: Worker, report: TrainingReport, accounts: NodeAccounts, model: Path) -> list[Path]:

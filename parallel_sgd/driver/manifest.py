@@ -61,7 +61,7 @@ SERVER_TRANSFER = "server_transfer"
 
 @dataclass(frozen=True)
 class JobManifest:
-    """Job as its driver needs it.
+    """All that a driver must know of a job to start each attempt, also a standby driver on another machine.
 
     Args:
         job: id of the job.
@@ -149,7 +149,7 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") 
 
 @dataclass(frozen=True)
 class AttemptState:
-    """State of the newest attempt.
+    """State in which the newest attempt began, handed on to agents so that a standby driver can go on from it.
 
     Args:
         attempt: its number, from 0.

@@ -288,4 +288,5 @@ class DiscoveredNodes:
             self._round = action
         elif isinstance(action, NotifyRankZero):
             self._changed = f"The hosts have changed: {_CHANGES.get(int(action.result), 'other workers')}."
+            # an attempt ends as a whole, so no worker has to confirm it; without a receipt the driver would tell it again
             self._members.tell(Notified(action.sequence))

@@ -82,7 +82,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             lambda: arrays,
             run,
             # local agents end with this process, so no standby driver could take over
-            driver="" if is_local else new_driver("The submitter"),
+            driver="" if is_local else new_driver("The submitting program"),
         )
         loop.on_failure = outcome.attempt_failed
         loop.tables = None if followers is None else followers.tables(run, job)

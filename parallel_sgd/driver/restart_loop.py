@@ -57,7 +57,7 @@ class RunningAttempt(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Begin of the loop.
+    """Numbers with which a loop goes on: 0 for a new job, those of the driver before for a standby driver.
 
     Args:
         attempt: number of the next attempt.
@@ -71,7 +71,8 @@ class Begin(NamedTuple):
 
 
 class RestartLoop:
-    """Loop that drives one job.
+    """Driver's loop over the attempts of one job: runs an attempt, and the next one on the nodes that are left, until one ends
+    well or none can follow.
 
     Args:
         manifest: the job.
@@ -144,6 +145,7 @@ class RestartLoop:
             ends = [self._display.close]
             ends += [] if self._candidacy is None else [self._candidacy.close]
             ends += [] if self._running is None else [self._running.com.close]
+            # one that fails leaves none of the others open: an agent takes us for alive as long as a connection stands
             for end in ends:
                 with spared("The end of the connections"):
                     end()
@@ -162,11 +164,13 @@ class RestartLoop:
             if self._kernels is None:
                 self._kernels = self._manifest.options.bits or common_kernels(com)
             coordinator = self.coordinator(com, self._attempt, nodes)
+            # counted before it is submitted: where that fails, some nodes know an attempt of this number
             self._attempt += 1
             self._submit(coordinator, nodes)
         except BaseException:
             com.close()
             raise
+        # not before: a job that its nodes refuse leaves no run behind
         self._begin_run()
         before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
         self._hand_off(self._running)
@@ -288,6 +292,7 @@ class RestartLoop:
         state = self._state(self._attempt, self._membership.nodes)
         staying = set(running.nodes).difference(self._left_out(running.nodes))
         candidacy.agree(self._attempt, state.to_json(), staying)
+        # nodes may have known a later claim, so that the election took a higher term than it began with
         self._term = candidacy.election.term
 
     def _end_well(self, running: RunningAttempt) -> None:
@@ -313,10 +318,12 @@ class RestartLoop:
         ended = coordinator.ended_for  # "" where something has failed
         if coordinator.halted:
             raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
+        # a round that ended because hosts have changed is no failure, and uses up no restart
         reason = "" if ended else self.recovery.give_up(places_of(failed))
         before = self._membership.nodes
         if not reason:
             _log.warning("%s", ended or describe_failures(failed.failures), extra=None if ended else DETAIL)
+            # before `settle`, which may wait for hosts for minutes
             if self.on_failure is not None:
                 self.on_failure(coordinator.attempt, failed)
             reason = self._membership.settle(failed)
@@ -408,6 +415,7 @@ class RestartLoop:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise
+                # told once for each cause, and not with every try
                 if str(error) != said:
                     said = str(error)
                     _log.warning("Training pauses, for up to %.0f s: %s", left, said)

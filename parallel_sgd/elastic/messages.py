@@ -14,9 +14,9 @@ Number = Annotated[int, range(1 << 53)]
 
 
 class Round(Operation):
-    """A round begins: its members by rank, and the place where each of them can be called. `sequence` is that of `StartRound`.
+    """Order to begin a round: its members by rank, and the place where each of them can be called.
 
-    `kept` is the content of the state to begin with, where no member holds the state; else None.
+    `sequence` is that of `StartRound`. `kept` is the content of the state to begin with, where no member holds it; else None.
     """
 
     attempt: Attempt
@@ -27,13 +27,13 @@ class Round(Operation):
 
 
 class Void(Operation):
-    """Round that comes to nothing, because a member is lost before it has begun: ask for the next one."""
+    """Notice that a round comes to nothing, because a member is lost before it has begun: ask for the next one."""
 
     attempt: Attempt
 
 
 class Broken(Operation):
-    """A member of this round is lost, even if the connections with it are up: no worker shall wait for it."""
+    """Notice that a member of this round is lost, even if the connections with it are up: no worker shall wait for it."""
 
     attempt: Attempt
     reason: str
@@ -53,53 +53,53 @@ class HostsChanged(Operation):
 
 
 class End(Operation):
-    """The job is over."""
+    """Notice that the job is over, so that the worker ends."""
 
 
 # ---- worker to driver
 
 
 class Here(Operation):
-    """The worker runs."""
+    """Greeting of a worker that runs, with the place where it can be called."""
 
     place: Place
 
 
 class Ready(Operation):
-    """The worker asks for the round after `attempt`; `holds` tells whether it holds the state of the training."""
+    """Request of a worker for the round after `attempt`; `holds` tells whether it holds the state of the training."""
 
     attempt: Attempt
     holds: bool
 
 
 class Noted(Operation):
-    """The worker has taken note of the host change with this number."""
+    """Receipt of the host change with this number."""
 
     sequence: Number
 
 
 class Waits(Operation):
-    """The worker has waited for others in this group operation for a while."""
+    """Notice that the worker has waited for others in this group operation for a while."""
 
     attempt: Attempt
     operation: str
 
 
 class Got(Operation):
-    """A group operation in which the worker had waited has ended."""
+    """Notice that a group operation has ended in which the worker had waited."""
 
     attempt: Attempt
     operation: str
 
 
 class Kept(Operation):
-    """The content of the state after a commit, for a file of the driver that outlives all workers."""
+    """Content of the state after a commit, for a file of the driver that outlives all workers."""
 
     content: Any
 
 
 class Returned(Operation):
-    """The worker's function has returned this value."""
+    """Result: the value that the worker's function has returned."""
 
     value: Any
 

@@ -11,16 +11,18 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from operator import add
 from typing import Final, NamedTuple
 
+from network.clock import Clock
 from network.message import Message
 from network.wire import Sent
 
 from .channel import Wait
 
-__all__ = ["MEMORY", "RECEIVED", "SENT", "Entry", "NodeAccounts", "Times"]
+__all__ = ["MEMORY", "RECEIVED", "SENT", "BatchPackets", "Entry", "NodeAccounts", "Times"]
 SENT = "sent"
 RECEIVED = "received"
 MEMORY = "memory"
@@ -53,6 +55,42 @@ class Entry(NamedTuple):
     raw: int
     wire: int
     overhead: int
+
+
+class BatchPackets(NamedTuple):
+    """Packets of one codec that a node sent and received in one batch; sizes in bytes, as in `Entry`.
+
+    A packet belongs to the batch that stands in its key, whenever it arrives. What a sync type or a checkpoint sends has the
+    name of these in place of a codec's. The state that a sharded rule gathers after an epoch has the number behind its last
+    batch.
+
+    Args:
+        codec: name of the codec class.
+        epoch: the epoch, from 1.
+        batch: the batch in the epoch, from 1.
+        packets_sent: number of packets sent; one that carries several variables is one of each, as in `Entry`.
+        bytes_sent: bytes of their contents.
+        wire_sent: bytes on the wire, with heads and frames.
+        packets_received: number of packets received.
+        bytes_received: bytes of their contents.
+        wire_received: bytes on the wire.
+    """
+
+    codec: str
+    epoch: int
+    batch: int
+    packets_sent: int
+    bytes_sent: int
+    wire_sent: int
+    packets_received: int
+    bytes_received: int
+    wire_received: int
+
+
+MOST_STEPS: Final = 1024
+"""Batches of which packets are counted apart at a time: a peer chooses the keys of its packets."""
+SENT_AT: Final = 3
+"""Place of the packets sent behind the packets, bytes and overhead that were received, in a count."""
 
 
 class NodeAccounts(list[Entry]):
@@ -124,8 +162,20 @@ class AccountError(Exception):
     """Error for bytes or packets that are missing or came from nowhere."""
 
 
+class PerformanceClock:
+    """Finest clock of this machine (a `network.clock.Clock`)."""
+
+    __slots__ = ()
+
+    monotonic = staticmethod(time.perf_counter)
+    time = staticmethod(time.time)
+
+
+PERFORMANCE: Final = PerformanceClock()
+
+
 class Accounts:
-    """Books of one node.
+    """Accounts of one node: the packets and bytes that it sends and receives, and the seconds of encoding and merging.
 
     Args:
         node_id: id of the node.
@@ -133,32 +183,67 @@ class Accounts:
         transport: returns the name of the socket to a peer.
         joined: vectors of variables that travel together. With them all numbers are places among these vectors; results are by
             variable nevertheless.
+        clock: tells the seconds of the node.
 
     Attributes: `rows`, packets, raw bytes and overhead, and the packets and raw bytes of them that lay in memory, by
     (direction, variable, peer): code that enters many packets adds to them there; `encoding` and `merging`, the seconds of the
-    codec of each variable; `watch`, which adds up the seconds of the node.
+    codec of each variable; `watch`, which adds up the seconds of the node; `step`, epoch and batch that run, from 0; `counts`,
+    packets, raw bytes and overhead by batch, in which the numbers of a codec begin at `places` of its variable, which says for
+    how many variables a packet counts: code that adds to `rows` adds to these.
     """
 
     def __init__(
-        self, node_id: int, codecs: Sequence[str], transport: Callable[[int], str], joined: Sequence[Joined] = ()
+        self,
+        node_id: int,
+        codecs: Sequence[str],
+        transport: Callable[[int], str],
+        joined: Sequence[Joined] = (),
+        clock: Clock = PERFORMANCE,
     ) -> None:
         self.node_id = node_id
         self._codecs, self._transport, self._joined = tuple(codecs), transport, joined
         self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+        self._classes = tuple(dict.fromkeys(codecs))
+        self.step = (0, 0)
+        # its own factory, so that a batch costs no call of Python
+        self.counts = defaultdict[tuple[int, int], list[int]](partial(list, [0] * (2 * SENT_AT * len(self._classes))))
+        starts = [2 * SENT_AT * self._classes.index(name) for name in codecs]
+        self.places = [(start, len(self.joined(place).variables)) for place, start in enumerate(starts)]
         self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
-        self.watch = Stopwatch()
+        self.watch = Stopwatch(clock)
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
         _enter(self.rows[SENT, variable, peer], size)
+        self._count(variable, SENT_AT, size)
 
     def received(self, variable: int, peer: int, size: Message) -> None:
         _enter(self.rows[RECEIVED, variable, peer], size)
+        self._count(variable, 0, size)
+
+    def _count(self, variable: int, way: int, size: Sent | Message) -> None:
+        """Count a packet of the batch that runs; `way` is the place of its direction in the numbers of its codec."""
+        count, (place, variables) = self.counts[self.step], self.places[variable]
+        at = slice(place + way, place + way + SENT_AT)
+        count[at] = map(add, count[at], (variables, size.raw, size.overhead))
+
+    def traffic(self, until: tuple[int, int] | None = None) -> list[BatchPackets]:
+        """Return what was counted and not returned before, in the order of batches: up to the batch `until`, from 0, or all."""
+        found = []
+        for step in sorted(step for step in self.counts if until is None or step <= until):
+            count = self.counts.pop(step)
+            for place, codec in zip(range(0, len(count), 2 * SENT_AT), self._classes, strict=True):
+                received, sent = (count[at : at + SENT_AT] for at in (place, place + SENT_AT))
+                if received[0] or sent[0]:
+                    ways = ((packets, raw, raw + overhead) for packets, raw, overhead in (sent, received))
+                    found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *(each for way in ways for each in way)))
+        return found
 
     def entries(self) -> list[Entry]:
         """Return all lines, ordered by direction, variable and peer, the socket before the memory."""
         found = []
         for (direction, place, peer), (packets, raw, overhead, shared, in_memory) in self.rows.items():
             transport = self._transport(peer)
+            # what lay in memory went without a frame, so it has raw bytes and no overhead
             for variable, (own, added, left) in self.joined(place).shares(raw - in_memory, overhead, in_memory):
                 link = (self._codecs[place], variable, peer, direction)
                 found.append(Entry(*link, transport, packets - shared, own, own + added, added))
@@ -188,6 +273,7 @@ class Accounts:
         for place, (codec, encode, merge) in enumerate(zip(self._codecs, self.encoding, self.merging, strict=True)):
             joined = self.joined(place)
             for variable, size in zip(*joined, strict=True) if encode or merge else ():
+                # a codec of several variables took its seconds for all of them: each has its share by size
                 share = size / (sum(joined.sizes) or 1)
                 costs.append((codec, variable, encode * share, merge * share))
         return costs
@@ -250,9 +336,11 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
                 raise AccountError(f"Node({node}): wire bytes are not raw bytes plus overhead in {entry}.")
             if entry.transport == MEMORY and entry.overhead:
                 raise AccountError(f"Node({node}): what lies in memory has no overhead, but there is some in {entry}.")
+            # a node that was killed told no accounts: its links cannot be judged
             if entry.peer in books:
                 is_sent = entry.direction == SENT
                 link = (node, entry.peer, entry.variable) if is_sent else (entry.peer, node, entry.variable)
+                # of packets in flight only the number is known, so such a link is judged without its transports and bytes
                 key = (*link, "" if link in in_flight else entry.transport)
                 sums = (sent if is_sent else received).setdefault(key, [0, 0, 0, 0])
                 sums[:] = map(add, sums, entry[5:])
@@ -307,12 +395,15 @@ class Stopwatch:
     once.
 
     `clock` returns monotonic seconds; `sent` is when packets were last handed to the system.
+
+    Args:
+        clock: tells the seconds of the node.
     """
 
-    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "sent", "wait")
+    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "sent", "time", "wait")
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
+    def __init__(self, clock: Clock = PERFORMANCE) -> None:
+        self.clock, self.time = clock.monotonic, clock.time
         self.encode = self.send = self.wait = self.merge = self.sent = 0.0
         self._start: float | None = None
         self._stop: float | None = None
@@ -324,6 +415,7 @@ class Stopwatch:
         if self._start is None:
             return Times(0.0, 0.0, 0.0, 0.0, 0.0)
         total = (self.clock() if self._stop is None else self._stop) - self._start
+        # the rest, so that the kinds always add up to the whole: nothing is lost between two clocks
         compute = total - self.encode - self.send - self.wait - self.merge
         return Times(compute, self.encode, self.send, self.wait, self.merge)
 
@@ -340,6 +432,7 @@ class Stopwatch:
                 except StopIteration as end:
                     figures: Figures = end.value
                     return figures
+                # while it waits, packets are sent and merged, and these seconds are counted there already
                 start, other = clock(), self.send + self.merge
                 yield wait
                 self.wait += clock() - start - (self.send + self.merge - other)
@@ -362,13 +455,13 @@ _LOOKS: Final = 9
 BatchRow = tuple[float | int | str, ...]
 
 
-def _zero(clock: Callable[[], float]) -> float:
+def _zero(watch: Stopwatch) -> float:
     """Return the difference between the clock and the seconds since 1970, by the quickest of some looks: during one others may
     have had the core.
     """
     looks = []
     for _ in range(_LOOKS):
-        before, now, after = clock(), time.time(), clock()
+        before, now, after = watch.clock(), watch.time(), watch.clock()
         looks.append((after - before, now - (before + after) / 2))
     return min(looks)[1]
 
@@ -383,7 +476,7 @@ class BatchWatch:
 
     def __init__(self, watch: Stopwatch) -> None:
         self._watch, self.clock = watch, watch.clock
-        self._zero = _zero(watch.clock)
+        self._zero = _zero(watch)
         self.begin()
 
     def begin(self) -> None:
@@ -408,12 +501,14 @@ class BatchWatch:
         """End the batch, `epoch` and `batch` from 0, and return its row."""
         end, watch, begin = self.clock(), self._watch, self._begin
         encode, send, merge = self._start
+        # the same by subtraction for one batch: up to `put` the worker computes but for what codecs and sockets took
         compute = self._put - begin - self.data - (self._middle - encode - send - merge)
         after = watch.encode + watch.send + watch.merge - self._middle
         wait = watch.wait - self._wait
         encode, send, merge = watch.encode - encode, watch.send - send, watch.merge - merge
         rule = end - self._put - after - wait
         seconds = (self.data, compute, encode, send, wait, merge, rule)
+        # where nothing was sent in this batch, `sent` is of an earlier one
         moments = (self._put - begin, max(watch.sent, begin) - begin, end - begin)
         peer = "" if self._peer is None else self._peer
         return self._zero + begin, epoch + 1, batch + 1, *seconds, *moments, peer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from network.wire import Sent
@@ -49,6 +49,30 @@ class Channel(Protocol):
 
     def flushed(self) -> bool:
         """Tell if the wire (or a copy) has taken every byte, so that the posted arrays may change."""
+
+
+class Others(Collection[int]):
+    """All of `nodes` but `one`, without a copy of them.
+
+    Args:
+        nodes: the nodes, in their order.
+        one: the node that is left out; it need not be among them.
+    """
+
+    __slots__ = ("nodes", "one")
+
+    def __init__(self, nodes: Collection[int], one: int) -> None:
+        self.nodes, self.one = nodes, one
+
+    def __iter__(self) -> Iterator[int]:
+        one = self.one
+        return (node for node in self.nodes if node != one)
+
+    def __contains__(self, node: object) -> bool:
+        return node != self.one and node in self.nodes
+
+    def __len__(self) -> int:
+        return len(self.nodes) - (self.one in self.nodes)
 
 
 Submitter: Final = -1

@@ -109,6 +109,7 @@ class BlockExchange:
         just before and added first by the tree: none unless optimizer and codecs all say, each for itself, that they take sums.
         """
         bank = self.bank
+        # buffers are no gradients, so their codec, the last one, is not asked
         kinds = {type(codec) for codec in bank.codecs[: getattr(optimizer, "buffers_id", None)]}
         looked_at = optimizer.by_shard and optimizer.shows_gradients  # as they are before they are merged
         if (
@@ -120,6 +121,7 @@ class BlockExchange:
             )
         ):
             return frozenset()
+        # the tree adds exactly these two first, so that a sum of them has the bits that it would make
         sibling = block_tree(bank.assignment.block_count).sibling
         steps = pairwise(bank.assignment.node_2_block[bank.node_id])
         return frozenset(b for a, b in steps if a + 1 == b and sibling[a, b] == (b, b + 1))
@@ -142,6 +144,7 @@ class BlockExchange:
         if isinstance(result, MeanOfHalves):
             if self.bank.merged[variable_id]:
                 self.bank.merged[variable_id] = False
+                # checked while it is read: a look at the whole of it would compute it twice
                 result.look = partial(self.bank.check_result, variable_id)
             return result
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or (known and result.shape != known[1].shape):

@@ -65,6 +65,7 @@ class JobExecutor(AbsExecutable):
         self._accounts = NO_ACCOUNTS
 
     def requests(self) -> Sequence[str]:
+        # with the first requests, so that the submitter knows the process of an attempt that fails before it begins
         self._asked = [f"{TELLS}{own_identity()}", *self.first_requests]
         return self._asked
 
@@ -115,6 +116,7 @@ class JobExecutor(AbsExecutable):
             plan = self._plan()
             if plan.options.bits is not None and not has_bits(plan.options.bits):
                 raise RuntimeError(f"This node cannot give the 'bits' {plan.options.bits!r}: it has {describe_blas()}.")
+            # before training: it is wanted most for a job that fails
             keep_description(
                 com.output_directory.parent, describe_node(self.node_id, com.attempt, self._parts, plan), self.logger
             )

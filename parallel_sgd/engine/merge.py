@@ -8,6 +8,7 @@ gradients themselves. Any worker that holds a whole span may send its sum in pla
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache, reduce
 from typing import TypeVar
@@ -50,17 +51,17 @@ class BlockTree:
 
     def cover(self, blocks: Collection[int]) -> list[Span]:
         """Return the fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
-        held = frozenset(blocks)
+        held = sorted(set(blocks))
         spans: list[Span] = []
-        todo = [self.root]
+        todo = [(self.root, 0, bisect_left(held, self.root[1]))]  # a span, and the part of `held` within it
         while todo:
-            span = todo.pop()
-            count = sum(block in held for block in range(*span))
-            if count == span[1] - span[0]:
+            span, first, end = todo.pop()
+            if end - first == span[1] - span[0]:
                 spans.append(span)
-            elif count:
+            elif end > first:
                 left, right = halves(span)
-                todo += [right, left]
+                middle = bisect_left(held, right[0], first, end)
+                todo += [(right, middle, end), (left, first, middle)]
         return spans
 
 
@@ -83,6 +84,17 @@ def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) ->
 def block_tree(block_count: int) -> BlockTree:
     """Return the tree over `block_count` blocks, shared by all codecs of a worker."""
     return BlockTree(block_count)
+
+
+@lru_cache(maxsize=1 << 14)
+def supplied(block_count: int, blocks: tuple[int, ...]) -> frozenset[Span]:
+    """Return the spans with sums that a worker supplies. Every node asks for those of every other one, in each codec.
+
+    Args:
+        block_count: number of blocks in all.
+        blocks: those of the worker.
+    """
+    return frozenset(block_tree(block_count).cover(blocks))
 
 
 class TreeSum:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeepe
 from ..checkpoint.state import restore_codecs
 from ..codec.bank import CodecBank
 from ..codec.interfaces import Answering
+from .accounts import BatchPackets
 from .channel import Channel, Key, Wait, await_verdict, until
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
@@ -21,6 +23,7 @@ from .unusable import Like
 
 #: Bytes posted after which the server looks whether the workers take them: one that does not must not fill the memory.
 MOST_UNSENT: Final = 64 << 20
+_MOST_COUNTED: Final = 256  # batches of which packets are counted apart, until they go into a table
 
 Serving = Generator[Wait, None, dict[str, float]]
 
@@ -62,8 +65,12 @@ class ParameterServer:
         self._keeper = keeper
         self._faults = faults
         self._step = (-1, 0)
+        self.counted: Callable[[Iterable[BatchPackets]], None] = lambda _: None
+        """Takes the packets of batches, some at a time, and the last ones when the server has served."""
         self._arrived: deque[tuple[int, Key, Content]] = deque()
         self._present: set[int] = set()
+        self._peers: Collection[int] | None = None  # of which `_here` are the workers
+        self._here: set[int] = set()
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)
             for variable, codec in enumerate(bank.codecs)
@@ -76,6 +83,7 @@ class ParameterServer:
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
         key = message.head
+        # a mark is no packet of a variable: it goes in the same line, so that it stands behind the packets of its batch
         if key[-1:] == (MARK,) and self._keeper is not None:
             self.bank.accounts.received(MARK, sender, message)
             self._arrived.append((sender, key, message.content))
@@ -88,6 +96,7 @@ class ParameterServer:
         Raises: TimeoutError naming the workers that did not appear or do not take their packets; each error of a codec.
         """
         try:
+            # before the first one appears, it would look as if all workers had left
             yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
             self._present = self._workers()
             while True:
@@ -107,19 +116,24 @@ class ParameterServer:
                     if self._faults is not None and (epoch, batch) > self._step:
                         self._step = (epoch, batch)
                         self._faults(epoch, batch)
+                    # workers may be in different batches, so the codecs are told the one of each packet
                     self.bank.begin((epoch, batch))
                     self.bank.receive(variable, content, sender)
                     if variable in self._gates:
                         self._gates[variable].arrived(sender, (epoch, batch))
                         self._answer(variable)
+                    # answers wait for slow readers in memory: past this the server reads nothing before they have gone out
                     if self.bank.unsent > MOST_UNSENT:
                         self.bank.flush()
                         yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
                 self.bank.flush()
+                if len(self.bank.accounts.counts) > _MOST_COUNTED:
+                    self.counted(self.bank.accounts.traffic())
         finally:
             if self._keeper is not None:
                 self._keeper.close()
             self.bank.flush()
+            self.counted(self.bank.accounts.traffic())
             self.bank.dispose()
 
     def _marked(self, node: int, position: Position, loss: object) -> None:
@@ -131,12 +145,17 @@ class ParameterServer:
         return not self._absent
 
     def _has_work(self) -> bool:
+        if self._arrived:
+            return True
         workers = self._workers()
-        somebody_left = workers != self._present
-        return bool(self._arrived) or not workers or (somebody_left and any(g.waiting for g in self._gates.values()))
+        return not workers or (workers != self._present and any(gate.waiting for gate in self._gates.values()))
 
     def _workers(self) -> set[int]:
-        return {node for node in self._channel.peers() if node >= 0}
+        """Return the workers that can be talked to: the same object as long as the channel returns the same peers."""
+        peers = self._channel.peers()
+        if peers is not self._peers:
+            self._peers, self._here = peers, {node for node in peers if node >= 0}
+        return self._here
 
     def _answer(self, variable: int) -> None:
         for _, node, step in self._gates[variable].open(self._present):
@@ -239,6 +258,7 @@ class ReadGate:
             self._clocks[node] += 1
         if newest is None or step >= newest:
             read = Read(self._clocks[node], node, step)
+            # several packets of a batch are one read
             if read not in self._waiting:
                 self._waiting.append(read)
 
@@ -248,6 +268,10 @@ class ReadGate:
         """
         if not self._waiting:
             return []
+        if self._staleness == math.inf:
+            opened, self._waiting = self._waiting, []
+            return opened
+        # a worker that has left would hold up the others for ever
         slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)
         opened = [read for read in self._waiting if read.clock - slowest <= self._staleness]
         if opened:

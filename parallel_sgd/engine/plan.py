@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from numpy.typing import NDArray
 
@@ -19,11 +19,14 @@ from ..codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from ..codec.interfaces import Codec
 from ..codec.plain import DummyCodec, Plain
 from ..codec.settings import JobSettings
-from ..options.job_options import PlainOptions
-from ..profiles import FixedBlockAssignment, ISetting
+from ..profiles.blockassignment.abstract import ISetting
+from ..profiles.blockassignment.assignments import FixedBlockAssignment
 from .batches import ORDERS, SHUFFLED
 from .progress import Progress
 from .unusable import Like
+
+if TYPE_CHECKING:
+    from ..options.job_options import PlainOptions
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ START: Final = Position(0, 0)
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a worker.
+    """Progress of a worker: the batches behind it, and the steps and seconds that they took.
 
     Args:
         position: the batches behind it.

@@ -17,6 +17,7 @@ from rpc.monitor import job_monitor
 from ..checkpoint.keeper import Checkpointing
 from ..checkpoint.state import Resumption
 from ..record.identity import IDENTITY_COLUMNS, own_identity
+from ..record.report import ServerTraffic
 from ..record.spared import spared
 from ..record.table import Table
 from .fault_injection import FaultInjector
@@ -34,7 +35,7 @@ class ServerExecutor(JobExecutor):
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         super().__init__(node_id, working_group, initializer_id)
-        self._identity: Path | None = None
+        self._tables: list[Path] = []
 
     def _take_part(
         self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
@@ -49,18 +50,24 @@ class ServerExecutor(JobExecutor):
             checkpointing=Checkpointing(resumption, self._keeper(com, plan) if self._server_keeps else None),
             faults=faults,
         )
-        self._identity = com.output_directory / f"ID-{plan.options.mission_title}-N({self.node_id}).csv"
+        identity = com.output_directory / f"ID-{plan.options.mission_title}-N({self.node_id}).csv"
+        table = ServerTraffic(
+            com.output_directory, plan.options.mission_title, self.node_id, None if resumption is None else resumption.earlier()
+        )
+        server.exchange.counted, self._tables = table.add, [identity, table.path]
         begun = 1 if resumption is None else resumption.position.epoch + 1
-        Table(self._identity, [IDENTITY_COLUMNS, (begun, own_identity())])
+        Table(identity, [IDENTITY_COLUMNS, (begun, own_identity())])
         workers = list(plan.assignment.nodes)
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
         job_monitor.batch_begin()  # one long batch: a server is stuck when it neither serves nor waits
         self._run(com, plan, server)
+        with spared("The table of the packets of the server", self._remarks):
+            table.add(server.exchange.bank.accounts.traffic())
         with spared("The signals of the end", self._remarks):
             job_monitor.train_end()
             self.logger.info("Serving has ended: all workers have left.")
         self._log_accounts(com)
 
     def trace_files(self) -> Sequence[str]:
-        """Return the name of the table with the identity of its process."""
-        return [] if self._identity is None else [self._identity.name]
+        """Return the names of the tables with the identity of its process, and with the packets of each batch."""
+        return [path.name for path in self._tables]

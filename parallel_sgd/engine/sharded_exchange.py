@@ -128,6 +128,7 @@ class GradientShard(CheckingPackets, Tracking):
     def do_something_to_save_yourself(self) -> netEncapsulation | Iterator[netEncapsulation] | None:
         if self.node_id != self._owner:
             return self._again() if self._sent else None
+        # all that hold a missing block: whichever answers first will do
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         return netEncapsulation(late, self.node_id) if late else None
 
@@ -144,6 +145,7 @@ class GradientShard(CheckingPackets, Tracking):
         return (netEncapsulation(self._owner, (*span, total)) for span, total in self._sent.items())
 
     def _merge(self, span: Span, total: Array, node: int | None) -> None:
+        # a sum of the next batch may come before the result of this one is taken, which must stay until then
         begins = self._complete and self._result is None
         mean = self._all.mean_with(span, total, stays=True, given=node != self._node_id, node=node, begins=begins)
         self._complete = mean is not None or (self._complete and not begins)
@@ -195,6 +197,7 @@ class ParameterShard(CheckingPackets, TakingLate):
             # no worker gets further than one round without the asking one, so this is unchanged; the next one may come first
             return netEncapsulation(node, self._sent.copy()) if self._sent is not None and rounds < self._rounds else None
         self._settings.check_sender(self._owner)
+        # a second copy of the same round, after a rescue, changes nothing
         if self._result is None:
             self._result = content
             self._rounds += 1

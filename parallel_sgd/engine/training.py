@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from nn.value import Variable
 from rpc.monitor import Monitor
 from rpc.support.logs import get_logger
 
-from ..checkpoint.keeper import WorkerKeeper
 from ..record.block_history import Recorder
 from ..record.report import StepRows, TrainingReport
 from ..record.spared import spared
@@ -30,8 +30,11 @@ from .batches import Batches, BlockFeeder
 from .callbacks import JobCallbacks
 from .channel import Wait
 from .exchange import BlockExchange
-from .plan import WorkerPlan
 from .progress import History, Position, Progress
+
+if TYPE_CHECKING:
+    from ..checkpoint.keeper import WorkerKeeper
+    from .plan import WorkerPlan
 
 _log = get_logger("parallel_sgd.checkpoint")
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
@@ -51,6 +54,8 @@ class Hooks:
         faults: called at the beginning of every batch; it spoils the samples of the batch by returning True.
         folder: folder in which callbacks leave files.
         remarks: gets the failures behind the last batch.
+        block: called with epoch, batch and block before each block step, or None.
+        evaluation: called with the evaluation in its place, or None.
     """
 
     report: TrainingReport | None = None
@@ -59,6 +64,8 @@ class Hooks:
     faults: Faults | None = None
     folder: Path = Path()
     remarks: list[str] = field(default_factory=list)
+    block: Callable[[int, int, int], None] | None = None
+    evaluation: Callable[[Callable[[], dict[str, float]]], dict[str, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -162,11 +169,15 @@ class TrainingProcess:
         self._report = hooks.report
         self._rows = None if hooks.report is None else StepRows(hooks.report, model.metrics)
         self._times = BatchWatch(exchange.accounts.watch)
+        if hooks.report is not None:
+            hooks.report.traffic(exchange.accounts.traffic)
         self._progress = hooks.progress
         self._from = continuity.start
         self._checkpoints = continuity.checkpoints
         self._monitor = hooks.monitor
         self._faults = hooks.faults
+        self._block = hooks.block
+        self._evaluation = hooks.evaluation
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
@@ -215,6 +226,7 @@ class TrainingProcess:
                 if self._rows is not None:
                     self._rows.flush()  # before the metrics are those of the evaluation
                 evaluation = self._evaluate()
+                # a worker that runs ahead of the others has a model of its own, of which the best one counts
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
                 with self._guard(epoch, "The tables of the last epoch"):
@@ -269,6 +281,9 @@ class TrainingProcess:
         return self._callbacks is not None and self._callbacks.stopped
 
     def _evaluate(self) -> dict[str, float]:
+        return self._measure() if self._evaluation is None else self._evaluation(self._measure)
+
+    def _measure(self) -> dict[str, float]:
         _, _, test_x, test_y = self._data
         batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
         return dict(self._model._measure_batches(self._alive(batches), "evaluate() 'x'"))  # it travels as a plain one
@@ -347,6 +362,8 @@ class TrainingProcess:
                 if spoiled:
                     samples = np.full(samples.shape, np.nan, samples.dtype)
                 self._current = (epoch, batch, block, samples)
+                if self._block is not None:
+                    self._block(epoch, batch, block)
                 key = (self._seed, epoch, batch, block)
                 put = None if block + 1 in pairs else ready  # the sum is, with the next one
                 adds = self._exchange.sums = block in pairs

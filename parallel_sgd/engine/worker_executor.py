@@ -171,6 +171,7 @@ class WorkerExecutor(JobExecutor):
         """Return the tables, the trained model, or that of the newest checkpoint, if there is one, and the files that callbacks
         have written.
         """
+        # a model that training has not come to write is not told; a checkpoint may have left one
         *tables, model = self._files or [Path()]
         left = [] if self._folder is None else files_in(self._folder)
         return [path.name for path in [*tables, *([model] if model.is_file() else []), *left]]

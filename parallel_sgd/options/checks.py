@@ -20,7 +20,7 @@ from rpc.job import BITS
 from rpc.support.files import is_safe_name
 
 from ..codec.choice import shown
-from ..record.report import check_title as check_file_name
+from ..record.bounds import check_title as check_file_name
 
 if TYPE_CHECKING:
     from ..record.keys import SigningKey

@@ -36,10 +36,11 @@ from ..codec.plain import Plain
 from ..codec.settings import GlobalSettings, MissingParameter
 from ..engine.batches import Batches
 from ..engine.channel import Parameter_Server
-from ..engine.in_process_scheduler import Fabric
 from ..engine.plan import WorkerPlan
 from ..engine.training import Samples
 from ..profiles.blockassignment.abstract import ISetting
+from ..simulation.kernel import Kernel
+from ..simulation.timeline import SkippingClock
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -190,7 +191,7 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
         return
     first = plan.assignment.nodes[0]
     settings = plan.settings([variable.value for variable in model.store.variables])
-    channel = Fabric([first], time.monotonic).channel(first)
+    channel = Kernel([first], SkippingClock()).channel(first)
     names = tuple(variable.name for variable in model.store.variables)
     try:
         chosen(CodecBank(kinds[:1], settings, channel, 0), plan.timeout, time.monotonic, names)

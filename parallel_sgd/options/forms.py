@@ -19,7 +19,7 @@ from rpc.code_closure import is_user_file
 from rpc.support.places import without_places
 
 from ..batch_sync.sync.interface import SyncSetting
-from ..profiles import FixedBlocks
+from ..profiles.blockassignment.assignments import FixedBlocks
 from ..record.paths import Tell, is_told
 from ..record.plain import NoText, decoded, encoded
 from .names import is_text, literal_text

@@ -11,8 +11,9 @@ one of the forms of `forms`, which reads it from the command line, and writes an
 option reads `plan.options.<name>`: in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at
 the submitter it is `spec.options.<name>`.
 
-Two tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
-to be written by `python -m tests.parallel_sgd.test_options`.
+Tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, `VALUES` in
+tests/parallel_sgd/record/test_round_trip.py the values that a flag takes, and docs/options.md to be written by `python -m
+tests.parallel_sgd.test_options`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from ..codec.choice import CodecArgument
-from ..profiles import IIDBlockAssignment, ISetting
+from ..profiles.blockassignment.abstract import ISetting
+from ..profiles.blockassignment.assignments import IIDBlockAssignment
 from ..record.bounds import bounded
 from . import checks as check
 from .fields import CODE, HERE, Option, Options, about, described, flag, known
@@ -50,24 +52,26 @@ AssignmentType = Callable[[int, int], ISetting]
 
 @dataclass(frozen=True)
 @described(
-    nodes=about("from `parse_worker`, `local_workers` or `in_process`.", check.instance(NodeAssignment), travels=HERE),
+    nodes=about(
+        "where it trains: from `parse_worker`, `local_workers` or `in_process`.", check.instance(NodeAssignment), travels=HERE
+    ),
     redundancy=about(
-        "on how many workers each block is computed.",
+        "workers per block.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     ),
     block_size=about("samples of one block.", check.positive, flag("--batch-size", "training", type=int)),
     epoch=about(
-        "passes over the training set (`epochs` is another name for it).",
+        "passes over the data (`epochs` is another name for it).",
         check.positive,
         flag("--epochs", "training", "passes over the training set", type=int),
     ),
     assignment_type=about(
-        "a class, its word such as 'iid', or a callable (node_count, redundancy) that deals the blocks.",
+        "deals the blocks: a class, its word such as 'iid', or a callable (node_count, redundancy).",
         flag=flag("--block-assignment", "training", "{forms}, or module.Class", "assignment"),
         travels=HERE,
     ),
     sync_type=about(
-        "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
+        "when a result is ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
         "('stale:2'), `FirstK(k)` ('first:3'), which takes the blocks of the first k workers, or your own.",
         check.subclass(ISyncType, SyncSetting),
         flag("--psgd --sync-type", "training", "how workers wait: {forms}, or module.Class", "sync"),
@@ -80,13 +84,14 @@ AssignmentType = Callable[[int, int], ISetting]
         CODE,
     ),
     gd_type=about(
-        "the gradient-descent rule, a class or its word such as 'adam', made with `gd_params`.",
+        "the rule of gradient descent, a class or its word such as 'adam', made with `gd_params`.",
         check.subclass(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", "rule"),
         CODE,
     ),
     codec=about(
-        "a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these by variable id, "
+        "how values travel: a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these "
+        "by variable id, "
         'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, with a parameter server `SyncPS`, for '
         "more than 8 workers `Ring` with the bits of `Plain`, for fewer where the model is large "
         "([how many](../parallel_sgd/codec/README.md#where-none-is-named)).",
@@ -104,29 +109,29 @@ AssignmentType = Callable[[int, int], ISetting]
         travels=CODE,
     ),
     ps_codec=about(
-        "likewise on the parameter server; default the workers' own codec where that serves, else `SyncPS`.",
+        "codec of the server, as `codec`; default the workers' own where that serves, else `SyncPS`.",
         flag=flag("--server-codec", "training", "the codec on the parameter server", "codec", metavar="CODEC"),
         travels=CODE,
     ),
     network_bandwidth=about(
-        "bytes per second, sets the limit of preCommit.",
+        "bytes per second, which set the limit of preCommit.",
         check.number(0, open_low=True),
         flag("--network-bandwidth", "training", type=float, metavar="BYTES_PER_S"),
     ),
     mission_title=about(
-        "part of file names (`job_title` is another name for it).",
+        "name of the run, in file names (`job_title` is another name for it).",
         check.title,
         flag("--title", "output", "part of the names of the result files"),
     ),
     ssgd_timeout_limit=about(
-        "milliseconds after which an overdue result is rescued or given up.",
+        "longest wait in ms for a result, which is rescued or given up then.",
         check.number(0, open_low=True),
         flag("--ssgd-timeout", "training", type=float, metavar="MS"),
     ),
     codec_extra_parameters=about(
-        "what `GlobalSettings.get_params` returns, by any hashable key; the values are plain data. A parameter that no "
-        "codec reads is refused where their code tells what they read (that of all that ship does), else a warning names "
-        "it at the end.",
+        "for codecs: what `GlobalSettings.get_params` returns, by any hashable key; the values are plain data. A parameter "
+        "that no codec reads is refused where their code tells what they read (that of all that ship does), else a warning "
+        "names it at the end.",
         check.parameters,
         flag("--codec-params", "training", "for the codecs, which say what they read; repeatable", "pairs"),
         HERE,
@@ -134,7 +139,7 @@ AssignmentType = Callable[[int, int], ISetting]
     job_title=about("another name for `mission_title`.", travels=HERE),
     epochs=about("another name for `epoch`.", travels=HERE),
     seed=about(
-        "of every random draw; weights are never drawn anew.",
+        "of every draw; weights are never drawn anew.",
         check.seed,
         flag("--seed", "training", "of every random draw", type=int),
     ),
@@ -145,13 +150,13 @@ AssignmentType = Callable[[int, int], ISetting]
         HERE,
     ),
     blas_threads=about(
-        "per worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
+        "BLAS threads of a worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
     ),
     bits=about(
-        "'portable': the same bits on every x86 CPU with AVX2, on one thread and without NumPy's functions for AVX-512; "
-        "'SkylakeX', 'Haswell': these kernels. A node that cannot have them is refused. By default the first of "
+        "BLAS kernels: 'portable', the same bits on every x86 CPU with AVX2, on one thread and without NumPy's functions for "
+        "AVX-512; 'SkylakeX', 'Haswell': these kernels. A node that cannot have them is refused. By default the first of "
         "SkylakeX, Haswell that all nodes have.",
         check.bits,
         flag(
@@ -162,7 +167,7 @@ AssignmentType = Callable[[int, int], ISetting]
         ),
     ),
     on_failure=about(
-        "what follows when a node dies or is stuck: 'fail' (default), 'redundant' (others that hold its blocks carry on; "
+        "when a node dies, or is stuck: 'fail' (default), 'redundant' (others that hold its blocks carry on; "
         "the default where assignment and codecs allow it), 'restart' (all start again where they were), 'wait' (likewise, "
         "waiting for a node that is gone), 'shrink' (likewise, without the nodes that failed).",
         flag=flag(
@@ -173,13 +178,13 @@ AssignmentType = Callable[[int, int], ISetting]
         ),
     ),
     max_restarts=about(
-        "after so many restarts the job fails.",
+        "then it fails: more restarts than so many end the job.",
         lambda _, value: submit.Recovery(submit.FAIL, value).max_restarts,
         flag("--max-restarts", "faults", "restarts after which the job fails", type=int),
     ),
     stall_timeout=about(
-        "seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by default "
-        "10 s or 20 times its median step, whichever is longer.",
+        "seconds until stuck: those in one batch after which a node that neither ends it nor waits for others counts as "
+        "stuck; by default 10 s or 20 times its median step, whichever is longer.",
         check.optional(check.number(limits.LEAST_SILENCE, limits.MOST_SECONDS)),
         flag(
             "--stall-timeout",
@@ -190,15 +195,15 @@ AssignmentType = Callable[[int, int], ISetting]
         ),
     ),
     min_workers=about(
-        "with 'shrink', the number of workers below which the job fails; default 1.",
+        "fewest to go on: with 'shrink' the job fails below this number; default 1.",
         flag=flag("--min-workers", "faults", "with --on-failure shrink: fewest that go on (default: 1)", type=int, metavar="N"),
     ),
     max_workers=about(
-        "with `discovery`, the number of workers that the job may grow to; default that of `nodes`.",
+        "most to grow to, with `discovery`; default the number of `nodes`.",
         flag=flag("--max-workers", "faults", "with --discovery: most that the job may grow to", type=int, metavar="N"),
     ),
     discovery=about(
-        "where workers come from while the job runs: the path of a script that prints `host[:port] [slots=n]` for each "
+        "new workers, while the job runs: the path of a script that prints `host[:port] [slots=n]` for each "
         "host, a function that returns such lines, or the path of a worker.json or of a folder in which agents register "
         "that is watched. `nodes` then says how many to begin with, and where the parameter server is.",
         flag=flag(
@@ -212,13 +217,13 @@ AssignmentType = Callable[[int, int], ISetting]
         travels=HERE,
     ),
     fault=about(
-        "what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
+        "a planned fault, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
         "the third batch of the first epoch, and so on (`network.faults.FaultPlan`); `seed` is that of the job.",
         check.fault,
         flag("--fault", "faults", "what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'", "text", metavar="PLAN"),
     ),
     checkpoint_every=about(
-        "when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by default every "
+        "when to save, on each node: 'epoch', a number of batches, seconds as in '30s', or None; by default every "
         "epoch where `on_failure` starts again and on local workers, else never.",
         lambda _, value: value if value == AUTO else checked_every(value),
         flag(
@@ -231,20 +236,20 @@ AssignmentType = Callable[[int, int], ISetting]
         ),
     ),
     keep_every=about(
-        "epochs after each so many of which there is a checkpoint that stays, for `psgd verify` to begin at the nearest.",
+        "epochs to keep: after each so many there is a checkpoint that stays, for `psgd verify` to begin at the nearest.",
         check.optional(check.positive),
         flag("--keep-every", "faults", "a checkpoint stays after each so many, for psgd verify", type=int, metavar="EPOCHS"),
     ),
     commit_every=about(
-        "after how many batches each worker commits what survivors go on from. Where all have the same state, every "
-        "applied batch is a commit, at no cost, whatever is given. Where each has one of its own (error feedback, local "
+        "batches between commits: after so many each worker commits what survivors go on from. Where all have the same state, "
+        "every applied batch is a commit, at no cost, whatever is given. Where each has one of its own (error feedback, local "
         "updates, asynchronous types) and `on_failure` starts again, a copy is made in memory so often; with a "
         "parameter server that remembers, checkpoints are the only commits.",
         lambda _, value: checked_commits(value),
         flag("--commit-every", "faults", "how often a worker copies a state that no other has", type=int, metavar="BATCHES"),
     ),
     resume=about(
-        "go on with an earlier job, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or the "
+        "an earlier run to go on with, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or the "
         "path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
             "--resume",
@@ -256,15 +261,15 @@ AssignmentType = Callable[[int, int], ISetting]
         travels=HERE,
     ),
     directory=about(
-        "where the folder of the run goes, `runs/<title>-<number>/`, with a `Node-<i>-Retrieve` for each node; links of "
+        "where runs go: into the folder `runs/<title>-<number>/`, with a `Node-<i>-Retrieve` for each node; links of "
         "that name, and `runs/latest`, lead to the newest.",
         check.directory,
         travels=HERE,
     ),
     shuffle=about(
-        "whether every epoch deals the samples in an order of its own, keyed by (seed, epoch); else all deal them in the "
-        "order that `data` and `transform` give. After transforms such as `Dirichlet`, whose order says which block gets "
-        "what, a sample stays in its block. What does not fill a batch makes a last, shorter one.",
+        "new order each epoch: whether every epoch deals the samples in an order of its own, keyed by (seed, epoch); else all "
+        "deal them in the order that `data` and `transform` give. After transforms such as `Dirichlet`, whose order says which "
+        "block gets what, a sample stays in its block. What does not fill a batch makes a last, shorter one.",
         check.switch,
         flag(
             "--no-shuffle",
@@ -274,22 +279,22 @@ AssignmentType = Callable[[int, int], ISetting]
         ),
     ),
     verbose=about(
-        "0 shows warnings and errors only; 1 a line per epoch, faults, the time, report and model, on the agents of a "
-        "worker.json the story of the job and its progress instead; 2 all of it. What an application's own logging shows is up "
-        "to that.",
+        "how much is shown: 0 shows warnings and errors only; 1 a line per epoch, faults, the time, report and model, "
+        "on the agents of a worker.json the story of the job and its progress instead; 2 all of it. What an application's own "
+        "logging shows is up to that.",
         travels=HERE,
     ),
     page=about(
-        "whether a page shows the run while it goes on, at an address of this machine that the log tells: progress, loss, who "
-        "waits for whom. Needs the extra `page`.",
+        "live page: whether a page shows the run while it goes on, at an address of this machine that the log tells: "
+        "progress, loss, who waits for whom. Needs the extra `page`.",
         check.page,
         flag("--page", "output", "show the run on a page while it goes on (default: no)", action="store_true"),
         travels=HERE,
     ),
     class_weight=about(
-        "{class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that it leaves "
-        "out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by the inverse of "
-        "its share. Evaluations are not weighted.",
+        "of losses: {class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that "
+        "it leaves out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by the "
+        "inverse of its share. Evaluations are not weighted.",
         check.weights,
         flag(
             "--class-weight",
@@ -300,8 +305,8 @@ AssignmentType = Callable[[int, int], ISetting]
         ),
     ),
     callbacks=about(
-        "those of `nn.callback`, or your own `on_epoch_end(epoch, logs)`: on every worker, with the results of the evaluation "
-        "after each epoch (`val_Loss`, `val_accuracy`), which all have alike, so that all decide alike. Their files go into "
+        "after each epoch: those of `nn.callback`, or your own `on_epoch_end(epoch, logs)`: on every worker, with the results "
+        "of the evaluation (`val_Loss`, `val_accuracy`), which all have alike, so that all decide alike. Their files go into "
         "the folder of each node. Where each worker trains a model of its own they are refused.",
         check.callbacks,
         flag(
@@ -314,7 +319,7 @@ AssignmentType = Callable[[int, int], ISetting]
         CODE,
     ),
     writers=about(
-        "those of `parallel_sgd.writers` (`TensorBoardWriter`, `MLflowWriter`), others with `start(config)`, "
+        "get the figures: those of `parallel_sgd.writers` (`TensorBoardWriter`, `MLflowWriter`), others with `start(config)`, "
         "`log(step, values)` and `finish(status)`, or modules of the shape of `wandb`. They stay with the submitter, and get "
         "the figures of every batch and epoch while the job runs. One that fails is told once.",
         check.writers,
@@ -328,7 +333,7 @@ AssignmentType = Callable[[int, int], ISetting]
         HERE,
     ),
     keep_data=about(
-        "MiB of samples that are kept in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
+        "MiB of samples to keep: in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
         "of the program, so that `psgd run` and `psgd verify` can repeat the run; 0 keeps none.",
         check.number(0),
         flag(
@@ -341,7 +346,7 @@ AssignmentType = Callable[[int, int], ISetting]
         HERE,
     ),
     sign=about(
-        "the path of a private key (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
+        "a private key: its path (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
         "the extra `sign`.",
         check.optional(check.signing_key),
         flag(
@@ -355,24 +360,49 @@ AssignmentType = Callable[[int, int], ISetting]
     ),
 )
 class JobOptions(Options):
-    """Arguments of `parallel()`; positional ones come first. docs/options.md tells more of each.
+    """Arguments of `parallel()`, see docs/options.md.
 
-    Work: nodes (workers), redundancy (workers per block), block_size (samples), epoch or epochs (passes), assignment_type
-    (deals blocks), shuffle (each epoch), class_weight (of losses), seed (of all draws), resume (an earlier run).
-
-    Learning: gd_type (rule), gd_params (of it), op_type (values sent), callbacks (after epochs).
-
-    Exchange: codec (how values travel), ps_codec (of the server), codec_extra_parameters (of codecs), sync_type (what is
-    ready), ssgd_timeout_limit (ms), network_bandwidth (bytes/s).
-
-    Machines: wait (s for busy nodes), blas_threads (per worker), bits (BLAS kernels), discovery (new workers), min_workers
-    (to go on), max_workers (to grow to).
-
-    Faults: on_failure (policy), max_restarts (then fail), stall_timeout (s), checkpoint_every (when saved), keep_every
-    (epochs), commit_every (batches), fault (a planned one).
-
-    Output: mission_title or job_title (name), directory (of runs), verbose (0 to 2), page (live), writers (get figures),
-    keep_data (MiB), sign (key).
+    nodes: where it trains
+    redundancy: workers per block
+    block_size: samples of one block
+    epoch: passes over the data
+    assignment_type: deals the blocks
+    sync_type: when a result is ready
+    op_type: what is exchanged
+    gd_type: the rule of gradient descent
+    codec: how values travel
+    gd_params: arguments of the rule
+    ps_codec: codec of the server
+    network_bandwidth: bytes per second
+    mission_title: name of the run
+    ssgd_timeout_limit: longest wait in ms for a result
+    codec_extra_parameters: for codecs
+    job_title: another name for mission_title
+    epochs: another name for epoch
+    seed: of every draw
+    wait: seconds to wait for busy nodes
+    blas_threads: BLAS threads of a worker
+    bits: BLAS kernels
+    on_failure: when a node dies
+    max_restarts: then it fails
+    stall_timeout: seconds until stuck
+    min_workers: fewest to go on
+    max_workers: most to grow to
+    discovery: new workers
+    fault: a planned fault
+    checkpoint_every: when to save
+    keep_every: epochs to keep
+    commit_every: batches between commits
+    resume: an earlier run to go on with
+    directory: where runs go
+    shuffle: new order each epoch
+    verbose: how much is shown
+    page: live page
+    class_weight: of losses
+    callbacks: after each epoch
+    writers: get the figures
+    keep_data: MiB of samples to keep
+    sign: a private key
     """
 
     nodes: NodeAssignment

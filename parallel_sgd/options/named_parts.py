@@ -13,14 +13,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 import nn
 from nn.callback import Callback
+from nn.gradient_descent import OptimizerName as WordOfRule
 from nn.gradient_descent.interface import IGradientDescent
-from nn.names import OptimizerName as WordOfRule
 from nn.optimizer import IOptimizer
 
 from .. import batch_sync, profiles, writers
 from .. import codec as codecs
+from ..batch_sync.sync import SyncName
 from ..batch_sync.sync.interface import ISyncType
+from ..codec import CodecName
 from ..codec.interfaces import Codec
+from ..profiles.blockassignment import AssignmentName
 from ..profiles.blockassignment.abstract import AbsBlockAssignment
 from ..record.bounds import MOST_BLOCKS
 from .names import UnknownName, find_class, known_classes, make_object, split_objects
@@ -28,25 +31,12 @@ from .names import UnknownName, find_class, known_classes, make_object, split_ob
 __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
 
 
-# Words that `parallel()` takes for the parts of a job, so that editors complete them and type checkers refuse others.
-# Readers take other texts as well, which no type can list: `module.Class`, `file.py:Class`, any number behind `stale:`.
-
-AssignmentName: TypeAlias = Literal["iid", "cyclic", "duplicate", "fixed"]
-CodecName: TypeAlias = Literal[
-    "adasum", "adpsgd", "asyncps", "bf16", "choco", "dcasgd", "dgc", "diloco", "dilocops", "dpsgd", "dummycodec", "efsign",
-    "efsignbothways", "fedadam", "fedavg", "fedprox", "firstcopy", "firstcopyint8", "fp16", "gradcode", "gradcodepeers",
-    "int8", "krum", "laq", "levelquantizer", "localsgd", "median", "natural", "onebit", "onebitadam", "plain", "powersgd",
-    "qsgd", "randomk", "randompair", "ring", "scaffold", "serveradam", "shardedlevels", "shardedps", "shardedtopk",
-    "signsgd", "signsgdps", "signum", "sma", "syncps", "terngrad", "topk", "topkint8", "tree", "trimmedmean",
-]  # fmt: skip
+# Words that `parallel()` takes for the parts of a job, as those of codecs, sync types and assignments beside these: editors
+# complete them, and type checkers refuse others. Readers take other texts as well, which no type can list.
 OptimizerName: TypeAlias = Literal[
     "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
 ]
 RuleName: TypeAlias = Literal[WordOfRule, "gradientdecay"]
-SyncName: TypeAlias = Literal[
-    "ssgd", "asgd", "stale:0", "stale:1", "stale:2", "stale:3", "stale:4", "stale:8", "stale:16", "stale:inf", "first:1",
-    "first:2", "first:3", "first:4", "first:8", "first:16",
-]  # fmt: skip
 
 
 def optimizer(option: str, word: str) -> Any:

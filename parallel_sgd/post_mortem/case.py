@@ -89,7 +89,7 @@ class NodeCase:
 
 @dataclass
 class Case:
-    """Case of a failed job: its nodes, and the agents that were not heard."""
+    """Collected findings on a failed job: those of its nodes, and the agents that did not answer."""
 
     job: str
     nodes: list[NodeCase]

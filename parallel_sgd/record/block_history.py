@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import copies_of
 from parallel_sgd.engine.merge import Copy
 
 from ..engine.progress import COLUMNS, NOBODY, History, Row, Stretch
 from .table import Table
+
+if TYPE_CHECKING:
+    from parallel_sgd.codec.bank import CodecBank
 
 _MOST_ORDERS = 1024
 

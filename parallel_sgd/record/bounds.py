@@ -52,3 +52,25 @@ def bounded(key: str, value: object, told: str = "") -> object:
         shown = str(value) if isinstance(value, float) or abs(value) < _LONG else "a longer one"
         raise ValueError(f"'{told or key}' must be from {low} to {high}, got {shown}")
     return value
+
+
+_SEPARATORS = frozenset('/\\:*?"<>|')
+
+
+def check_title(title: str) -> str:
+    """Return the title, which becomes part of file names.
+
+    Raises: ValueError when it cannot.
+    """
+    if (
+        not title
+        or title in (".", "..")
+        or len(title.encode("utf-8", "surrogatepass")) > 200
+        or not title.isprintable()
+        or _SEPARATORS & set(title)
+    ):
+        raise ValueError(
+            f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
+            f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"
+        )
+    return title

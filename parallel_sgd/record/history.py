@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -17,25 +18,40 @@ from .tables import Column, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
-EPOCH, STEP = "epoch", "step"
+EPOCH, STEP, TRAFFIC = "epoch", "step", "traffic"
+BYTES: Final = "bytes"
 Per: TypeAlias = Literal["epoch", "step"]
+Axis: TypeAlias = Literal["epoch", "bytes"]
 Figures = dict[str, float]
 Table = Mapping[str, Column]
+_KEYS: Final = ("node", "codec", "epoch", "batch")
+_COUNTS: Final = {
+    "packets_sent": "Packets sent",
+    "bytes_sent": "Bytes sent",
+    "wire_sent": "Wire sent",
+    "packets_received": "Packets received",
+    "bytes_received": "Bytes received",
+    "wire_received": "Wire received",
+}
 
 
 class JobHistory(History):
     """History with one row per epoch, as `Model.fit` gives it: `epoch` (from 1), `Loss` and the metrics in training, `val_...`
     on test data.
 
-    Each is the mean over the workers; in training over all block steps.
+    Each is the mean over the workers; in training over all block steps. But `bytes` are those that all nodes together have sent
+    in the epoch, the contents of packets as in the column `Raw` of the accounts; of a worker's own history those that it has
+    sent.
 
     Args:
         steps: rows per step.
         epochs: rows per epoch.
         workers: for each worker the history of it alone.
+        traffic: a row per node, codec and batch.
 
     Attributes: `rows`; `steps`, also one row per batch, with `batch` (from 1) and `time`, the seconds since the first batch at
-    which the last worker had computed it; `workers`, for each worker the same of it alone.
+    which the last worker had computed it; `workers`, for each worker the same of it alone; `traffic`, a row per node (-2 is the
+    parameter server), codec and batch with its packets, their bytes, and the bytes on the wire, sent and received.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -43,9 +59,14 @@ class JobHistory(History):
     """
 
     def __init__(
-        self, steps: Sequence[Figures] = (), epochs: Sequence[Figures] = (), workers: Mapping[int, JobHistory] | None = None
+        self,
+        steps: Sequence[Figures] = (),
+        epochs: Sequence[Figures] = (),
+        workers: Mapping[int, JobHistory] | None = None,
+        traffic: Sequence[dict[str, int | str]] = (),
     ) -> None:
         super().__init__()
+        self.traffic = list(traffic)
         self.steps = list(steps)
         self.rows = list(epochs)
         self.workers: dict[int, JobHistory] = dict(workers or {})
@@ -61,9 +82,10 @@ class JobHistory(History):
             files: by node, the files that it has left.
         """
         found: dict[int, tuple[Table, Table]] = {}
+        sent: dict[int, Table] = {}
         for node, paths in sorted(files.items()):
             tables: dict[str, Table] = {}
-            for path in (path for path in paths if path.name.startswith(("TR-", "EV-"))):
+            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-"))):
                 try:
                     tables[path.name.partition("-")[0]], remark = read_table(Door(path.parent), path)
                 except RecordError as error:
@@ -71,22 +93,54 @@ class JobHistory(History):
                 warn([remark])
             if "TR" in tables:
                 found[node] = tables["TR"], tables.get("EV", {})
-        return cls.of(found)
+            if "BY" in tables:
+                sent[node] = tables["BY"]
+        return cls.of(found, sent)
 
     @classmethod
-    def of(cls, tables: Mapping[int, tuple[Table, Table]]) -> JobHistory:
-        """Make the history in the columns of the `tables` `TR` and `EV` of each worker."""
-        workers = {node: cls(*_rows([trained], [tested])) for node, (trained, tested) in tables.items()}
-        every = list(tables.values())
-        return cls(*_rows([trained for trained, _ in every], [tested for _, tested in every]), workers)
+    def of(cls, tables: Mapping[int, tuple[Table, Table]], sent: Mapping[int, Table] | None = None) -> JobHistory:
+        """Make the history in the columns of tables.
 
-    def to_frame(self, per: Per = "epoch") -> Any:
+        Args:
+            tables: `TR` and `EV` of each worker.
+            sent: `BY` of each node.
+        """
+        traffic = _traffic(sent or {})
+        workers = {}
+        for node, (trained, tested) in tables.items():
+            workers[node] = cls(*_rows([trained], [tested]), None, [row for row in traffic if row["node"] == node])
+            workers[node]._add_bytes(node in (sent or {}))
+        every = list(tables.values())
+        whole = cls(*_rows([trained for trained, _ in every], [tested for _, tested in every]), workers, traffic)
+        whole._add_bytes(bool(sent))
+        return whole
+
+    def _add_bytes(self, counted: bool) -> None:
+        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. What goes between two epochs belongs to
+        the first one.
+        """
+        self._counted = counted
+        by_step: Counter[tuple[int, int]] = Counter()
+        by_epoch: Counter[int] = Counter()
+        for row in self.traffic:
+            by_step[int(row[EPOCH]), int(row["batch"])] += int(row["bytes_sent"])
+            by_epoch[int(row[EPOCH])] += int(row["bytes_sent"])
+        if counted:
+            for step in self.steps:
+                step[BYTES] = by_step[int(step[EPOCH]), int(step["batch"])]
+            for epoch in self.rows:
+                epoch[BYTES] = by_epoch[int(epoch[EPOCH])]
+
+    def to_frame(self, per: Per | Literal["traffic"] = "epoch") -> Any:
         """Return a pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
 
-        With several workers it has a level of columns above: `mean` and the numbers of the workers.
+        With several workers it has a level of columns above: `mean` and the numbers of the workers. Per `"traffic"` it has the
+        rows of that, by node, codec, epoch and batch.
         """
         import pandas  # noqa: PLC0415 - needed here only
 
+        if per == TRAFFIC:
+            return pandas.DataFrame(self.traffic, columns=[*_KEYS, *_COUNTS]).set_index(list(_KEYS))
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
         # a worker that was lost early has no rows
@@ -95,25 +149,55 @@ class JobHistory(History):
             return pandas.DataFrame(columns=keys).set_index(keys)
         return pandas.concat(indexed, axis=1) if self.workers else indexed["mean"]
 
-    def plot(self, path: str | os.PathLike[str] | None = None, per: Per = "epoch") -> None:
-        """Draw the history as `nn.model.history.History.plot` does, per `"epoch"` or per `"step"`; the lines of the workers are
-        thin.
+    def plot(self, path: str | os.PathLike[str] | None = None, per: Per = "epoch", x: Axis = "epoch") -> None:
+        """Draw the history as `nn.model.history.History.plot` does; the lines of the workers are thin.
+
+        Args:
+            path: the file, or None for the cell of a notebook.
+            per: a point per `"epoch"` or per `"step"`.
+            x: `"epoch"`, or `"bytes"`, which all nodes together had sent until then.
+
+        Raises: ValueError for bytes of a run that has not kept them; else as `History.plot`.
         """
-        self._axis = "batch" if self._per(per) == STEP else EPOCH
+        arguments.one_of("JobHistory.plot()", "x", x, get_args(Axis))
+        if x == BYTES and not self._counted:
+            raise ValueError("JobHistory.plot() 'x' must be 'epoch' for a run without tables of bytes (BY-...csv), got 'bytes'")
+        self._per_row = STEP if self._per(per) == STEP else EPOCH
+        self._axis = "bytes sent" if x == BYTES else "batch" if self._per_row == STEP else EPOCH
         super().plot(path)
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
         """Yield the lines of a panel: label, places, values, width."""
         each = max((row["batch"] for row in self.steps), default=0)
+        sent = self.bytes_until() if self._axis == "bytes sent" else {}
         for who, history in self._named().items():
-            rows = history._table(STEP if self._axis == "batch" else EPOCH)
-            if self._axis == "batch":  # a worker that was killed has not told its last ones
-                rows = [{**row, EPOCH: (row[EPOCH] - 1) * each + row["batch"]} for row in rows]
+            rows = history._table(self._per_row)
             for key, label in ((name, "training"), (VALIDATION + name, "test")):
-                points = [(row[EPOCH], row[key]) for row in rows if key in row]
+                points = []
+                for row in (row for row in rows if key in row):
+                    at = row[EPOCH], row.get("batch", math.inf)
+                    # a worker that was killed has not told its last batches
+                    place = (row[EPOCH] - 1) * each + row["batch"] if self._per_row == STEP else row[EPOCH]
+                    points.append((sent.get(at, 0.0) if sent else place, row[key]))
                 if points and (who == "mean" or key == name):
                     places, values = zip(*points, strict=True)
                     yield label if who == "mean" else f"worker {who}", list(places), list(values), 1.6 if who == "mean" else 0.5
+
+    def bytes_until(self) -> dict[tuple[float, float], float]:
+        """Return the bytes that all nodes together had sent at the end of each batch and, with an infinite one, each epoch."""
+        ends = {(row[EPOCH], row["batch"]) for row in self.steps} | {(row[EPOCH], math.inf) for row in self.rows}
+        sent: Counter[tuple[float, float]] = Counter()
+        for row in self.traffic:
+            sent[float(row[EPOCH]), float(row["batch"])] += int(row["bytes_sent"])
+        total, found = 0, {}
+        for at in sorted(ends | sent.keys()):
+            total += sent[at]
+            found[at] = float(total)
+        return found
+
+    _apart = frozenset({EPOCH, BYTES})
+    _counted = False
+    _per_row = EPOCH
 
     def _per(self, per: str) -> Per:
         found: Per = arguments.one_of("JobHistory", "per", per, get_args(Per))
@@ -131,6 +215,20 @@ class JobHistory(History):
     def __repr__(self) -> str:
         last = f", last {self.rows[-1]}" if self.rows else ""
         return f"JobHistory({len(self.workers) or 1} workers, {len(self.steps)} steps, {len(self.rows)} epochs{last})"
+
+
+def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
+    """Return the packets of each node, codec and batch: a row each, of which a table may have parts."""
+    found: dict[tuple[int, str, int, int], list[int]] = {}
+    for node, table in tables.items():
+        places = zip(*(table.get(name, ()) for name in ("Codec", "Epochs", "Batches", *_COUNTS.values())), strict=False)
+        for codec, epoch, batch, *counts in places:
+            sums = found.setdefault((node, str(codec), int(epoch), int(batch)), [0] * len(_COUNTS))
+            sums[:] = (before + int(count) for before, count in zip(sums, counts, strict=True))
+    return [
+        {**dict(zip(_KEYS, key, strict=True)), **dict(zip(_COUNTS, counts, strict=True))}
+        for key, counts in sorted(found.items())
+    ]
 
 
 def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figures], list[Figures]]:

@@ -54,6 +54,16 @@ _FORM: Final[Form] = record(
         **dict.fromkeys(("problems", "verdicts", "notes"), _TEXTS),
         "causes": _CAUSES,
         "failures": list_of(rest=list_of(_NODE, text, text)),
+        "simulated": record(
+            {
+                **dict.fromkeys(("platform", "digest"), text),
+                **dict.fromkeys(("seconds", "real_seconds"), number),
+                "events": _COUNT,
+                "compute": any_of(none, number),
+                "links": map_of(list_of(number, number)),
+            },
+            ("platform", "seconds", "events"),
+        ),
         "incidents": list_of(
             rest=record(
                 {"time": _moment, "attempt": _COUNT, "message": text, "verdicts": _TEXTS, "causes": _CAUSES},

@@ -1,52 +1,39 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA); per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
+(BA), and for each codec in it (BY); per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that
+was applied (LEDGER).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from nn.metric import Metric
 
-from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchRow, Entry, Times
+from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchPackets, BatchRow, Entry, Times
 from ..engine.progress import COLUMNS, History
 from .block_history import LedgerTable
+from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
 from .table import Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
-KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "ID")
+KINDS = ("TR", "EV", "TI", "AC", "BA", "BY", "CO", "WH", "ID")
 RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
 """Settings of a run, and the model that it begins with: kept by its nodes for a command that fetches it from elsewhere."""
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
+TRAFFIC_COLUMNS: Final = (
+    *("Codec", "Epochs", "Batches"),
+    *("Packets sent", "Bytes sent", "Wire sent", "Packets received", "Bytes received", "Wire received"),
+)
+"""Columns of the table `BY`, the fields of `BatchPackets`."""
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
 _MOST_WAITING: Final = 32  # block steps, and
 _WAITING_BYTES: Final = 64 << 10  # of labels and predictions of one of them
-_SEPARATORS = frozenset('/\\:*?"<>|')
-
-
-def check_title(title: str) -> str:
-    """Return the title, which becomes part of file names.
-
-    Raises: ValueError when it cannot.
-    """
-    if (
-        not title
-        or title in (".", "..")
-        or len(title.encode("utf-8", "surrogatepass")) > 200
-        or not title.isprintable()
-        or _SEPARATORS & set(title)
-    ):
-        raise ValueError(
-            f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
-            f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"
-        )
-    return title
 
 
 def model_name(title: str, node_id: int) -> str:
@@ -54,7 +41,7 @@ def model_name(title: str, node_id: int) -> str:
 
 
 class TrainingReport:
-    """Tables `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, `ID-`, and if asked `LEDGER-<title>-N(i).csv` in `directory`.
+    """Tables `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `BY-`, `CO-`, `WH-`, `ID-`, and if asked `LEDGER-<title>-N(i).csv`.
 
     Numbers read back equal; those of `TI`, `BA` and `CO` are in microseconds. Files of that name are replaced; with `earlier`
     they begin with the rows of the part that is over. Rows of block steps and batches go out once a second and with `save`, so
@@ -76,6 +63,7 @@ class TrainingReport:
         self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
         self._rows: list[tuple[float | int, ...]] = []
         self._batch_rows: list[BatchRow] = []
+        self._traffic: Callable[[tuple[int, int] | None], Iterable[BatchPackets]] = lambda _: ()
         self._saved = 0.0  # the time of the first row since the last `save`
         heads: list[tuple[str, ...]] = [
             ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
@@ -83,6 +71,7 @@ class TrainingReport:
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
             _ACCOUNT_COLUMNS,
             BATCH_COLUMNS,
+            TRAFFIC_COLUMNS,
             _COST_COLUMNS,
             HASH_COLUMNS,
             IDENTITY_COLUMNS,
@@ -94,8 +83,8 @@ class TrainingReport:
             tables.append(Table(path, [head, *rows]))
             if kind == "EV":
                 self._evaluated = len(rows)
-        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, *others = tables
-        self._hashes, identities = others
+        self._steps, self._evaluations, self._epochs, self._packets, *others = tables
+        self._batches, self._packets_of_batches, self._costs, self._hashes, identities = others
         self._every = tables
         identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
         # at once, so that a process that dies before its first second is over has told it
@@ -120,6 +109,10 @@ class TrainingReport:
     def batch(self, row: BatchRow) -> None:
         """Add one batch: the row of `BatchWatch`, which goes out with the others."""
         self._batch_rows.append(row)
+
+    def traffic(self, counted: Callable[[tuple[int, int] | None], Iterable[BatchPackets]]) -> None:
+        """Take the packets of batches from `Accounts.traffic`, those of batches with a row whenever the tables are saved."""
+        self._traffic = counted
 
     def evaluation(self, epoch: int, values: Sequence[float]) -> None:
         """Add one epoch, from 1: loss and metrics on the test set."""
@@ -170,16 +163,41 @@ class TrainingReport:
 
         Raises: OSError when the disk refuses; it may be called again.
         """
-        for table in self._tables():
+        for table in self._tables(over=True):
             table.close()
 
-    def _tables(self) -> list[Table]:
+    def _tables(self, over: bool = False) -> list[Table]:
+        """Return all tables with their rows. Once the job is `over` the packets of its end are among them."""
         self._steps.add(self._rows)
         self._rows.clear()
+        if over or self._batch_rows:
+            last = None if over else (int(self._batch_rows[-1][1]) - 1, int(self._batch_rows[-1][2]) - 1)
+            self._packets_of_batches.add(self._traffic(last))
         # as text, which takes a fifth of the time of a general writer
         self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
         self._batch_rows.clear()
         return self._every if self._ledger is None else [*self._every, self._ledger.table()]
+
+
+class ServerTraffic:
+    """Table `BY-<title>-N(-2).csv` of a parameter server, which has no other table of batches.
+
+    Args:
+        directory: the folder of the node.
+        title: that of the job.
+        node_id: number of the server.
+        earlier: the part that is over, of a job that goes on.
+    """
+
+    def __init__(self, directory: Path, title: str, node_id: int, earlier: Earlier | None = None) -> None:
+        self.path = directory / f"BY-{title}-N({node_id}).csv"
+        rows = [] if earlier is None else earlier.rows(self.path, node_id, TRAFFIC_COLUMNS)
+        self._table = Table(self.path, [TRAFFIC_COLUMNS, *rows])
+
+    def add(self, rows: Iterable[BatchPackets]) -> None:
+        """Bring rows into the file, or keep them while the disk refuses them."""
+        self._table.add(rows)
+        self._table.save()
 
 
 class StepRows:

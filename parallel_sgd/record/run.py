@@ -20,11 +20,15 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
+from nn import arguments
+from nn.extension import listed
 from nn.model import Model
-from nn.model.history import VALIDATION
+from nn.model.history import VALIDATION, in_notebook, show
 from nn.tensor_files import parse, read_file
 from rpc.launch import LocalAgents
 from rpc.submit import Run, RunFolder, node_folder
@@ -46,6 +50,7 @@ from .hashes import sha256_of
 from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
+from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
 
@@ -56,6 +61,9 @@ _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is th
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
+
+
+_CHANGES: Final = frozenset({"clear", "fromkeys", "pop", "popitem", "setdefault", "update"})
 
 
 class JobResult(dict[str, float]):
@@ -72,6 +80,7 @@ class JobResult(dict[str, float]):
         restarts: how often the job was started again after a failure.
         ledger: the node of the copy of each block of each batch that went into the weights (`ledger.Ledger`), None where each
             worker trains a model of its own.
+        simulated: the times of a job on simulated nodes (`record.simulated.Simulated`), else None.
 
     Attributes: as the arguments after `figures`; `history`, per epoch and step, of each worker and the mean
     (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the run (`run_page`),
@@ -88,6 +97,7 @@ class JobResult(dict[str, float]):
         failures: Mapping[int, tuple[str, str]] | None = None,
         restarts: int = 0,
         ledger: Ledger | None = None,
+        simulated: Simulated | None = None,
     ) -> None:
         super().__init__(_means(figures))
         self.models = dict(models)
@@ -97,8 +107,13 @@ class JobResult(dict[str, float]):
         self.failures = dict(failures or {})
         self.restarts = restarts
         self.ledger = ledger
+        self.simulated = simulated
         self.report: Path | None = None
         self.signature: Path | None = None
+
+    def __dir__(self) -> list[str]:
+        """List what a result has and how its figures are read, for completion, not how a dict is changed."""
+        return listed(type(self), super().__dir__(), _CHANGES)
 
     @property
     def folder(self) -> Path | None:
@@ -116,8 +131,35 @@ class JobResult(dict[str, float]):
 
         last = {node: history.rows[-1] for node, history in self.history.workers.items() if history.rows}
         rows = [[name, value, *(row.get(VALIDATION + name, math.nan) for row in last.values())] for name, value in self.items()]
-        restarts = f", {self.restarts} restarts" if self.restarts else ""
-        return table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
+        restarts = f", {self.restarts} restart{'s' * (self.restarts != 1)}" if self.restarts else ""
+        shown = table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
+        if self.report is None:
+            return shown
+        path = _from_here(self.report)
+        return f'{shown}report: <a href="{quote(path)}" target="_blank">{escape(path)}</a>'
+
+    def show_report(self, height: int = 600) -> None:
+        """Show the report of the run in a frame below the cell of a notebook.
+
+        Args:
+            height: that of the frame, in pixels.
+
+        Raises:
+            ValueError: outside a notebook, where a browser opens `report`; and where the run has no report.
+        """
+        if self.report is None:
+            raise ValueError("JobResult.show_report() needs the report of the run, and it could not be written")
+        if not in_notebook():
+            raise ValueError(f"JobResult.show_report() shows it in a notebook; elsewhere open {self.report} in a browser")
+        arguments.integer("JobResult.show_report()", "height", height, 1)
+        path = _from_here(self.report)
+        frame = f'<iframe src="{quote(path)}" width="100%" height="{height}" style="border:1px solid #ccc"></iframe>'
+        show("JobResult.show_report()", {"text/html": frame, "text/plain": path}, path)
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as the address of a page that a notebook in the working directory can open."""
+    return Path(os.path.relpath(path)).as_posix()
 
 
 def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:

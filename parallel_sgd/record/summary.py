@@ -42,7 +42,8 @@ class Effort(NamedTuple):
     Attributes:
         workers: how many there were.
         seconds: from the first batch to the end, of the slowest worker.
-        alone: the seconds in which all workers computed, added up: the time that one worker alone would have needed.
+        alone: the seconds in which all workers computed, added up, each block once: the time that one worker alone would
+            have needed.
         computing: the share of their time in which the workers computed, 0 to 1.
         waiting: in which they waited for others.
     """
@@ -95,18 +96,19 @@ def best_epoch(history: JobHistory) -> Best | None:
     return None
 
 
-def effort_of(times: Iterable[Times]) -> Effort | None:
+def effort_of(times: Iterable[Times], copies: int = 1) -> Effort | None:
     """Return how workers have spent their time; None where no worker has told it.
 
     Args:
         times: seconds of each worker.
+        copies: number of workers that computed each block; one worker alone would have computed it once.
     """
     told = [each for each in times if each.total > 0]
     if not told:
         return None
     whole = sum(each.total for each in told)
     compute, wait = sum(each.compute for each in told), sum(each.wait for each in told)
-    return Effort(len(told), max(each.total for each in told), compute, compute / whole, wait / whole)
+    return Effort(len(told), max(each.total for each in told), compute / copies, compute / whole, wait / whole)
 
 
 def epoch_line(row: Figures, epochs: int) -> str:

@@ -80,6 +80,7 @@ _COUNT: Final = _whole(0, _MOST_COUNT)
 _EPOCH: Final = _whole(1, MOST_EPOCHS)
 _BATCH: Final = _whole(1, _MOST_COUNT)
 _PHASES: Final = ("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule", "Put", "Sent", "Total")
+_TRAFFIC: Final = ("Packets sent", "Bytes sent", "Wire sent", "Packets received", "Bytes received", "Wire received")
 _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "TR": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, "in": _COUNT, "Total": _COUNT}, _number),
     "EV": ({"Epoch": _EPOCH}, _number),
@@ -97,6 +98,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         str,
     ),
     "BA": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_PHASES, _number), "Peer": _peer}, str),
+    "BY": ({"Codec": str, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_TRAFFIC, _COUNT)}, str),
     "CO": ({"Codec": str, "Variable": _COUNT, "Name": str, "Encode": _number, "Merge": _number}, str),
     "WH": ({"Epoch": _EPOCH, "Variable": str, "SHA256": _hash}, str),
     "ID": ({"Epoch": _EPOCH, "Computes with": str}, str),

@@ -40,7 +40,7 @@ TOLD: Final = {
 
 
 class Step(NamedTuple):
-    """Piece of the critical path.
+    """Piece of the critical path: work of one node, or the way of a packet, without which the run would have been shorter.
 
     Args:
         what: the kind of work, such as `compute`, or `link`.

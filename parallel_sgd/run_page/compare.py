@@ -1,27 +1,27 @@
-"""Page that compares runs: the settings that differ, their figures, and the curves of all over epochs and seconds."""
+"""Page that compares runs: the settings that differ, their figures, and the curves of all over epochs, seconds and bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Final
 
 from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
-from parallel_sgd.record.history import EPOCH, JobHistory
+from parallel_sgd.record.history import BYTES, EPOCH, JobHistory
 from parallel_sgd.record.settings import settings_of_run
-from parallel_sgd.record.summary import best_epoch, effort_of, seconds, times_of
+from parallel_sgd.record.summary import best_epoch, seconds
 
 from . import tables
-from .data import crowd_of, history_of
+from .data import crowd_of, effort_in, history_of
 from .records import RunRecords
 from .report import document, embedded
 
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
-_FIGURE: Final = {"best": "best epoch", "all workers computed": "compute of all workers together"}
+_FIGURE: Final = {"best": "best epoch", "one worker alone": "one worker alone, about"}
 """Names of figures as the page shows them, where they are not those of the console."""
 
 
@@ -40,9 +40,9 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     best = best_epoch(history_of(run))
     found["best"] = _ABSENT if best is None else str(best)
-    effort = effort_of(times_of(each["TI"]) for each in run.tables.values() if "TI" in each)
+    effort = effort_in(run)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
-    found["all workers computed"] = _ABSENT if effort is None else seconds(effort.alone)
+    found["one worker alone"] = _ABSENT if effort is None else seconds(effort.alone)
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:.2g}"
     if outcome.get("incidents"):
@@ -61,7 +61,7 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     )
     rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
-    lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds")}
+    lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds", BYTES)}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
     charts = "".join(
         f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
@@ -69,9 +69,13 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
         for number, name in enumerate(metrics)
     )
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
-    buttons += '<button data-per="seconds" aria-pressed="false">by second</button></div>'
+    buttons += '<button data-per="seconds" aria-pressed="false">by second</button>'
+    buttons += '<button data-per="bytes" aria-pressed="false">by byte sent</button></div>'
     note = '<p class="note drawn">The mean over the workers of each run, in training solid, on the test samples dashed. Where '
-    note += "curves are equal, that of the run named first is seen on both sides of the other.</p>"
+    note += (
+        "curves are equal, that of the run named first is seen on both sides of the other. Bytes are the contents of packets "
+    )
+    note += "that all nodes of a run together had sent; a run without tables of them has no curve by byte.</p>"
     curves = f'{note}{buttons}<div class="pair drawn">{charts}</div>' if charts else "<p>None has left a table.</p>"
     sections = (("result", "Results", result), ("settings", "What differs", settings), ("curves", "Curves", curves))
     main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)
@@ -113,7 +117,13 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
 
 def _points(history: JobHistory, column: str, per: str) -> Iterator[list[float]]:
     ends: Mapping[float, float] = {}
-    if per != EPOCH:
+    if per == BYTES:
+        ends = (
+            {epoch: sent for (epoch, batch), sent in history.bytes_until().items() if batch == inf}
+            if BYTES in history.columns()
+            else {}
+        )
+    elif per != EPOCH:
         ends = {row[EPOCH]: row["time"] for row in history.steps}  # the last step of an epoch comes last
     for row in history.rows:
         place = row[EPOCH] if per == EPOCH else ends.get(row[EPOCH])

@@ -9,7 +9,10 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any, Final
 
-from parallel_sgd.record.history import EPOCH, STEP, JobHistory
+from parallel_sgd.record.door import Door, RecordError
+from parallel_sgd.record.history import BYTES, EPOCH, STEP, JobHistory
+from parallel_sgd.record.settings import settings_of_run
+from parallel_sgd.record.summary import Effort, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, SERVER, Blame, Cause, blame
@@ -19,6 +22,7 @@ from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"
+SIMULATED: Final = "simulated on"
 WORKERS_IN_TURN: Final = "workers in one process"
 """Under these names the environment of a run tells how many workers ran on how many cores of the submitter's machine."""
 _MOST_DIGITS: Final = 18
@@ -69,6 +73,16 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     return (int(workers), int(cores)) if int(workers) > int(cores) else None
 
 
+def effort_in(records: RunRecords) -> Effort | None:
+    """Return how the workers of a run have spent their time; None where none has told it."""
+    try:
+        told = settings_of_run(Door(records.folder)).get("redundancy", "")
+    except RecordError:  # the settings of a page, or of a command, tell of it
+        told = ""
+    copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
+    return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies))
+
+
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:
     """Return causes in which no link of the one machine is accused of the seconds that the turns on its cores took."""
     turns = sum(cause.seconds for cause in causes if cause.kind == LINK)
@@ -94,7 +108,8 @@ def _placed(kind: str, place: str) -> str:
 def history_of(records: RunRecords) -> JobHistory:
     """Return the history in the tables of a run."""
     return JobHistory.of(
-        {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables}
+        {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
+        {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
     )
 
 
@@ -114,7 +129,7 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
             rows = worker.rows if per == EPOCH else worker.steps
             yield from _line(name, name, f"worker {node}", rows, each, of_all=False)
         rows = history.rows if per == EPOCH else history.steps
-        yield from _line(name, name, "training", rows, each)
+        yield from _line(name, name, "all nodes" if name == BYTES else "training", rows, each)
         if per == EPOCH:
             yield from _line(name, f"val_{name}", "test", rows, each)
 

@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import differing, settings_of_run
+from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from rpc.submit import RunFolder
@@ -32,7 +34,7 @@ from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
 from rpc.support.processors import usable_cores
 
-from .data import CORES_HERE, WORKERS_HERE, WORKERS_IN_TURN
+from .data import CORES_HERE, SIMULATED, WORKERS_HERE, WORKERS_IN_TURN
 from .records import RunRecords
 from .report import write_page
 
@@ -75,13 +77,27 @@ class Outcome:
 
         self.incidents.append({"time": time.time(), "attempt": attempt, **said_of(failed)})
 
-    def done(self, figures: Mapping[str, float], failures: Mapping[int, tuple[str, str]], problems: Sequence[str] = ()) -> None:
-        """Enter a good end; `failures` are those of nodes that could be done without, `problems` those of its ledger."""
+    def done(
+        self,
+        figures: Mapping[str, float],
+        failures: Mapping[int, tuple[str, str]],
+        problems: Sequence[str] = (),
+        simulated: Simulated | None = None,
+    ) -> None:
+        """Enter a good end.
+
+        Args:
+            figures: the result.
+            failures: those of nodes that could be done without.
+            problems: those of the ledger of the run.
+            simulated: the times of a run on simulated nodes.
+        """
         self._end = {
             "state": "done",
             "figures": dict(figures),
             "failures": [[node, *told] for node, told in failures.items()],
             "problems": list(problems),
+            **({} if simulated is None else {"simulated": asdict(simulated)}),
         }
 
     def ended_by(self, error: BaseException) -> None:
@@ -173,7 +189,8 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
             CORES_HERE: str(usable_cores()),
             **({WORKERS_HERE: workers} if are_here(given.nodes) else {}),
-            **({WORKERS_IN_TURN: workers} if isinstance(given.nodes, InProcessNodes) else {}),
+            **({WORKERS_IN_TURN: workers} if isinstance(given.nodes, InProcessNodes) and not given.nodes.simulated else {}),
+            **({SIMULATED: given.nodes.simulated} if isinstance(given.nodes, InProcessNodes) and given.nodes.simulated else {}),
         },
     }
 

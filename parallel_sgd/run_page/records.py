@@ -18,7 +18,7 @@ from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.tables import Column, Columns, read_table, warn
 from rpc.submit import Run
 
-_TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
+_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
 _AGENT: Final = "agent-"
@@ -193,6 +193,8 @@ class RunRecords:
             for name in sorted("/".join((*way, name)) for way in (place, *beside) for name in door.names(*way)):
                 file, inside = name.rpartition("/")[2], name.count("/") == len(place)
                 known = _TABLE.fullmatch(file) if inside else None
+                if known and known[1] == "BY" and read is not None:
+                    continue  # a part of it would give wrong sums
                 try:
                     if known and known[1] not in tables.get(int(known[2]), {}):
                         tables.setdefault(int(known[2]), {})[known[1]] = table(name)

@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
+from parallel_sgd.record.history import BYTES
 from parallel_sgd.record.settings import differing, settings_of_run
-from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, times_of
+from parallel_sgd.record.summary import best_epoch, crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
 from .blame import worker
-from .data import WORKERS_IN_TURN, crowd_of, history_of, page_data
+from .data import SIMULATED, WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data
 from .records import RunRecords
 from .terms import PHASES, term
 from .timeline import write_timeline
@@ -73,6 +74,7 @@ def embedded(content: object) -> str:
 def render(records: RunRecords, data: Mapping[str, Any]) -> str:
     """Return the whole page."""
     title = records.run.title if records.run else records.folder.name
+    title += " (simulated)" * bool(_platform(records))
     contents = {
         "story": _story(records),
         "result": _result(records),
@@ -118,7 +120,18 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     restarts = len(outcome.get("incidents") or ())
     again = f" after {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
     shown = {"left": "left running"}.get(state, state) + again
-    return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
+    head = f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
+    platform = _platform(records)
+    if not platform:
+        return head
+    times = outcome.get("simulated") or {}
+    took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.</p>"
+
+
+def _platform(records: RunRecords) -> str:
+    """Return the platform of a simulated run, "" of any other."""
+    return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
 
 
 def _story(records: RunRecords) -> str:
@@ -150,7 +163,7 @@ def _result(records: RunRecords) -> str:
     if (best := best_epoch(history_of(records))) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
-    effort = effort_of(times_of(each["TI"]) for each in records.tables.values() if "TI" in each)
+    effort = effort_in(records)
     if effort is not None:
         lines.append(f"The workers spent their time {effort.shares}.")
     if effort is not None and effort.workers > 1:
@@ -222,6 +235,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="step" aria-pressed="false">by batch</button></div>'
     text = "The mean over the workers in bold, each worker thin, on the test samples dashed."
+    text += " Bytes are the contents of packets that were sent, those of all nodes together in bold." if BYTES in names else ""
     text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
     places = [
         f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)

@@ -21,11 +21,12 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.engine.channel import Parameter_Server, Wait
 from parallel_sgd.engine.exchange import BlockExchange
-from parallel_sgd.engine.in_process_scheduler import Build, Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.engine.parameter_server import ParameterServer, Server
 from parallel_sgd.engine.unusable import Like
 from parallel_sgd.engine.worker import Worker
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
+from parallel_sgd.simulation.immediate import Link, reliable
+from parallel_sgd.simulation.kernel import Build, MemoryChannel, run_in_process
 
 __all__ = ["SHAPES", "ArrayJob", "expected", "gradient", "start", "tree_mean"]
 

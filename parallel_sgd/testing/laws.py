@@ -19,8 +19,8 @@ from parallel_sgd.codec.bank import made
 from parallel_sgd.codec.parameters import check_parameters
 from parallel_sgd.engine.accounts import SENT
 from parallel_sgd.engine.channel import Key
-from parallel_sgd.engine.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.simulation.immediate import Link, reliable
 from rpc.user_code import note, raised_by
 
 from .array_job import Array, ArrayJob, Shapes, expected, gradient, start

@@ -17,7 +17,7 @@ from rpc.support.processors import usable_cores
 from ..engine.training import Samples
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import EPOCH, Figures, JobHistory
+from ..record.history import BYTES, EPOCH, Figures, JobHistory
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
@@ -49,7 +49,7 @@ class JobConsole:
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
         if crowd:
             _log.info("%s", crowd, extra=PLAIN)
-        self._crowded = bool(crowd) or isinstance(nodes, InProcessNodes)
+        self._crowded = bool(crowd) or (isinstance(nodes, InProcessNodes) and not nodes.simulated)
 
     def begin(self, folder: Path, job: str) -> None:
         """Tell workers, place, samples and epochs of the training, before the first batch of the first attempt.
@@ -65,7 +65,7 @@ class JobConsole:
         given, (train, test) = self._spec.options, self._samples
         nodes = given.nodes
         if isinstance(nodes, InProcessNodes):
-            place = "in this process"
+            place = nodes.place
         elif are_here(nodes):
             place = "on this machine"
         else:
@@ -98,7 +98,11 @@ class JobConsole:
         self._told = int(row[EPOCH])
         for epoch in [epoch for epoch in self._steps if epoch <= self._told]:
             del self._steps[epoch]
-        _log.info("%s", epoch_line(row, max(self._spec.options.epoch, self._told)), extra=BRIEF)
+        _log.info(
+            "%s",
+            epoch_line({name: row[name] for name in row if name != BYTES}, max(self._spec.options.epoch, self._told)),
+            extra=BRIEF,
+        )
 
     def done(self, result: JobResult) -> None:
         """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model of the
@@ -106,12 +110,15 @@ class JobConsole:
         """
         # of the tables, as in the report: the seconds behind the last epoch are no part of training
         tables = [path for paths in result.files.values() for path in paths if path.name.startswith("TI-")]
-        effort, best = effort_of(times_of(read_columns(path)) for path in tables), best_epoch(result.history)
+        effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy)
+        best = best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
         _log.info("done in %s%s%s", seconds(monotonic() - self._began), restarts, shares, extra=PLAIN)
         if effort is not None and effort.workers > 1:
             _log.info("%s", effort.told(self._crowded), extra=PLAIN)
+        if result.simulated is not None:
+            _log.info("%s", result.simulated, extra=PLAIN)
         if best is not None:
             _log.info("best     %s", best, extra=PLAIN)
         if result.report is not None:

@@ -51,7 +51,10 @@ class Exit(Immutable):
 
 
 class Drain(Machine):
-    """Machine that the module describes. `deadline` is when to send the next `Seen`, or None."""
+    """State machine of an agent that leaves: decides when its jobs are told to stop, and when the agent ends.
+
+    `deadline` is when to send the next `Seen`, or None.
+    """
 
     def __init__(self) -> None:
         super().__init__()

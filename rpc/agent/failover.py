@@ -102,6 +102,7 @@ class DriverLeases:
         if not order.driver:
             return ""
         records = [record for record in self._folders if record.job == order.job]
+        # "left" is the end for one node here: the job goes on, and may come back to this agent
         ends = [record.outcome for record in records if record.outcome not in ("", "left")]
         if ends:
             return f"it is over ({ends[-1]})"
@@ -121,6 +122,7 @@ class DriverLeases:
             return
         entry = self._entries.get((order.job, order.node))
         if entry is None or entry.lease.over:
+            # what the agent has promised under an earlier number of the node binds it under the new one
             known = [self._lease_of(other).promise for other in self._folders if other.job == order.job]
             newest = max(known, key=lambda promise: (promise.agreed, promise.attempt))
             entry = self._add(record, key, who.DriverLease(newest))
@@ -155,6 +157,7 @@ class DriverLeases:
                     entry.lease.restore(before, gone=is_new)
                     return who.Deny(f"it cannot be kept here: {error.strerror or error}")
         if isinstance(answer, who.Grant) and answer.is_new:
+            # sessions of the driver before: their end is no loss of the new one
             entry.sessions.clear()
         return answer
 
@@ -229,8 +232,10 @@ class DriverLeases:
 
     def claim(self, claim: ClaimJob, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
         job, node = claim.job, claim.node
+        # by job alone where the node is new here: this agent may have had another number in the attempt that the claimant knows
         record = self._folders.newest(job, node)
         if record is None:
+            # granted with no voice: an agent that has lost its files has nothing to object, and proves nothing
             why = "This worker knows no such job."
             return [Granted(job, node, *content_of(who.Promise()), claim.term, who.NONE, 0, "unknown", why)]
         entry = self._entry(record, key)
@@ -337,6 +342,7 @@ class DriverLeases:
         """Time at which `step` must be called (monotonic)."""
         deadlines = [at for entry in self._entries.values() if (at := entry.lease.deadline) is not None]
         if any(entry.standby.process is not None for entry in self._entries.values()):
+            # the end of a standby driver wakes no poll, so it is looked for
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
 
@@ -351,6 +357,7 @@ class DriverLeases:
             if standby.process is None:
                 if entry.lease.over:  # the record tells all there is to know
                     self._drop(entry)
+                # nothing is awaited any more: no driver, no time at which a standby driver would start, no process
                 elif not entry.lease.driver and entry.lease.deadline is None and entry.record.ended:
                     self._forsake(entry)
 

@@ -91,7 +91,10 @@ class Free(Immutable):
 
 
 class JobStateMachine(Machine):
-    """Machine that the module describes. `deadline` is when to send the next Tick, or None."""
+    """State machine of one job at an agent: decides when its process is stopped or killed, and when its slot is free.
+
+    `deadline` is when to send the next Tick, or None.
+    """
 
     def __init__(self, start_limit: float, now: float) -> None:
         super().__init__()

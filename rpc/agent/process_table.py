@@ -135,7 +135,8 @@ class ProcessTable:
         return Accepted(order.job, order.node, host_name(), self._surroundings.port, self._surroundings.unix_path, VERSION)
 
     def _start(self, order: CanCommit, submitter: Session, cluster: Key) -> Supervisor:
-        record = self._folders.create(order.job, order.node, order.title, order.attempt)
+        nodes = sorted({order.node, *order.group, *order.others})
+        record = self._folders.create(order.job, order.node, order.title, order.attempt, nodes)
         try:
             return Supervisor(
                 order,

@@ -258,7 +258,7 @@ class RequestHandler:
         named = session.caps.get("node")
         self._subscribers.add(session, record.job, named if isinstance(named, int) else None)
 
-    def _entry(self, record: JobRecord) -> dict[str, str | int | float]:
+    def _entry(self, record: JobRecord) -> dict[str, str | int | float | list[int]]:
         standing = self._leases.standing(record)
         return {
             "job": record.job,
@@ -269,6 +269,7 @@ class RequestHandler:
             "attempt": record.attempt,
             "driver": "" if standing is None else standing.driver,
             "outcome": record.outcome,
+            "nodes": record.nodes,
         }
 
     def _record(self, job: str, session: Session) -> JobRecord | None:

@@ -65,6 +65,12 @@ class AgentSettings:
     def __post_init__(self) -> None:
         if not self.listen:
             raise SettingsError("The address to listen on must be a host, got ''; for all of this machine's, say 0.0.0.0.")
+        host, colon, port = self.listen.rpartition(":")
+        if colon and ":" not in host and port.isdecimal():  # as the node file has it; an address of IPv6 has more colons
+            raise SettingsError(
+                f"The address to listen on must be a host, got {self.listen!r}; the port is an option of its own: "
+                f"--listen {host} --port {port}."
+            )
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"The port must be a number from 0 to 65535, got {self.port}.")
         if self.metrics_port is not None and not 0 <= self.metrics_port <= 65535:

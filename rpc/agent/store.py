@@ -18,7 +18,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -56,6 +56,8 @@ class JobRecord:
     driver: str = ""
     outcome: str = ""
     outcome_detail: str = ""
+    nodes: list[int] = field(default_factory=list)
+    """Nodes of the attempt, this one among them."""
 
     @classmethod
     def read(cls, path: Path) -> JobRecord:
@@ -71,6 +73,7 @@ class JobRecord:
             raise ValueError(f"{path} is no record of a job: {error}.") from error
         whole = type(record.node) is int and type(record.attempt) is int
         right = whole and type(record.started) is float and type(record.ended) is float
+        right = right and type(record.nodes) is list and all(type(node) is int for node in record.nodes)
         if not right or not all(type(text) is str for text in texts):
             raise ValueError(f"{path} has a field of a wrong type.")
         if record.name != path.parent.name:
@@ -131,7 +134,7 @@ class JobFolders:
         took_part = [record for record in same if record.attempt == last]
         return next((record for record in took_part if record.node == node), took_part[-1] if took_part else None)
 
-    def create(self, job: str, node: int, title: str, attempt: int = 0) -> JobRecord:
+    def create(self, job: str, node: int, title: str, attempt: int = 0, nodes: Sequence[int] = ()) -> JobRecord:
         """Make a new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
 
         Args:
@@ -139,16 +142,17 @@ class JobFolders:
             node: number of the node.
             title: title of the job.
             attempt: number of the attempt.
+            nodes: numbers of all nodes of the attempt.
 
         Raises: FileExistsError when this attempt, or a later one, was here before; OSError when the disk refuses.
         """
         earlier = next((known for known in self._records if (known.job, known.node) == (job, node)), None)
         if earlier is not None and earlier.attempt < attempt and earlier.state not in _UNFINISHED:
-            begun = replace(earlier, state="starting", detail="", ended=0.0, files=[], attempt=attempt)
+            begun = replace(earlier, state="starting", detail="", ended=0.0, files=[], attempt=attempt, nodes=list(nodes))
             self._write(begun)  # first: an attempt that the disk refuses has not been here, and may be tried again
             vars(earlier).update(vars(begun))
             return earlier
-        record = JobRecord(job, node, title, started=self._clock.time(), attempt=attempt)
+        record = JobRecord(job, node, title, started=self._clock.time(), attempt=attempt, nodes=list(nodes))
         record.log = f"Fit-{node} {time.strftime('%Y-%m-%d %H%M', time.localtime(record.started))}.log"
         folder = self.folder(record)
         folder.mkdir(mode=0o700)

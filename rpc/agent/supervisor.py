@@ -119,6 +119,7 @@ class Supervisor:
         self._order_to_halt: str | None = None
         self._exit_code = -1
         self._has_run = False
+        # what is opened from here on is closed again where a later step fails: a job that cannot start must leave nothing open
         memory = make_memory()
         self.events = EventLog(folder, order.attempt)
         self._monitor = ProcessMonitor(order, Reader(memory), folder / record.log, now)
@@ -226,6 +227,7 @@ class Supervisor:
             self._monitor.begin(self._process.pid)
             self.events.note("started", pid=self._process.pid)
         for _ in range(_MOST_READ):
+            # a forked process may speak before its server has told its pid: it is heard when it is known which process speaks
             if self.channel is None or (not self._is_begun and self._process.returncode is None):
                 break
             try:
@@ -244,6 +246,7 @@ class Supervisor:
             events += self._take(operation)
             if isinstance(operation, Reached) and operation.state == "failed":
                 return events  # an order to stop that has come meanwhile is heard before the end of the process is seen
+        # its last words are in the channel still when it has ended, so the end counts when the channel is empty
         if self.channel is None and (code := self._process.poll()) is not None and self._nothing_left(now):
             self.output.close()
             events.append(job_state.ProcessGone(_how(self._process, code), code < 0))
@@ -306,6 +309,7 @@ class Supervisor:
         if tell.state == "failed" and self._has_run and self._monitor.verdict is None:
             code = self._process.returncode
             self._tell(self._monitor.failed(now, tell.detail, code, self._exit_code))
+        # its last signals may answer a warning that still stands: it is taken back before the end is told
         elif tell.state == "done" and self._has_run:
             for operation in self._monitor.farewell(now):
                 self._tell(operation)

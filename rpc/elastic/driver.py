@@ -51,7 +51,9 @@ class Stage(enum.Enum):
 
 
 class ElasticDriver(Machine):
-    """Machine that the module describes. `deadline` is when to send the next Tick, or None; `attempt` counts rounds from 0, -1
+    """State machine of an elastic job: decides which workers form the next round, and when the job ends.
+
+    `deadline` is when to send the next Tick, or None; `attempt` counts rounds from 0, -1
     before the first.
 
     Args:

@@ -50,7 +50,9 @@ class RollBack(Immutable):
 
 
 class Rendezvous(Machine):
-    """Machine that the module describes. `deadline` is when to send the next Tick.
+    """State machine of doCommit in one job process: decides when it says READY, starts its executor, or rolls back.
+
+    `deadline` is when to send the next Tick.
 
     Args:
         node: id of this node.

@@ -106,8 +106,10 @@ class Deny(Immutable):
 
 
 class DriverLease(Machine):
-    """Machine that the module describes. `driver` is the connected driver, "" without one; `over`; `deadline` is when to
-    send the next Tick, or None. `restarted`: the `promise` was found on disk by an agent that was started again.
+    """State machine of one node's lease: decides which driver it grants the job, and when its agent starts a standby driver.
+
+    `driver` is the connected driver, "" without one; `over`; `deadline` is when to send the next Tick, or None. `restarted`:
+    the `promise` was found on disk by an agent that was started again.
     """
 
     def __init__(self, promise: Promise = Promise(), *, restarted: bool = False) -> None:  # noqa: B008
@@ -147,17 +149,21 @@ class DriverLease(Machine):
             return self._on_begin(event)
         if isinstance(event, KeepManifest):
             self._place = event.place
+            # a driver hands its manifest on when all nodes run, so the attempt that it names has begun here
             attempt = (event.term, event.attempt, event.attempt_state)
             return self._change(_begun(self.promise.term, self.promise.driver, *attempt))
         if isinstance(event, DriverGone):
+            # a driver that was replaced meanwhile takes nothing with it
             if event.driver == self.driver:
                 self.driver = ""
                 self._wait(now + self._place * PLACE_SECONDS)
         elif event is Event.MANIFEST_COMPLETE:
+            # its driver may have gone while the manifest was still coming
             self._has_manifest = True
             self._wait(now + self._place * PLACE_SECONDS)
         elif event is Event.STANDBY_GONE:
             self._standby = False
+            # it had found no majority: another one, started at once, would find none either
             self._wait(now + self._pause)
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
         elif event is Event.STANDBY_HERE:
@@ -178,6 +184,8 @@ class DriverLease(Machine):
         reason = "the job is over" if self.over else self.objection(event.driver, event.term)
         if reason:
             return [Deny(reason)]
+        # an agent that was started again may have been counted as dead: it has a voice only for the driver to which it had
+        # promised itself, and promises nothing to any other
         voice = LIVING if not self.restarted else RESTARTED if event.driver == self.promise.driver else NONE
         kept = [] if voice == NONE else self._change(replace(self.promise, term=event.term, driver=event.driver))
         return [*kept, self._grant(event.driver, voice)]
@@ -206,6 +214,7 @@ class DriverLease(Machine):
         reason = self.objection(event.driver, event.term)
         if reason:
             return [Deny(reason)]
+        # a node that takes part in an attempt is a member like any other, whatever it was before
         self.over = self.restarted = False
         grant = self._grant(event.driver)
         attempt = (event.term, event.attempt, event.attempt_state)

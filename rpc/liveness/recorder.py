@@ -60,7 +60,13 @@ class Kind(enum.IntEnum):
 
 
 class Link(NamedTuple):
-    """Connection with a peer: messages sent to it, and messages that have come from it."""
+    """Connection with a peer.
+
+    Args:
+        peer: id of its node.
+        sent: number of messages that were sent to it.
+        read: number of messages that have come from it.
+    """
 
     peer: int
     sent: int
@@ -180,10 +186,12 @@ class Reader:
         passed over.
         """
         header = self._header()
+        # a count that goes back is none: the process may write anything into its memory
         if header is None or header[1] < self._read:
             return []
         written = header[1]
         first = max(self._read, written - min(most, CAPACITY))
+        # what was overwritten before this look is counted, since it cannot be read
         self.overrun += max(0, written - CAPACITY - self._read)
         self._read = written
         data = self._entries(first, written)

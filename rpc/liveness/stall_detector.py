@@ -66,7 +66,9 @@ class Declare(_Silence):
 
 
 class StallDetector(Machine):
-    """Machine that the module describes. `deadline` is when to send the next Tick, or None: all earlier signals have been
+    """State machine that watches one job process: warns of a silent one, takes the warning back, or declares it stuck.
+
+    `deadline` is when to send the next Tick, or None: all earlier signals have been
     handed over then. `phase`, `epoch` and `batch` (from 1) tell where the process is.
     """
 

@@ -141,6 +141,7 @@ class Coordinator(JobOutcome):
             kernels=self.kernels,
         )
         cores = {node: session.caps.get(CAP) for node, session in com.sessions.items()}
+        # node, group and limits are filled in for each node when it is asked
         self._messages = JobMessages(question, com.addresses, com.key, others, cores)
         self._display, self._owns_display = display or ProgressDisplay([], self._logger), display is None
         clock = SystemClock()
@@ -158,6 +159,7 @@ class Coordinator(JobOutcome):
         self._missing: dict[int, str] = {}
         self._restarts = Restarts()
         self._stopped = ""  # why nothing follows the end
+        # all that a later attempt has in common with this one: `join` makes its coordinator
         again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
         again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill, "kernels": self.kernels}
         again |= {"display": self._display, "tables": tables}
@@ -226,6 +228,7 @@ class Coordinator(JobOutcome):
     def _submit(self, executable: Any, nodes: Sequence[int], limit: float, objects: Mapping[str, Any] | None) -> None:
         first = not self._groups.machines
         self._groups.submit(executable, nodes, limit, objects)
+        # as it travelled: code that has changed here meanwhile has no part in a restart
         self._restarts.groups.append(Group(self._groups.bundle_of(nodes[0]), nodes, limit))
         if first and not self.attempt:
             self._logger.info("Job id: %s.", self.job)
@@ -282,6 +285,7 @@ class Coordinator(JobOutcome):
             self._groups.adopt(group)
         told = list(early)
         self._early = [(node, said) for node, said in told if isinstance(said, Verdict)]  # an agent tells it before the state
+        # in the order in which they would have come: verdict, state, all that the agents have told since
         self._early += [(node, State(self.job, node, said.state, said.detail)) for node, said in granted.items()]
         self._early += [(node, said) for node, said in told if not isinstance(said, Verdict)]
         self._missing = dict(missing)
@@ -357,6 +361,7 @@ class Coordinator(JobOutcome):
     def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:
         loop = self._loop
         loop.let_end_together(end_together or self._restarts.wanted)
+        # workers first: the parameter server has a negative id
         nodes = sorted(loop.nodes, key=lambda node: (node < 0, node))
         with Interrupts() as interrupts:
             loop.interrupts = interrupts
@@ -396,11 +401,13 @@ class Coordinator(JobOutcome):
         if self._stopped:
             raise _StoppedError(self._stopped)
         self.attempt += 1
+        # messages of the attempt before may still be on the old connections
         reconnect(self._com, self.job, self._loop.nodes)
         started = self._next(attempt=self.attempt)
         for bundle, group, limit in self._restarts.groups:
             started._groups.submit(bundle, group, limit, None)
         started._dispatch(self._restarts.resources)
+        # the same place three times is the program's fault: verdicts of all attempts count
         self._restarts.verdicts += self._loop.monitor.causes
         self._messages, self._loop, self._end = started._messages, started._loop, started._end
         self._groups, self._connections, self._handoffs = started._groups, started._connections, started._handoffs

@@ -154,7 +154,9 @@ _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lo
 
 
 class Submission(Machine):
-    """Machine that the module describes. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per
+    """State machine of a submission to one group of nodes: decides when each phase begins, and when the job is aborted.
+
+    `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per
     step.
 
     Args:

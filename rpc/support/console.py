@@ -8,6 +8,7 @@ thread is needed, so nothing is left behind, and nothing fails where a process m
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import errno
@@ -23,7 +24,7 @@ import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TextIO
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -36,6 +37,7 @@ LAST_SECONDS: Final = 1.0  # for text that waits when the program ends
 _MOST_CREDIT: Final = 0.25  # seconds for which a writer waits for a reader at most,
 _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
+_LATER_SECONDS: Final = 0.01  # by then the finalizer has mostly returned; if not, it is put off again
 _ATOMIC_BYTES: Final = min(select.PIPE_BUF, 4096)
 _BUFFERED: Final = 2 * io.DEFAULT_BUFFER_SIZE  # characters that a stream of Python holds back, and bytes
 
@@ -428,6 +430,48 @@ os.register_at_fork(after_in_child=_after_fork)
 atexit.register(settle_all, LAST_SECONDS)
 
 
+def _interrupt_later() -> None:
+    time.sleep(_LATER_SECONDS)
+    _thread.interrupt_main()
+
+
+@contextlib.contextmanager
+def interrupts_put_off() -> Iterator[None]:
+    """Raise, in the block, a Ctrl-C that comes in the finalizer of an object, or in the callback of a weak reference, a moment
+    later.
+
+    Python prints an exception of such a place ("Exception ignored in ..") and goes on, so that the program would not end, nor
+    be quiet. It does nothing outside of the main thread, the only one that Ctrl-C reaches.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = sys.unraisablehook
+
+    def put_off(told: Any) -> None:
+        if not issubclass(told.exc_type, KeyboardInterrupt):
+            before(told)
+            return
+        # not from here: Python would take it before it leaves this function
+        while True:
+            try:
+                _thread.start_new_thread(
+                    _interrupt_later, ()
+                )  # a Timer would wait for its thread, and Ctrl-C may come meanwhile
+                return
+            except KeyboardInterrupt:  # one more, in here: it is put off with the other
+                continue
+            except RuntimeError:  # the interpreter ends, which is all that was wanted
+                return
+
+    sys.unraisablehook = put_off
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is put_off:
+            sys.unraisablehook = before
+
+
 def run_program(main: Callable[[], int]) -> int:
     """Run the main function of a program of ours on streams that are open and hold up nothing; returns its exit code.
 
@@ -435,12 +479,13 @@ def run_program(main: Callable[[], int]) -> int:
     """
     open_descriptors()
     guard_streams()
-    try:
-        return _settled(main())
-    except SystemExit as ended:  # --help, for one
-        if ended.code not in (0, None):
-            raise
-        raise SystemExit(_settled(0)) from None
+    with interrupts_put_off():
+        try:
+            return _settled(main())
+        except SystemExit as ended:  # --help, for one
+            if ended.code not in (0, None):
+                raise
+            raise SystemExit(_settled(0)) from None
 
 
 def _settled(code: int) -> int:

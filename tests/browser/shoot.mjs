@@ -79,7 +79,7 @@ else found.charts = await tab.evaluate(isLive => Object.fromEntries([...document
   const points = chart ? chart.getOption().series.reduce((sum, one) => sum + (one.data ?? []).length, 0) : 0;
   return [place.id, points];
 })), isLive);
-if (!isPlain && await tab.$('[data-per="step"]')) {
+if (!isPlain && await tab.locator('[data-per="step"]').first().isVisible()) {
   await tab.setViewportSize({width: 1280, height: 900});
   await tab.click('[data-per="step"]');
   await tab.waitForTimeout(300);

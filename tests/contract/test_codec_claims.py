@@ -20,10 +20,10 @@ from parallel_sgd.codec.compose.composed import Composed
 from parallel_sgd.codec.compose.packet import DENSE, PAST, RESULT, Packet
 from parallel_sgd.codec.compose.reduce import ROUND
 from parallel_sgd.codec.pipeline import PowerSGD, RandomK
-from parallel_sgd.engine.in_process_scheduler import reliable
 from parallel_sgd.engine.sharded_exchange import GradientShard, ParameterShard
 from parallel_sgd.engine.unusable import Like, Unusable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
+from parallel_sgd.simulation.immediate import reliable
 from parallel_sgd.testing.array_job import ArrayJob
 
 from .test_codec_gate import assignment_of
@@ -178,7 +178,7 @@ CHANGES: list[Callable[[int], int]] = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 def test_no_other_id_or_range_is_taken(kind: type[Codec]) -> None:
     """Each field of ids and ranges, in a job that loses packets, so that nodes also ask."""
     fields = next(fields for base, fields in FIELDS.items() if issubclass(kind, base))

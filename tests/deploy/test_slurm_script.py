@@ -59,6 +59,7 @@ def program(path: Path, *lines: str) -> None:
     path.chmod(0o700)
 
 
+@pytest.mark.long
 def test_a_job_that_is_requeued_ends_with_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     """The workers save their state and leave when the time is up; the script puts itself into the queue again, and the next
     try goes on where the first one was."""

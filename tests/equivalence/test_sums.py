@@ -21,9 +21,9 @@ from parallel_sgd.codec import FP16, BlockWeight, Codec, FirstCopy, Plain, Ring,
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.compose import AllToAll
 from parallel_sgd.engine.exchange import BlockExchange
-from parallel_sgd.engine.in_process_scheduler import Link, reliable
 from parallel_sgd.engine.merge import TreeSum
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.simulation.immediate import Link, reliable
 from tests.parallel_sgd.digits_job import DigitsJob, digits, plan_of
 from tests.parallel_sgd.links import lost_once
 from tests.parallel_sgd.networks import mlp

@@ -174,6 +174,7 @@ def test_ensembles_of_scikit_learn(agents: NodeAssignment) -> None:
     assert [type(item).__name__ for item in found["estimator"]] == ["DecisionTreeClassifier"] * 3
 
 
+@pytest.mark.long
 def test_a_search_for_the_best_network(agents: NodeAssignment) -> None:
     """`nn.sklearn` on the nodes: scores come back as data, the same as in this process."""
     model_selection = pytest.importorskip("sklearn.model_selection", reason="scikit-learn is not installed (extra sklearn)")

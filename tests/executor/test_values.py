@@ -299,6 +299,7 @@ def test_keys_of_the_users_classes() -> None:
 
 
 @covers("SEC-22")
+@pytest.mark.long
 def test_a_million_short_texts_have_room() -> None:
     """a column of them is honest."""
     given = pd.Series([f"word {i}" for i in range(1_000_000)])
@@ -582,6 +583,7 @@ def test_no_value_takes_more_than_is_counted(kind: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "item", [{"set": {"d": []}}, {"deque": {"t": [[], None]}}, {"PosixPath": b""}], ids=lambda item: next(iter(item))
 )
+@pytest.mark.share(3)
 def test_a_bomb_is_refused_before_it_has_grown(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small values that become large ones, as many as the objects of a tree may be; of a smaller budget."""
     monkeypatch.setattr(budget, "OBJECT_BYTES", 4 << 20)

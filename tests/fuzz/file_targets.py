@@ -201,7 +201,7 @@ def _attempt_state(data: bytes) -> object:
 
 
 REGISTRATION = Registration("mpi", "a-run", 0, 2, "127.0.0.1:15387", 1, "host", 1.5)
-RECORD = JobRecord("a-job", 0, "P-SGD", "done", started=1.0, files=["TR-P-SGD-N(0).csv"])
+RECORD = JobRecord("a-job", 0, "P-SGD", "done", started=1.0, files=["TR-P-SGD-N(0).csv"], nodes=[0, 1])
 JSON = (
     _json_target("records of jobs", asdict(RECORD), _job, OSError, ValueError),
     _json_target("leases", asdict(Promise(3, "Node(0)/0123456789abcdef", 1, 2, True, "{}")), _lease),

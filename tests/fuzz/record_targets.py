@@ -63,7 +63,7 @@ else:
 
 NODE = "Node-0-Retrieve"
 logging.getLogger(SUBMIT_LOGGER).addHandler(logging.NullHandler())  # what is left out is told a thousand times
-TABLES = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "LEDGER")
+TABLES = ("TR", "EV", "TI", "AC", "BA", "BY", "CO", "WH", "LEDGER")
 
 
 _JOB = "20261120-173000-9f86d081"

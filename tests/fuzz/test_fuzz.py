@@ -97,6 +97,7 @@ def test_a_run_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (run.total.tried, run.total.refused, run.total.read) == (whole.tried, whole.refused, whole.read)
 
 
+@pytest.mark.long
 def test_the_command_writes_the_table(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")

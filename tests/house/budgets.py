@@ -108,6 +108,7 @@ TOTALS = (
     Total("product lines", lambda: Count(sum(files.lengths().values()))),
     Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values()))),
     Total("longest file", _longest_file),
+    Total("comments for each 100 lines", lambda: Count(files.comments())),
     Total("modules of rpc that parallel_sgd imports", lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
     Total("test lines", lambda: Count(sum(files.test_lines().values()))),
     Total("share of test lines in the outer wall", lambda: Count(files.wall_share())),
@@ -120,6 +121,7 @@ TOTALS = (
 TEXT = (
     Budget("files with an old word in their name or a class", 0, lambda: _of(files.old_words())),
     Budget("longest import chain", 24, lambda: _of(graph.longest_chain())),
+    Budget("levels of imports of parallel_sgd", 17, lambda: _of(graph.longest_chain("parallel_sgd"))),
     Budget("import cycles, type imports counted", 0, lambda: _of(map(" = ".join, graph.cycles()))),
     Budget("modules that product code never imports", 0, lambda: _of(graph.never_imported())),
     Budget("loose files at the door of parallel_sgd", 16, lambda: _of(files.loose("parallel_sgd"))),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
+import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +36,7 @@ OLD_WORDS = {
         "Ways Words",
     ),
 }  # fmt: skip
+_DIRECTIVE = re.compile(r"#\s*(noqa|fmt:|type:|ruff:|mypy:|pragma)")
 #: a module `driver` of `parallel_sgd` pumped sockets; the driver of a job is another thing.
 STANDARD_HERE = {"rpc/elastic/driver.py", "parallel_sgd/driver/__init__.py"}
 
@@ -125,6 +129,16 @@ def _functions(node: ast.AST, outer: tuple[str, ...]) -> Iterator[tuple[tuple[st
 def test_lines() -> dict[Path, int]:
     """Lines of every Python file below tests/."""
     return {path: _lines(path) for path in sorted((ROOT / "tests").rglob("*.py"))}
+
+
+def comments() -> float:
+    """Comments for each 100 lines of the product, without those that speak to tools."""
+    count = sum(
+        token.type == tokenize.COMMENT and not _DIRECTIVE.match(token.string)
+        for path in library_files()
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+    )
+    return 100 * count / sum(lengths().values())
 
 
 def wall_share() -> float:

@@ -115,9 +115,13 @@ def cycles() -> list[list[str]]:
     return [sorted(group) for group in components(graph(False)) if len(group) > 1]
 
 
-def longest_chain() -> list[str]:
-    """Modules of which each imports the next when it is loaded; a cycle counts as one module, for it has its own budget."""
-    edges = graph(True)
+def longest_chain(package: str = "") -> list[str]:
+    """Modules of which each imports the next when it is loaded; a cycle counts as one module, for it has its own budget.
+
+    With a `package`, of its modules alone: its levels of imports.
+    """
+    inside = {name for name in modules() if not package or name.split(".")[0] == package}
+    edges = {name: others & inside for name, others in graph(True).items() if name in inside}
     groups = components(edges)
     group_of = {module: number for number, group in enumerate(groups) for module in group}
     below: list[list[str]] = []

@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"hidden": 12, "learn_rate": 0.02, "epochs": 30, "random
 
 
 @BOTH
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_scikit_learns_own_suite(kind: Estimator) -> None:
     """Every check passes; the one that is left out asks SciPy for a mode that is switched on by a variable."""
     results = check_estimator(kind(), on_skip=None)

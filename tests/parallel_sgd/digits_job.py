@@ -18,13 +18,14 @@ from parallel_sgd.checkpoint.schedule import NEVER
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.engine.batches import SHUFFLED
-from parallel_sgd.engine.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.engine.plan import WorkerPlan
 from parallel_sgd.engine.training import Hooks, Samples
 from parallel_sgd.engine.worker import Worker, build_worker
 from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import ISetting
 from parallel_sgd.record.report import TrainingReport
+from parallel_sgd.simulation.immediate import Link, reliable
+from parallel_sgd.simulation.kernel import MemoryChannel, run_in_process
 
 ADAM = OpContainer(PSGDOptimizer, ADAMOptimizer, gd_params=(1e-3,))
 

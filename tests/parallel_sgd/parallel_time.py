@@ -11,7 +11,6 @@ from network.frames import Message
 from network.testing import VirtualClock
 from network.wire import Sent
 from nn.model import Model
-from parallel_sgd.engine import accounts
 from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.engine.plan import WorkerPlan
 from parallel_sgd.engine.training import Hooks, Samples
@@ -36,7 +35,6 @@ class Cluster:
         folder: Path,
         link: Callable[[int, int], float],
         begins: Callable[[int, int, int], None],
-        patch: Callable[[object, str, object], None],
     ) -> None:
         self.nodes = list(plan.assignment.nodes)
         self.clocks = {node: VirtualClock() for node in self.nodes}
@@ -48,8 +46,6 @@ class Cluster:
         self._contexts: dict[int, Context] = {}
         self._waits: dict[int, Wait | None] = {}
         self._reports: dict[int, TrainingReport] = {}
-        patch(accounts.Stopwatch.__init__, "__defaults__", (lambda: self.clocks[self.running].monotonic(),))
-        patch(accounts.time, "time", lambda: self.clocks[self.running].time())
         for node in self.nodes:
             self.running = node
             inside = folder / f"Node-{node}-Retrieve"
@@ -101,6 +97,7 @@ class Cluster:
 class _Channel:
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         self._cluster, self.node_id = cluster, node_id
+        self.clock = cluster.clocks[node_id]
 
     def peers(self) -> Collection[int]:
         return [node for node in self._cluster.nodes if node != self.node_id]

@@ -73,7 +73,7 @@ def test_the_true_cause_comes_first(case: str, place: int, tmp_path: Path, monke
 
     monkeypatch.setattr(BlockFeeder, "deal", late)
     plan = plan_of(IIDBlockAssignment(WORKERS), default_codec=Heavy, epoch=2, block_size=16)
-    cluster = Cluster(plan, mlp(units=8), samples(), tmp_path, link, begins, monkeypatch.setattr)
+    cluster = Cluster(plan, mlp(units=8), samples(), tmp_path, link, begins)
     cluster.run()
     records = RunRecords.read(tmp_path)
     found = blame(records.batches, records.costs())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from parallel_sgd import ParallelSGD
 from parallel_sgd.options import fields as metadata
 from parallel_sgd.options import job_options
 from parallel_sgd.options.job_options import JobOptions
@@ -30,7 +31,7 @@ from network import NodeAssignment
 def train(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> None:
     job.parallel(nodes, codec="topk", ps_codec="syncps", sync_type="asgd", gd_type="adam", op_type="psgd")
     job.parallel(nodes, codec={"dense_1": TopK}, sync_type=StaleSynchronous(20), sign="key.pem", discovery="hosts.sh")
-    job.parallel(nodes, codec=SizeAdaptive(big=TopK), sync_type="stale:2", assignment_type="iid", epochs=3)
+    job.parallel(nodes, codec=SizeAdaptive(big=TopK), sync_type="stale:20", assignment_type="iid", epochs=3)
     Dense(3, activation="relu")
     model.setup("mse", "accuracy")
 """
@@ -39,6 +40,7 @@ WRONG = {
     "ps_codec": 'job.parallel(nodes, ps_codec="syncsp")',
     "sync_type": 'job.parallel(nodes, sync_type="ssdg")',
     "gd_type": 'job.parallel(nodes, gd_type="adm")',
+    "sync_type ": 'job.parallel(nodes, sync_type="stale:two")',
     "op_type": 'job.parallel(nodes, op_type="psdg")',
     "assignment_type": 'job.parallel(nodes, assignment_type="idd")',
     "epoch": 'job.parallel(nodes, epoch="ten")',
@@ -65,7 +67,7 @@ def test_wrong_words_fail_the_type_checker_and_right_ones_do_not(tmp_path: Path)
     found = {int(line): message for line, message in re.findall(r"program\.py:(\d+): error: (.*)", said)}
     assert sorted(found) == list(range(first, first + len(WRONG))), said
     for number, name in enumerate(WRONG, first):
-        assert name in found[number] or name == "loss", found[number]
+        assert name.strip() in found[number] or name == "loss", found[number]
         assert "incompatible type" in found[number]
 
 
@@ -75,12 +77,32 @@ def stated() -> list[ast.AnnAssign]:
     return [node for node in body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) != "_"]
 
 
+def brief() -> dict[str, str]:
+    """Return the begin of what is said of each option, up to the first comma or stop."""
+    told = {field.name: field.metadata["option"].text.replace("`", "") for field in fields(JobOptions)}
+    return {name: re.split(r"[.,:;(]", text)[0].strip() for name, text in told.items()}
+
+
+def at_the_cursor(docstring: str, name: str) -> str | None:
+    """Return what pyright shows of the argument that is typed: of the first line with `name: `, all from there."""
+    line = next((line for line in docstring.splitlines() if f"{name}: " in line), None)
+    return None if line is None else line[line.index(f"{name}: ") :]
+
+
+def test_signature_help_shows_the_meaning_of_the_argument_at_the_cursor() -> None:
+    """Editors take it from the static docstring; consoles and notebooks have the whole text of each option at run time."""
+    told, whole = inspect.getdoc(JobOptions) or "", inspect.getdoc(ParallelSGD.parallel) or ""
+    for name, text in brief().items():
+        assert at_the_cursor(told, name) == f"{name}: {text}"
+        assert (at_the_cursor(whole, name) or "").startswith(f"{name}: ")
+    assert len(brief()["redundancy"]) > 10
+
+
 def test_the_hover_is_short_and_names_every_option_with_its_meaning() -> None:
     told = inspect.getdoc(JobOptions) or ""
     signature = "(\n" + ",\n".join(f"    {ast.unparse(node)}" for node in stated()) + "\n) -> JobResult"
     assert len(signature) + len(told) <= MOST
-    words = set(re.findall(r"(\w+) \(", re.sub(r"(\w+) or (\w+) (\([^)]*\))", r"\1 \3 \2 \3", told.replace("\n", " "))))
-    assert words == {field.name for field in fields(JobOptions)}
+    assert told.partition("\n\n")[2].splitlines() == [f"{name}: {text}" for name, text in brief().items()]
 
 
 def test_defaults_are_literals_or_classes() -> None:

@@ -63,7 +63,8 @@ What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, each with
 `parallel_sgd/options/job_options.py`.
 
 Type checkers know the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class`
-is for the command line and job files: in a program give the class, and in place of 'stale:20' `StaleSynchronous(20)`.
+is for the command line and job files: in a program give the class, and in place of 'stale:99'
+`StaleSynchronous(99)`: a type lists words, and has no pattern for them.
 """
 
 

@@ -9,8 +9,8 @@ import pytest
 from network.testing import VirtualClock
 from parallel_sgd.codec import Plain
 from parallel_sgd.engine.channel import LOOK_SECONDS, MOST_SECONDS, Wait, await_verdict
-from parallel_sgd.engine.in_process_scheduler import MemoryChannel
 from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.simulation.kernel import MemoryChannel
 from parallel_sgd.testing.array_job import ArrayJob
 from rpc.job.peers import Suspects
 from rpc.liveness.limits import SUSPECT_SECONDS

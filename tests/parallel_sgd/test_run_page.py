@@ -99,7 +99,10 @@ def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest
     assert "default-src 'none'" in result.report.read_text("utf-8") and page.scripts == 3
     data = page.data
     assert data["waits"]["cells"] and data["links"]["cells"] and data["variables"]["cells"] and data["causes"]
-    assert data["curves"]["names"] == ["Loss", "accuracy"] and len(data["curves"]["epoch"]) == len(data["curves"]["step"]) + 2
+    assert (
+        data["curves"]["names"] == ["Loss", "accuracy", "bytes"]
+        and len(data["curves"]["epoch"]) == len(data["curves"]["step"]) + 2
+    )
     assert len(data["batches"]["rows"]) == 2 * 2 * 4 and data["phases"]["workers"] == [0, 1]
     (summed,) = {sum(cell[2] for cell in data[name]["cells"]) for name in ("links", "variables")}
     assert {way[2] for way in data["links"]["ways"]} == {"process"} and summed == sum(way[3] for way in data["links"]["ways"])

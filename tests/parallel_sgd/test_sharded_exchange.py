@@ -16,10 +16,10 @@ from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings
 from parallel_sgd.engine.accounts import SENT
 from parallel_sgd.engine.channel import Key
-from parallel_sgd.engine.in_process_scheduler import Link, reliable
 from parallel_sgd.engine.sharded_exchange import GradientShard, ParameterShard
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.simulation.immediate import Link, reliable
 from tests.parallel_sgd.digits_job import DigitsJob, plan_of
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job

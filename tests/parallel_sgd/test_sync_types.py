@@ -21,9 +21,9 @@ from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, Synchron
 from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.engine.in_process_scheduler import reliable
 from parallel_sgd.engine.parameter_server import Read, ReadGate
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.simulation.immediate import reliable
 from parallel_sgd.testing.array_job import ArrayJob, expected, gradient, start, tree_mean
 from rpc.shipping import load, pack
 from tests.parallel_sgd.codec.compositions import bits, check_exact

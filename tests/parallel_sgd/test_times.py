@@ -37,7 +37,10 @@ class Time:
     def __init__(self) -> None:
         self.now = 100.0
 
-    def __call__(self) -> float:
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
         return self.now
 
 
@@ -127,9 +130,8 @@ def test_codecs_and_wire_are_told_apart() -> None:
             time.now += 10000
             return netEncapsulation(node, None)
 
-    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0)
+    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0, clock=time)
     watch = bank.accounts.watch
-    watch.clock = time
 
     def process() -> Generator[Wait, None, dict[str, float]]:
         bank.update(0, 0, np.zeros(4, np.float32))

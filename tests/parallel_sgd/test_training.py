@@ -24,16 +24,17 @@ from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.engine.accounts import Entry, Times
+from parallel_sgd.engine.accounts import BatchPackets, Entry, Times
 from parallel_sgd.engine.batches import FIXED, ORDERS, SHUFFLED, SHUFFLED_IN_BLOCKS, Batches, BlockFeeder
 from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.engine.exchange import BlockExchange
-from parallel_sgd.engine.in_process_scheduler import Deadlock, Fabric, MemoryChannel, SkippingClock, run_in_process
 from parallel_sgd.engine.progress import History, Stretch
 from parallel_sgd.engine.training import Hooks
 from parallel_sgd.engine.worker import Worker, build_worker
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.record.report import KINDS, StepRows, TrainingReport, check_title
+from parallel_sgd.simulation.kernel import Deadlock, Kernel, MemoryChannel, run_in_process
+from parallel_sgd.simulation.timeline import SkippingClock
 from parallel_sgd.testing.array_job import ArrayJob
 from rpc.liveness.recorder import Kind, Reader, Recorder, make_memory
 from rpc.monitor import Monitor
@@ -365,6 +366,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
 def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
     """Three epochs of two steps; there is no room in `epochs`."""
     ledger = report.ledger([0], History())
+    report.traffic(lambda last: [] if last is None else [BatchPackets("Plain", last[0] + 1, last[1] + 1, *[1] * 6)])
     for epoch in (1, 2, 3):
         disk.full = epoch in epochs
         for batch in (1, 2):
@@ -495,14 +497,20 @@ def test_every_worker_has_its_own_context() -> None:
 
 def test_contents_arrive_as_copies() -> None:
     """The sender's array may change once the channel has taken it; a tuple stays a tuple."""
-    fabric = Fabric([0, 1], lambda: 0.0)
+    kernel = Kernel([0, 1, 2], VirtualClock())
     sent = np.arange(4.0)
-    size = fabric.channel(0).post(1, (0, 0, 0, 0), (0, 1, sent))
+    content = (0, 1, sent)
+    size = kernel.channel(0).post(1, (0, 0, 0, 0), content)
+    kernel.channel(0).post(2, (0, 0, 0, 0), content)
     sent[:] = -1
-    ((sender, message),) = fabric.arrivals(1)
-    assert (sender, message.head, message.value[:2]) == (0, (0, 0, 0, 0), (0, 1))
+    kernel.channel(0).post(1, (0, 0, 0, 0), content)
+    (_, source, target, first), (_, _, _, second), (_, _, _, third) = kernel.network.advance(0.0)
+    message = first.message
+    assert (source, target, message.head, message.value[:2]) == (0, 1, (0, 0, 0, 0), (0, 1))
     np.testing.assert_array_equal(message.value[2], [0, 1, 2, 3])
     assert (size.raw, size.overhead) == (message.raw, message.overhead) == (32, size.wire - 32)
+    assert second is first, "packed once for all targets"
+    np.testing.assert_array_equal(third.message.value[2], [-1, -1, -1, -1])
 
 
 def test_skipped_time_is_added_to_the_machines_time() -> None:

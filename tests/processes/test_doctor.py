@@ -138,6 +138,7 @@ def test_a_worker_that_can_begin_no_job(own: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+@pytest.mark.share(2)
 def test_a_worker_that_is_lost_meanwhile(own: Cluster, number: signal.Signals) -> None:
     """Before the ways among workers are measured: one sentence, and no word of ways of which nothing is known."""
     addresses = [agent.address for agent in own.start(3)]

@@ -16,6 +16,7 @@ EPOCHS, VARIABLES = 2, 2
 
 @pytest.mark.parametrize("workers", [10, pytest.param(64, marks=[pytest.mark.long, pytest.mark.timeout(240)])])
 @covers("SUB-20", "SUB-39", "SUB-47")
+@pytest.mark.long
 def test_many_workers_of_one_host_finish_a_job(workers: int, tmp_path: Path) -> None:
     """Packets grow with the workers and not with their square: each sends its sum to who merges, and gets the mean."""
     settings = {"epoch": EPOCHS, "block_size": 2}

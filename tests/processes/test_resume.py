@@ -124,6 +124,7 @@ def undisturbed(directory: Path, *, server: bool = False, **settings: Any) -> Jo
 
 @covers("FD-8", "FD-9", "FD-11", "FLT-1", "FLT-15", "INV-2", "INV-3", "SUB-45")
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.share(3)
 def test_a_killed_node_costs_a_few_batches(started: LocalAgents, tmp_path: Path, case: str) -> None:
     """With `on_failure="restart"` the second attempt goes on from a
     checkpoint in the middle of an epoch and gives the bits of an undisturbed run; the tables hold every block step and every
@@ -194,6 +195,7 @@ def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_pa
 
 
 @covers("SUB-44")
+@pytest.mark.long
 def test_an_ended_job_goes_on_by_its_id_on_other_nodes(
     started: LocalAgents, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,6 +239,7 @@ def test_an_unknown_job_cannot_go_on(started: LocalAgents, tmp_path: Path) -> No
         train(nodes_on(started, 0, 1), tmp_path, resume=earlier.job_id)
 
 
+@pytest.mark.long
 def test_agents_go_on_with_what_one_process_began(
     started: LocalAgents, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

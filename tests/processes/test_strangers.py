@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import random
+import select
 import socket
 import struct
 import time
@@ -34,6 +35,7 @@ from network.wire import Kind, pack
 from rpc import Coordinator
 from rpc import messages as m
 from rpc.agent.checks import python_version
+from rpc.agent.supervisor import MOST_UNTAKEN
 from rpc.messages import FROM_AGENT, FROM_SUBMITTER, CanCommit, ListJobs, Load, Operation
 from rpc.support.identity import peer_key, process_name
 
@@ -300,7 +302,7 @@ def test_idlers_do_not_lock_the_door(trio: Cluster, tmp_path: Path) -> None:
 
 @covers("SEC-9")
 def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: Path) -> None:
-    """Visitors for a job process that hangs wait there; the agent serves everybody else."""
+    """Visitors for a job process that hangs wait there, as many as fit, and more are told; the agent serves everybody else."""
     (agent,) = own.start(1, "--slots", "2")
     with own.running(Stepping, tmp_path / "hung") as coordinator:
         (pid,) = agent.job_pids()
@@ -309,9 +311,14 @@ def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: P
         key = peer_key(load_key_file(own.key_file).offered, coordinator.job, 0, 1)
         hello = ClientHandshake(key, "peer", "peer", job, {"node": 1}).start()
         with contextlib.ExitStack() as held:
+            visitors = []
             for _ in range(100):
-                held.enter_context(socket.create_connection(agent.address, LIMIT)).sendall(hello)
+                visitors.append(held.enter_context(socket.create_connection(agent.address, LIMIT)))
+                visitors[-1].sendall(hello)
             assert not own.run(Sum, tmp_path / "other").error
+            answered = select.select(visitors, [], [], 0)[0]
+            assert {visitor.recv(2) for visitor in answered} == {bytes([Hint.FULL])}
+            assert len(visitors) - len(answered) == MOST_UNTAKEN
         os.kill(pid, 18)  # SIGCONT
     wait_for(lambda: not agent.job_pids(), "the job to end")
 

@@ -219,6 +219,7 @@ def test_a_submitter_whose_log_nobody_reads(place: Path) -> None:
     ran(place)
 
 
+@pytest.mark.long
 def test_a_submitter_on_a_terminal_that_stands_still(place: Path) -> None:
     """By Ctrl-S, or because nobody reads its other end: bars and log are for later, the job is not."""
     master, slave = pty.openpty()
@@ -270,6 +271,7 @@ open("found", "w").write(f"{found} {sorted(result)}")
 """
 
 
+@pytest.mark.long
 def test_a_program_with_jobs_whose_streams_nobody_reads(place: Path) -> None:
     """What its tasks print goes through us, and so do log and progress: none of it holds up the program."""
     (place / "program.py").write_text(PROGRAM)

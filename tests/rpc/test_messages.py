@@ -53,7 +53,7 @@ EXAMPLES: list[m.Operation] = [
     m.Heartbeat("job", 0, 1, "host", 4711, "step", 3, 17, 0.5, 0.25, 10.0),
     m.Notice("job", 0, 0, "warned", "step", 3, 17, 5.5),
     m.Verdict("job", 0, 0, "stuck", "host", 4711, "step", 3, 17, 10.5, "detail", -1, 0, "stack", ["last line"]),
-    m.Jobs([{"job": "a", "node": 0, "started": 1.5}]),
+    m.Jobs([{"job": "a", "node": 0, "started": 1.5, "nodes": [0, 1]}]),
     m.FileBegin("EV.csv", 1 << 40),
     m.FileChunk(b"x" * 10_000),
     m.FileEnd("0f" * 32),

@@ -427,9 +427,13 @@ class Plan:
 
     def _foot(self) -> str:
         steps = "".join(f", then {name}" for name, _ in self.steps)
+        if not self.columns and not self.labels:  # of arrays, such as images, only what is done to them is known
+            return f"arrays{steps}"
         return f"{len(self.names)} numbers ({self.dtype}); missing={self.missing!r}, unknown={self.unknown!r}{steps}"
 
     def __repr__(self) -> str:
+        if not self.columns and not self.labels:
+            return f"Plan: {self._foot()}"
         rows = [_HEADS, *(tuple(map(str, row)) for row in self._shown())]
         cut = [[text if len(text) <= 60 else f"{text[:57]}..." for text in row] for row in rows]
         widths = [max(len(row[place]) for row in cut) for place in range(len(_HEADS))]
@@ -438,7 +442,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
-        return table(f"Plan: {self._foot()}", _HEADS, self._shown())
+        return table(f"Plan: {self._foot()}", _HEADS if self.columns or self.labels else (), self._shown())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Plan.from_dict, (self.to_dict(),)

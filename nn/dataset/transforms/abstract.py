@@ -19,7 +19,7 @@ _KINDS = (
 
 
 class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
-    """Something done to a whole data set after loading and before training, on every worker alike.
+    """Change of a whole data set after loading and before training, on every worker alike.
 
     A subclass implements `__call__`, and `get_config` when its constructor takes arguments. It must give equal results
     for equal arguments: draw randomness from `seed` only (see `nn.random.keyed`), and leave the arrays it gets unchanged.

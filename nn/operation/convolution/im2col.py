@@ -123,7 +123,7 @@ TAPS_FIRST = (0, 4, 5, 6, 1, 2, 3)
 
 
 class Patches:
-    """Copies the windows of up to `images` images to (groups, positions, taps), taps being kh * kw * channels / groups."""
+    """Copies of the windows of up to `images` images, (groups, positions, taps), taps being kh * kw * channels / groups."""
 
     def __init__(
         self, images: int, rows: Window, columns: Window, channels: int, groups: int, scratch: Scratch, dtype: np.dtype[Any]

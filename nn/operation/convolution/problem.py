@@ -114,7 +114,7 @@ class Padded:
 
 
 class Epilogue:
-    """Adds the bias and rectifies blocks of the output; takes both back from blocks of its gradient.
+    """Last step of a convolution: adds the bias and rectifies blocks of the output, and takes both back from its gradient.
 
     `images` is the largest number of images in a block, `cells` the largest number of rows that `add_bias_gradient` gets.
     """

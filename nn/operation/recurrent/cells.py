@@ -299,7 +299,7 @@ class SimpleRNNOperation(Recurrence):
 
 
 class _Replay:
-    """Gives the same arrays in the same order after each `restart`: steps are computed one after the other."""
+    """Source of the same work arrays in the same order after each `restart`: steps are computed one after the other."""
 
     def __init__(self, source: Scratch) -> None:
         self._source = source

@@ -13,7 +13,7 @@ from nn.operation.operation import Operation
 
 
 class Recurrence(Operation, ABC):
-    """Computes a state h_t (batch, units) from x_t and h_(t-1) for each step of time; h before the first step is 0.
+    """State h_t (batch, units), computed from x_t and h_(t-1) for each step of time; h before the first step is 0.
 
     Inputs: x (batch, time, features), kernel (features, gates * units), recurrent kernel (units, gates * units), and a bias
     or none. Output: the last state (batch, units), or with `return_sequences` all of them (batch, time, units).

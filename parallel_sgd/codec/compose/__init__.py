@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .builder import CodecWarning
     from .composed import Composed
     from .local import Drift, Elastic, FrozenAdam, Prox
-    from .merge import FirstCopy, Mean, MergeRule, Sum, WeightedMean
+    from .merge import FirstCopy, Mean, MergeRule, Round, Sum, WeightedMean
     from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
     from .mixing import Gossip, Neighbours, RandomPair
     from .parts import Composition, ExchangePattern, LocalRule, Shard
@@ -45,6 +45,7 @@ __all__ = [
     "Prox",
     "RandomPair",
     "Ring",
+    "Round",
     "ServerOpt",
     "Shard",
     "ShardedPS",
@@ -66,7 +67,7 @@ __getattr__, __dir__ = lazily(
         "builder": "CodecWarning",
         "composed": "Composed",
         "local": "Drift Elastic FrozenAdam Prox",
-        "merge": "FirstCopy Mean MergeRule Sum WeightedMean",
+        "merge": "FirstCopy Mean MergeRule Round Sum WeightedMean",
         "merge_rules": "Adasum Krum Median ServerOpt TrimmedMean Vote",
         "mixing": "Gossip Neighbours RandomPair",
         "parts": "Composition ExchangePattern LocalRule Shard",

@@ -14,7 +14,7 @@ from nn.optimizer import IOptimizer
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Draw, Pipeline
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
-from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.profiles.blockassignment.assignments import IIDBlockAssignment
 
 from .builder import error_fed, momentum_of
 from .parts import Composition

@@ -13,7 +13,7 @@ from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
 from parallel_sgd.codec.traits import Traits
-from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.profiles.blockassignment.assignments import IIDBlockAssignment
 
 from .merge import Mean, MergeRule, WeightedMean
 from .parts import SENDS, Composition, ExchangePattern, Given, LocalRule, Parts, Up, flat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ class Batch:
     Args:
         step: the (epoch, batch), counted from 0.
         dense: the exchange goes past all stages.
+        number: number of the exchange, counted from 0.
         sent: the packets that this node has sent, each with its targets, to be sent again to a node that asks.
         collectors: the contributions to each place so far.
         vectors: the vector of each round, with the shards that it still lacks.
@@ -56,7 +57,8 @@ class Batch:
 
     step: tuple[int, int]
     dense: bool
-    sent: list[tuple[list[int], Packet]] = field(default_factory=list)
+    number: int = 0
+    sent: list[tuple[Collection[int], Packet]] = field(default_factory=list)
     collectors: dict[int, Collector] = field(default_factory=dict)
     vectors: dict[int, Assembly] = field(default_factory=dict)
     closed: set[int] = field(default_factory=set)
@@ -100,6 +102,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         refuse(self.composition, self.parts)
         self.fingerprint = fingerprint_of(self.composition.identity(self.parts))
         self.units = Units(self._grain(), assignment, self.parts.merge.weights)
+        self._tells = self.units.grain is not Grain.SPANS  # a merge rule the number of the exchange: exact sums need none
         self.batch: Batch | None = None
         self.before: Batch | None = None
         self.repeated = self.late = 0
@@ -109,7 +112,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         self._like: Like | None = None
         self._numbers = 0
         self._fired = False
-        self._batches = 0
+        self._batches = self._exchanges = 0
         self._outbox: list[netEncapsulation] = []
         self.shape: tuple[int, ...] = ()
         self._own: OwnBlocks | None = None
@@ -181,7 +184,8 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             step: the (epoch, batch), counted from 0.
             dense: the exchange goes past all stages.
         """
-        self.before, self.batch = self.batch, Batch(step, dense)
+        self.before, self.batch = self.batch, Batch(step, dense, self._exchanges)
+        self._exchanges += 1
 
     def under_way(self) -> Batch:
         if self.batch is None:
@@ -252,12 +256,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
     def receive_late(self, content: Any) -> list[netEncapsulation] | None:
         return self.receive_blocks(content)
 
-    def post(self, targets: list[int], packet: Packet) -> None:
+    def post(self, targets: Collection[int], packet: Packet) -> None:
         """Have a packet leave for the nodes `targets` when the present call ends."""
         if targets:
             self._outbox.append(netEncapsulation(targets, tuple(packet)))
 
-    def send(self, batch: Batch, targets: list[int], packet: Packet) -> None:
+    def send(self, batch: Batch, targets: Collection[int], packet: Packet) -> None:
         """Post a packet, and keep it for nodes that ask again.
 
         Args:
@@ -378,14 +382,21 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of batches so far, the parameters after the last exchange where changes of them are sent, and the
-        states of the parts.
+        states of the parts; of a server that has a merge rule to tell it to, the number of exchanges.
         """
         reference = {} if self._reference is None else {"reference": self._reference}
-        return {"batches": self._batches, **reference, **gathered(self.within())}
+        # not of a worker, whose count follows from its batches: a state of one number more would not be that of all workers
+        counted = {"exchanges": self._exchanges} if self._own is None and self._tells else {}
+        return {"batches": self._batches, **counted, **reference, **gathered(self.within())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         rest = scattered(self.within(), state)
         self._batches = int(rest.pop("batches", 0))
+        if self._own is None:
+            self._exchanges = int(rest.pop("exchanges", 0))
+        elif self._tells:
+            trigger = self.parts.trigger
+            self._exchanges = self._batches if trigger.always else sum(map(trigger.fires, range(self._batches)))
         reference = rest.pop("reference", None)
         if reference is not None:
             self._reference = np.array(reference)

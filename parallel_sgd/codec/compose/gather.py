@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline.stage import State, room_for
+from parallel_sgd.codec.pipeline.stage import Draw, State, room_for
+from parallel_sgd.engine.channel import Others
 from parallel_sgd.engine.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
-from .merge import MergeRule
+from .merge import MergeRule, Round
 from .parts import Copies, Grain, Shard
 
 
@@ -47,10 +48,12 @@ class Units:
             return False
         return unit == node if self.workers else node in self._assignment.block_2_node[unit]
 
-    def lacking(self, span: Span) -> list[int]:
-        """Return the workers that cannot make the sum over a span out of their own blocks."""
+    def lacking(self, span: Span) -> Collection[int]:
+        """Return the workers that cannot make the sum over a span out of their own blocks, in the order of their ids."""
         if self.workers:
-            return [node for node in self._assignment.nodes if node != span[0]]
+            return Others(self._assignment.nodes, span[0])
+        if span[1] == span[0] + 1 and len(holders := self._assignment.block_2_node[span[0]]) == 1:
+            return Others(self._assignment.nodes, holders[0])
         return sorted({node for block in range(*span) for node in self._assignment.get_adversary(block)})
 
     def blocks(self, units: list[int]) -> list[int]:
@@ -124,7 +127,7 @@ class SpanCollector:
     def duplicates(self) -> int:
         return self._mean.duplicates
 
-    def add(self, span: Span, value: Array, stays: bool) -> bool:
+    def add(self, span: Span, value: Array, stays: bool, node: int) -> bool:
         if self._done is None:
             self._done = self._mean.mean_with(span, value, stays)
             return self._done is not None
@@ -137,7 +140,7 @@ class SpanCollector:
     def missing(self) -> list[int]:
         return self._mean.missing()
 
-    def merged(self) -> Array:
+    def merged(self, number: int, draw: Draw) -> Array:
         if self._done is None:
             raise RuntimeError(f"There is no mean over {self._units} blocks before all of them are there")
         return self._done
@@ -154,17 +157,17 @@ class Gatherer:
         self._weights = units.weights
         self._rule = rule
         self._rooms: dict[int, Array] = {}
-        self._here: set[int] = set()
+        self._here: dict[int, int] = {}  # contribution: the worker that it is from
         self.duplicates = 0
 
-    def add(self, span: Span, value: Array, stays: bool) -> bool:
+    def add(self, span: Span, value: Array, stays: bool, node: int) -> bool:
         unit = span[0]
         if unit in self._here:
             self.duplicates += 1
             return False
         room = self._rooms[unit] = room_for(value, self._rooms.get(unit))
         np.copyto(room, value)
-        self._here.add(unit)
+        self._here[unit] = node
         return len(self._here) == len(self._weights)
 
     def has(self, unit: int) -> bool:
@@ -176,10 +179,24 @@ class Gatherer:
     def share(self) -> float:
         return sum(self._weights[unit] for unit in self._here) / sum(self._weights)
 
-    def merged(self) -> Array:
-        """Return the result of the rule for the contributions that are there; the copies are used up."""
+    def merged(self, number: int, draw: Draw) -> Array:
+        """Return the result of the rule for the contributions that are there; the copies are used up.
+
+        Args:
+            number: number of the exchange.
+            draw: the rule's.
+
+        Raises: RuntimeError where the rule returns anything but a vector like its parts.
+        """
         here = sorted(self._here)
-        return self._rule.combine([self._rooms[unit] for unit in here], [self._weights[unit] for unit in here])
+        round_ = Round(number, draw, tuple(self._here[unit] for unit in here))
+        parts = [self._rooms[unit] for unit in here]
+        merged = self._rule.combine(parts, [self._weights[unit] for unit in here], round_)
+        if not isinstance(merged, np.ndarray) or merged.shape != parts[0].shape:
+            what = f"an array of shape {merged.shape}" if isinstance(merged, np.ndarray) else repr(merged)
+            # no TypeError, which would be taken for a fault of the packet that was the last to come
+            raise RuntimeError(f"{self._rule!r}.combine() must return an array of shape {parts[0].shape}, got {what}")
+        return merged
 
     def reset(self) -> None:
         self._here.clear()

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
-from parallel_sgd.codec.pipeline import Part
+from parallel_sgd.codec.pipeline import Draw, Part
 from parallel_sgd.engine.merge import reduce_tree
 
 
-class MergeRule(Part, ABC):
+class Round(NamedTuple):
+    """Facts about one merge that a merge rule may use: its exchange, its random numbers, the workers of the contributions.
+
+    Args:
+        number: number of the exchange, counted from 0, and on after a restart; the batches between exchanges do not count.
+        draw: keys the random numbers of the merge rule: equal on all nodes that merge these contributions, other ones for each
+            vector that is merged. Its epoch and batch are those of the exchange, its variable the variable.
+        nodes: the worker that each contribution is from, in their order.
+    """
+
+    number: int
+    draw: Draw
+    nodes: tuple[int, ...]
+
+
+class MergeRule(Part, ABC, passes={"combine": (3,)}, widened={"combine": 2}):
     """Rule that makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
     #: The result is a weighted mean or sum, so payloads may be encoded linearly, and added up on the way.
@@ -40,13 +55,14 @@ class MergeRule(Part, ABC):
         return
 
     @abstractmethod
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round) -> Array:
         """Return the result, valid until the next call.
 
         Args:
             parts: at least one flat vector, which may be overwritten, in the order of the contributions' numbers, so that equal
                 parts give equal bits on every node.
             weights: the weight of each part; by default the number of blocks of its worker, or 1 for a block.
+            round_: number of the exchange, random numbers, and the worker of each part.
         """
 
 
@@ -72,7 +88,7 @@ class Mean(MergeRule):
     linear: ClassVar[bool] = True
     exact: ClassVar[bool] = True
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         return weighted_mean(parts, weights)
 
 
@@ -102,7 +118,7 @@ class WeightedMean(MergeRule):
         if weights is not None:
             self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in weights]
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         return weighted_mean(parts, weights)
 
 
@@ -111,7 +127,7 @@ class Sum(MergeRule):
 
     linear: ClassVar[bool] = True
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         for part, weight in zip(parts, weights, strict=True):
             if weight != 1:
                 part *= weight

@@ -13,7 +13,7 @@ from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import gathered, room_for, scattered
 from parallel_sgd.engine.merge import reduce_tree
 
-from .merge import MergeRule, WeightedMean, tree_sum, weighted_mean
+from .merge import MergeRule, Round, WeightedMean, tree_sum, weighted_mean
 
 
 class Vote(MergeRule):
@@ -25,7 +25,7 @@ class Vote(MergeRule):
 
     votes: ClassVar[bool] = True
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         for part in parts:
             np.copyto(part, np.where(part < 0, part.dtype.type(-1), part.dtype.type(1)))
         total = tree_sum(parts)
@@ -52,7 +52,7 @@ class TrimmedMean(MergeRule):
             raise ValueError(f"{type(self).__name__} without {self.trim} values at each end leaves nothing of {count} workers")
         return self.trim
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         trim, result = self._trimmed(len(parts)), parts[0]
         for start in range(0, result.size, CHUNK):
             piece = slice(start, start + CHUNK)
@@ -94,7 +94,7 @@ class Krum(MergeRule):
         self.faulty = arguments.integer(self, "faulty", faulty, minimum=0)
         self.keep = arguments.integer(self, "keep", keep, minimum=1)
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         count = len(parts)
         near = count - self.faulty - 2
         if count < 2 * self.faulty + 3 or self.keep > count - self.faulty:
@@ -127,7 +127,7 @@ class Adasum(MergeRule):
 
     whole: ClassVar[bool] = True
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         return reduce_tree(parts, _adaptive_sum)
 
 
@@ -180,8 +180,8 @@ class ServerOpt(MergeRule):
     def use(self, send: str) -> None:
         self.descends = send == "gradient"
 
-    def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        merged = self.merge.combine(parts, weights)
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round) -> Array:
+        merged = self.merge.combine(parts, weights, round_)
         if not self.descends:
             np.negative(merged, out=merged)
         self._step = room_for(merged, self._step)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
-from parallel_sgd.codec.pipeline.stage import Remembers
+from parallel_sgd.codec.pipeline.stage import MERGE, Remembers
 from parallel_sgd.engine.channel import Parameter_Server
 from parallel_sgd.engine.merge import Span
 from parallel_sgd.engine.unusable import Like
 
 from .composed import Batch, Composed
 from .encoders import Encoders, dense
-from .gather import Assembly, Gatherer, Merging
+from .gather import Assembly, Collector, Gatherer, Merging
 from .packet import ASK, DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .parts import Grain, Shard
 
@@ -69,7 +71,8 @@ class Reducing(Composed):
             shards = self.composition.exchange.shards(value.size, self.job.assignment, self.variable)
             assembly = batch.vectors[round_] = Assembly(shards)
         lacking = self.units.lacking(span)
-        for number, (start, stop, owner) in enumerate(assembly.shards):
+        for number in self._order(assembly.shards):
+            start, stop, owner = assembly.shards[number]
             part, place = value[start:stop], round_ * ROUND + number
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None = part
@@ -82,6 +85,13 @@ class Reducing(Composed):
             self.send(batch, targets, packet)
             if owner is None or owner == self.node_id:
                 self._collect(batch, packet)
+
+    def _order(self, shards: Sequence[Shard]) -> Iterable[int]:
+        """Return the numbers of shards in the order in which they leave: first those of the next nodes, as `from_neighbour`."""
+        first = next(
+            (number for number, shard in enumerate(shards) if shard.owner is not None and shard.owner > self.node_id), 0
+        )
+        return chain(range(first, len(shards)), range(first))
 
     def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
         return self.draw(batch.step, contributor + shard * self.units.count)
@@ -134,8 +144,12 @@ class Reducing(Composed):
         else:
             shard = place % ROUND
             value = self.encoders.decode_up(low, shard, packet.payload, packet.size, self._draw_up(batch, low, shard))
-        if found.add((low, high), value, stays=not self._lasting):
-            self.close(batch, place, found.merged())
+        if found.add((low, high), value, not self._lasting, packet.sender):
+            self.close(batch, place, self._combined(batch, place, found))
+
+    def _combined(self, batch: Batch, place: int, found: Collector) -> Array:
+        draw = self.draw(batch.step, place)._replace(place=MERGE)
+        return found.merged(batch.number, draw)
 
     def close(self, batch: Batch, place: int, merged: Array) -> None:
         """Close a place, with its contributions merged: send the result to all, where they do not merge it themselves."""
@@ -318,7 +332,7 @@ class Serving(Reducing):
         for place in batch.under_way:
             found = batch.collectors[place]
             if isinstance(found, Gatherer) and found.share() >= quorum:
-                self.close(batch, place, found.merged())
+                self.close(batch, place, self._combined(batch, place, found))
             else:
                 lacking = np.array(self.units.blocks(found.missing()), np.int64)
                 self.post([node], self.packet(LACKING, place, (0, 0))._replace(size=lacking.size, payload=lacking))

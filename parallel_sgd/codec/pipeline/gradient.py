@@ -18,10 +18,16 @@ from .stage import Draw, Reader, Stage, State, Vector, Writer, room_for
 __all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
 
 
-class GradientStage(Stage):
+class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1}):
     """Stage that makes another vector of the gradient, writes nothing, and changes nothing where the vector arrives.
 
-    Its declarations speak of the vector that it makes, which arrives exactly. It stands first in a pipeline.
+    Its declarations speak of the vector that it makes, which arrives exactly. It stands first in a pipeline. One that draws
+    random numbers says `deterministic = False`.
+
+    >>> class Noise(GradientStage):
+    ...     deterministic = False
+    ...     def transform(self, x, draw):
+    ...         return x + draw.generator().normal(0, 0.1, x.size).astype("f4")
     """
 
     unbiased = True
@@ -35,14 +41,16 @@ class GradientStage(Stage):
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        return self.transform(x)
+        return self.transform(x, draw if draw.place else draw._replace(place=1))
 
     @abstractmethod
-    def transform(self, x: Vector) -> Vector:
+    def transform(self, x: Vector, draw: Draw) -> Vector:
         """Return the vector to send in place of the gradient `x`.
 
         Args:
             x: ``(n,)``, which may be empty and stays as it is.
+            draw: keys the random numbers of this stage for this vector: others than those of any other stage, worker, variable
+                or batch, and the same after a restart. `draw.generator(shared=True)` is the same on all workers.
 
         Returns: a vector that is valid until the next call.
         """
@@ -76,7 +84,7 @@ class Clip(GradientStage):
         self.workers = arguments.integer(self, "workers", workers, minimum=1)
         self._result: Vector = np.empty(0, np.float32)
 
-    def transform(self, x: Vector) -> Vector:
+    def transform(self, x: Vector, draw: Draw | None = None) -> Vector:
         parts = [x[start : start + CHUNK] for start in range(0, x.size, CHUNK)]
         limit = self.norm / sqrt(self.workers)
         with np.errstate(over="ignore"):
@@ -100,7 +108,7 @@ class RuleStage(GradientStage):
         self._rule = rule
         self._result: Vector = np.empty(0, np.float32)
 
-    def transform(self, x: Vector) -> Vector:
+    def transform(self, x: Vector, draw: Draw | None = None) -> Vector:
         self._result = room_for(x, self._result)
         self._rule.write_change(x, x, self._result)  # without decay no rule looks at the parameters
         return np.negative(self._result, out=self._result)

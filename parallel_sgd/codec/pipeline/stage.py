@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from inspect import signature
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -20,6 +20,7 @@ from parallel_sgd.engine.unusable import Unusable
 Vector = NDArray[np.float32]
 Indices = NDArray[np.intp]
 State = dict[str, Any]
+MERGE: Final = -1
 
 
 class Draw(NamedTuple):
@@ -31,6 +32,8 @@ class Draw(NamedTuple):
         batch: the batch in the epoch, counted from 0.
         variable: the id of the variable.
         node: the contributor that encodes the packet, often the id of its node.
+        place: k > 0 is the k-th stage of the gradient's side, `MERGE` the merge rule, 0 all stages that write a packet, which
+            share its numbers: of these at most one may draw.
     """
 
     seed: int
@@ -38,10 +41,13 @@ class Draw(NamedTuple):
     batch: int
     variable: int
     node: int
+    place: int = 0
 
     def generator(self, *, shared: bool = False) -> np.random.Generator:
         """Return the generator of this packet; a `shared` one is the same on all nodes."""
-        return keyed(self.seed, "codec", self.epoch, self.batch, self.variable, -1 if shared else self.node)
+        # a packet's own numbers keep the key that they had before there were places
+        place = (self.place,) if self.place else ()
+        return keyed(self.seed, "codec", self.epoch, self.batch, self.variable, -1 if shared else self.node, *place)
 
 
 class Remembers(Protocol):
@@ -249,8 +255,9 @@ class Chain(Stage):
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        for stage in self.stages:
-            x = stage.encode(x, writer, draw)
+        for place, stage in enumerate(self.stages, 1):
+            # noise of a gradient stage that had the numbers by which a quantiser rounds would bias it
+            x = stage.encode(x, writer, draw._replace(place=place) if stage.leads else draw)
         return x
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from .abstract import AbsBlockAssignment
 from .assignments import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, FixedBlocks, IIDBlockAssignment
 
@@ -13,3 +15,6 @@ __all__ = [
     "FixedBlocks",
     "IIDBlockAssignment",
 ]
+
+# For editors and type checkers; the readers take other texts, too: `fixed:8`, `module.Class`, `file.py:Class`.
+AssignmentName: TypeAlias = Literal["iid", "cyclic", "duplicate", "fixed"]

@@ -84,7 +84,10 @@ class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2
         if len(self._node_2_block) != node_count or not all(self._node_2_block):
             raise ValueError(f"{name} must deal at least one block to each of {node_count} workers: {self._node_2_block}")
         count = 1 + max(max(blocks) for blocks in self._node_2_block)
-        self._block_2_node = [[node for node in self.nodes if block in self._node_2_block[node]] for block in range(count)]
+        self._block_2_node: list[list[int]] = [[] for _ in range(count)]
+        for node, blocks in enumerate(self._node_2_block):
+            for block in dict.fromkeys(blocks):
+                self._block_2_node[block].append(node)
         if not all(self._block_2_node):
             raise ValueError(f"{name} must deal every block from 0 to {count - 1} to some worker: {self._node_2_block}")
 

@@ -78,6 +78,7 @@ def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @covers("FLT-11", "SEC-7")
+@pytest.mark.long
 def test_a_flipped_bit_reaches_no_weight(agents: Cluster, tmp_path: Path) -> None:
     """a bit flips on the way from node 2 to node 0 in the midst of a job: the connection ends there, the job
     starts again, and its weights are those of a calm run."""

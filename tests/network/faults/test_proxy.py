@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -397,3 +398,10 @@ def test_the_end_of_the_proxy_ends_its_connections() -> None:
             dial(target(route.address))
     with socket.socket() as again:
         again.bind(route.address)
+
+
+def test_its_thread_has_ended_with_its_block() -> None:
+    before = set(threading.enumerate())
+    with Proxy():
+        (thread,) = set(threading.enumerate()) - before
+    assert not thread.is_alive()

@@ -57,6 +57,13 @@ def softmax(features, classes=2, epochs=30, seed=0):
 
 
 @covers("DAT-1")
+def test_a_plan_of_arrays_shows_no_columns():
+    """That of images, for one, which have none: it counted them as 0 numbers, below an empty table."""
+    plan = Plan((), steps=(("ImageCls", {}),))
+    assert repr(plan) == "Plan: arrays, then ImageCls"
+    assert "<th>" not in plan._repr_html_() and "Plan: arrays, then ImageCls" in plan._repr_html_()
+
+
 def test_a_plan_is_decided_once_shown_given_and_kept_as_json():
     data = table(MESSY, "kind", delimiter=";", decimal=",", thousands=".", na_values=["-"], missing="fill", test_fraction=0.25)
     plan = data.plan

@@ -82,7 +82,7 @@ LIKE_OTHERS = {
 
 @covers("FD-8", "FD-10", "SUB-45")
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.long if case in LIKE_OTHERS else ()) for case in CASES])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
     """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
     settings = {**CASES[case], "epoch": 2}

@@ -32,13 +32,13 @@ from parallel_sgd.checkpoint.store import Disk, file_name
 from parallel_sgd.codec import GlobalSettings, Remembering
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.engine.accounts import Times
-from parallel_sgd.engine.in_process_scheduler import run_in_process
 from parallel_sgd.engine.training import Hooks
 from parallel_sgd.engine.worker import build_worker
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.record.report import TrainingReport
 from parallel_sgd.record.run import keep_checkpoints
 from parallel_sgd.record.table import Earlier
+from parallel_sgd.simulation.kernel import run_in_process
 from rpc.monitor import Monitor
 from rpc.submit.run_folder import RunFolder, node_folder
 from tests.parallel_sgd.checkpoint.states import BATCHES, FailingDisk, bits, kept, network, newest, positions, run, throw_back

@@ -392,6 +392,7 @@ def test_memory_is_used_again() -> None:
     assert other["a"].shape == (5,) and other.keys() == {"a"}
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_100_megabytes_pauses_training_for_the_copy(tmp_path: Path) -> None:
     """Not for much longer than a copy takes, for the file is written meanwhile. Without any checkpoint nothing is started."""
     before = set(threading.enumerate())

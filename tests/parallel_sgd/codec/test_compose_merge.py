@@ -23,6 +23,7 @@ from parallel_sgd.codec.compose import (
     Median,
     MergeRule,
     Ring,
+    Round,
     ServerOpt,
     ShardedPS,
     Sum,
@@ -43,6 +44,7 @@ from parallel_sgd.codec.pipeline import (
     Tern,
     TopK,
 )
+from parallel_sgd.codec.pipeline.stage import MERGE, Draw
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, start
 from tests.parallel_sgd.codec.compositions import ByHand, bits, codec_of, run
@@ -55,7 +57,8 @@ EACH = pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest
 def combine(rule: MergeRule, *parts: Any, weights: Any = None) -> list[float]:
     """What a rule makes of lists of numbers."""
     arrays = [np.array(part, np.float32) for part in parts]
-    return rule.combine(arrays, weights or [1.0] * len(arrays)).tolist()
+    round_ = Round(0, Draw(7, 0, 0, 0, 0, MERGE), tuple(range(len(arrays))))
+    return rule.combine(arrays, weights or [1.0] * len(arrays), round_).tolist()
 
 
 @pytest.mark.parametrize(
@@ -296,6 +299,7 @@ BOTH_WAYS = [
 
 @covers("LAW-5")
 @pytest.mark.parametrize("kind", ONE_WAY + BOTH_WAYS, ids=lambda kind: f"{kind.__doc__[19:90]}")
+@pytest.mark.share(2)
 def test_what_is_left_out_comes_later(kind: Any) -> None:
     """The sum of all results and the residuals, where it is merged too, are the sum of all means."""
     table = ByHand(kind, 3)

@@ -23,9 +23,10 @@ from parallel_sgd.codec.pipeline import DiffRef, Int8, TopK
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.engine.channel import Wait
 from parallel_sgd.engine.exchange import BlockExchange
-from parallel_sgd.engine.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.engine.worker import Worker
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.simulation.immediate import Link, reliable
+from parallel_sgd.simulation.kernel import MemoryChannel, run_in_process
 from parallel_sgd.testing.array_job import ArrayJob, gradient
 from tests.parallel_sgd.links import lost_once, without
 from tests.parallel_sgd.networks import mlp
@@ -198,6 +199,7 @@ def slow(copies: int = 1) -> Callable[[int, int, tuple[int, ...]], Sequence[floa
 
 
 @pytest.mark.parametrize("step", [0.0, 0.5])
+@pytest.mark.share(2)
 def test_a_thousand_exchanges_with_random_delays_conserve_the_sum(step: float) -> None:
     """AD-PSGD: W = 5, every pair; what workers learn meanwhile is kept, to 1e-6 of it, and nobody is stuck."""
     walk = gossip(5, 300.0, link=slow(), step=lambda node, batch: np.float32(step) * noise(node, batch))

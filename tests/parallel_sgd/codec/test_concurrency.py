@@ -131,6 +131,7 @@ def run(kinds: list[type[Codec]], sync: SyncChoice, batches: int) -> list[Node]:
 
 
 @covers("LAW-8", "LAW-5")
+@pytest.mark.long
 def test_ten_thousand_blocks_of_two_workers_on_two_threads() -> None:
     """No exception, and what was given is what was got and what is left over."""
     batches = 2_500

@@ -17,7 +17,6 @@ from parallel_sgd.checkpoint.choose import choose
 from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.checkpoint.locate import FOLDER, HeldCheckpoints, stores_of
 from parallel_sgd.engine.channel import Key, Parameter_Server
-from parallel_sgd.engine.in_process_scheduler import Build, MemoryChannel, run_in_process
 from parallel_sgd.engine.parameter_server import Server, build_server
 from parallel_sgd.engine.plan import WorkerPlan, likes_of, reassigned
 from parallel_sgd.engine.progress import START
@@ -26,6 +25,7 @@ from parallel_sgd.engine.worker import Worker, build_worker
 from parallel_sgd.record.ledger import Grid, Ledger, collect
 from parallel_sgd.record.report import TrainingReport
 from parallel_sgd.record.table import Earlier
+from parallel_sgd.simulation.kernel import Build, MemoryChannel, run_in_process
 from tests.parallel_sgd.digits_job import digits
 from tests.parallel_sgd.networks import mlp
 

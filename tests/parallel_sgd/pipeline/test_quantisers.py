@@ -179,6 +179,7 @@ def test_natural_stays_below_an_eighth() -> None:
 
 
 @pytest.mark.parametrize("base3", [False, True])
+@pytest.mark.share(2)
 def test_tern_with_clipping_is_unbiased_for_what_was_clipped(base3: bool) -> None:
     bound = 2.5 * NORM / np.sqrt(X.size)
     clipped = np.clip(X, -bound, bound)

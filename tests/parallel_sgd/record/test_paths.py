@@ -151,6 +151,7 @@ def test_a_run_finds_its_files_from_everywhere(user: _User, name: str, tmp_path:
 
 @covers("RUN-11")
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_folder_that_moves_with_its_files_finds_them(user: _User, tmp_path: Path) -> None:
     """In the home of somebody else, and with the same relative path in the record of the run that repeats it."""
     other = _User(tmp_path / "bob")
@@ -165,6 +166,7 @@ def test_a_folder_that_moves_with_its_files_finds_them(user: _User, tmp_path: Pa
 
 @covers("RUN-11")
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_run_that_moves_alone_says_what_it_needs(user: _User, tmp_path: Path) -> None:
     """Its code, of which it has a copy, and its data; put beside it, or where the command is called, they are found."""
     other = _User(tmp_path / "bob")

@@ -14,8 +14,8 @@ import pytest
 
 import nn
 from parallel_sgd import JobResult
-from parallel_sgd.engine.in_process_scheduler import run_in_process
 from parallel_sgd.engine.training import TrainingProcess
+from parallel_sgd.simulation.kernel import run_kernel
 from tests.statements import covers
 
 from .faulty import Injector
@@ -34,21 +34,21 @@ def follows(frame: FrameType) -> bool:
             return False
         if code is TrainingProcess.run.__code__:
             return "evaluation" in each.f_locals
-        if code is run_in_process.__code__:
-            return all(scheduled.result is not None for scheduled in each.f_locals["schedule"])
+        if code is run_kernel.__code__:
+            return all(seat.result is not None for seat in each.f_locals["kernel"]._seats.values())
         each = each.f_back
     return True
 
 
 MAKING = (
-    *("in_process_scheduler.py:_turn", "in_process_scheduler.py:leave", "in_process_scheduler.py:run_in_process"),
+    *("kernel.py:_turn", "kernel.py:_leave", "kernel.py:_next", "kernel.py:run", "kernel.py:run_kernel"),
     *("run.py:__init__", "run.py:_means", "run.py:<dictcomp>", "run.py:JobResult.__init__"),
     "writers/live.py:following",
 )
 """Callers and calls that bring the nodes to their figures and make the result of them, and the last guard of the writers."""
 LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """A file stays open where the error comes in the place of what closes it."""
-ROOTS = ("run", "run_here", "_run_in", "reported", "parallel", "_files_of", "run_in_process")
+ROOTS = ("run", "run_here", "_run_in", "reported", "parallel", "_files_of", "run_in_process", "run_kernel")
 """Functions from which all that follows is called."""
 
 

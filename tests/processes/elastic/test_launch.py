@@ -459,6 +459,7 @@ def test_who_is_stopped_stays_so(free: Cluster, tmp_path: Path) -> None:
 
 
 @covers("EL-19", "EL-22")
+@pytest.mark.long
 def test_a_neighbour_on_the_same_host_lives_on(free: Cluster, tmp_path: Path) -> None:
     """Of two workers of one agent one is killed: the other keeps its process; later there are two again."""
     stage = Stage(free, tmp_path, a=2)

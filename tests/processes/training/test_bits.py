@@ -47,6 +47,7 @@ def computed(made: Cluster, number: int, result: JobResult) -> dict[str, str]:
     return {"numerics": content["versions"]["numerics"], "bits": content["settings"]["net_setting"]["options"]["bits"]}
 
 
+@pytest.mark.long
 def test_portable_bits_are_the_same_on_all_kernels(pair: Cluster, tmp_path: Path) -> None:
     """Without, they differ; with two nodes of different kernels a warning says so."""
     found = {}

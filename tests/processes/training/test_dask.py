@@ -112,6 +112,7 @@ def _check_that_nobody_waits_for_a_busy_worker(
         wait_for(lambda: set(launcher.discover()) == set(both), "the busy worker to answer", LONG)
 
 
+@pytest.mark.long
 def test_all_agents_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too few in time, or one that does not come up: an error that says why, and no agent is left; the cluster goes on."""
     folder = tmp_path / "dask"

@@ -109,6 +109,7 @@ def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left
 
 
 @covers("SUB-15")
+@pytest.mark.long
 def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Path) -> None:
     """Ctrl-C at Waiting names the commands. Once a node drives, a submitter that would start the job again is told so.
     `--stop` ends it wherever it runs, nobody takes it over, and who attaches later is told."""

@@ -110,6 +110,7 @@ def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path:
 
 @pytest.mark.slow
 @covers("FLT-24")
+@pytest.mark.long
 def test_a_worker_joins_during_a_stall(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

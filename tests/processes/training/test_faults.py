@@ -79,6 +79,7 @@ def image_job() -> ParallelSGD:
         (Int8, "throttle 0-1 1mbit; +200ms 0-1", 125e3, 2),
     ],
 )
+@pytest.mark.share(2)
 def test_a_link_that_is_throttled_and_late(
     agents: LocalNodes, tmp_path: Path, codec: type[Codec], fault: str, rate: float, rounds: int
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_link_that_is_throttled_and_late(
         pytest.param("hang 1@e2.b3", 2, id="FLT-2, hang"),
     ],
 )
+@pytest.mark.share(2)
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str, workers: int) -> None:
     """It fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""

@@ -93,6 +93,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return only_weights(here(line_job(96), 2, tmp_path_factory.mktemp("calm"), **settings))
 
 
+@pytest.mark.long
 def test_the_job_goes_on_without_a_worker_that_leaves(
     slurm: Slurm, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

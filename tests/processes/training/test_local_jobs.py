@@ -101,6 +101,7 @@ def test_an_interrupted_job_goes_on(tmp_path: Path, how: signal.Signals) -> None
 
 
 @covers("SUB-44")
+@pytest.mark.long
 def test_what_stays_after_the_block(tmp_path: Path) -> None:
     """Of a job that has ended well the last checkpoint of each worker, beside its files; every name of the run leads to
     it."""
@@ -134,6 +135,7 @@ def test_the_end_of_a_job_that_lost_a_worker_is_kept(tmp_path: Path) -> None:
 
 
 @covers("SUB-44")
+@pytest.mark.long
 def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
     """Where all workers have the same; the tables of each go on all the same. Here the workers are a launcher's."""
     settings: dict[str, Any] = {"codec": None, "checkpoint_every": 4}
@@ -159,6 +161,7 @@ def test_a_server_goes_on(tmp_path: Path) -> None:
 
 
 @covers("SUB-44")
+@pytest.mark.long
 def test_work_directories_of_ones_own(tmp_path: Path) -> None:
     """With `work_dir` all stays there, whichever workers go on."""
     work = tmp_path / "new" / "work"
@@ -194,6 +197,7 @@ def test_a_job_that_was_not_started_is_no_run(tmp_path: Path) -> None:
 
 
 @covers("SUB-44")
+@pytest.mark.long
 def test_two_programs_in_one_directory(tmp_path: Path) -> None:
     """Each has its run, with its own files; the links lead to one of them, whole."""
     programs = [start(tmp_path, f"train(Path(), epoch=1, seed={seed})") for seed in (1, 2)]

@@ -75,7 +75,7 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
     assert result == plain and sorted(result.models) == [0, 1]
 
     names = sorted(path.name for path in result.files[Parameter_Server])
-    expected = (r"Fit--2 .*\.log", r"ID-P-SGD-N\(-2\)\.csv", r"Worker-127.0.0.1 .*\.log")
+    expected = (r"BY-P-SGD-N\(-2\)\.csv", r"Fit--2 .*\.log", r"ID-P-SGD-N\(-2\)\.csv", r"Worker-127.0.0.1 .*\.log")
     assert all(re.fullmatch(pattern, name) for pattern, name in zip(expected, names, strict=True)), names
     log = log_of(result.files, Parameter_Server)
     assert re.search(r"INFO Fit--2@\d\d:\d\d:\d\d: Serving begins: workers \[0, 1\], codec SyncPS\.", log)
@@ -161,6 +161,7 @@ def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: 
 
 
 @covers("SUB-31")
+@pytest.mark.long
 def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> None:
     """The server goes on with the copies of the others; the weights do not change."""
     settings: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "epoch": 2, "block_size": 16}

@@ -254,6 +254,7 @@ class Together(Unlucky):
 
 @covers("EL-19", "EL-28", "FD-8", "SUB-45")
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.share(2)
 def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str) -> None:
     """Without the worker that was killed, or that is stuck, the others go on after the last batch
     that was applied, numbered anew; the batch stays the same, so the weights are those of a calm run of three."""

@@ -109,6 +109,7 @@ def remote(agents: LocalNodes) -> NodeAssignment:
 @LEFT_OPEN
 @pytest.mark.parametrize("depth", [1, pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["local", pytest.param("agents", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_at_the_submitter(
     kind: str, depth: int | None, agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def matches(lines: list[str], patterns: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("nodes", ["parallel_sgd.local_workers(2)", "parallel_sgd.in_process(2)"])
+@pytest.mark.share(2)
 def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
     """Two workers and four epochs have at most 25 lines, and these; the story is there for `verbose=2`."""
     *lines, result = piped(tmp_path, nodes)
@@ -86,6 +87,7 @@ def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
     assert alone == [line for line in lines if "One worker alone" in line], shown
 
 
+@pytest.mark.long
 def test_the_whole_story(tmp_path: Path) -> None:
     lines = piped(tmp_path, "parallel_sgd.local_workers(2)", verbose=2)
     text = "\n".join(lines)
@@ -128,6 +130,7 @@ def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     assert matches([line for line in lines if line.startswith("epoch ")], EPOCHS)
 
 
+@pytest.mark.long
 def test_an_error_of_a_worker_that_starts_again_is_a_sentence(tmp_path: Path) -> None:
     lines = piped(tmp_path, "parallel_sgd.local_workers(2)", on_failure="restart", fault="raise 1@e2.b3")
     told = [line for line in lines if line.startswith(("ERROR", "WARNING"))]

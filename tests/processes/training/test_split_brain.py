@@ -57,6 +57,7 @@ def stop(four: Cluster) -> Callable[[], None]:
 
 
 @covers("INV-14", "FLT-21", "FLT-25")
+@pytest.mark.long
 def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) -> None:
     """Three of four hosts fall silent, so the submitter pauses, and says so; they come back, grant it
     the job, and do not go on with it by themselves: one attempt, one driver, one result."""

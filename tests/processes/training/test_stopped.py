@@ -83,6 +83,7 @@ def undisturbed(job: ParallelSGD, directory: Path) -> JobResult:
 
 @pytest.mark.slow
 @covers("SUB-31", "FLT-2")
+@pytest.mark.long
 def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """2.4 MB per batch fill the memory of the others and then its socket; after T they go on without it, with unchanged
     weights. When it wakes up it finds itself alone."""

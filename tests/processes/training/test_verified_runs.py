@@ -61,6 +61,7 @@ def rows_of(run: Path) -> list[tuple[str, str, str]]:
 
 
 @covers("RUN-1")
+@pytest.mark.long
 def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what it told when the attempt started: also one that was lost with its files, and those that were numbered anew. The
     submitter has other threads."""

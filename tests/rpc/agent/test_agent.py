@@ -174,6 +174,7 @@ def test_where_its_unix_socket_is(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(short / "r") if has_runtime else "")
     with agent(short / name):
         assert [path.relative_to(short).parts[0] for path in short.rglob("*") if path.is_socket()] == expected
+    assert not [path for path in short.rglob("*") if path.is_socket()]
     assert list((short / "r").iterdir()) == []
 
 

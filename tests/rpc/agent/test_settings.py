@@ -49,6 +49,11 @@ def test_command_line_before_environment_before_file_before_defaults(tmp_path: P
         ({"keep_jobs": 0}, "The number of jobs to keep must be 1 or more, got 0."),
         ({"output_mib": 0}, "The MiB of a job's output to keep must be 1 or more, got 0."),
         ({"log_level": "loud"}, "The log level must be one of DEBUG, INFO, WARNING, ERROR, got 'loud'."),
+        (
+            {"listen": "10.0.0.1:21001"},
+            "The address to listen on must be a host, got '10.0.0.1:21001'; the port is an option of its own: "
+            "--listen 10.0.0.1 --port 21001.",
+        ),
         ({"listen": ""}, "The address to listen on must be a host, got ''; for all of this machine's, say 0.0.0.0."),
         # of the environment
         *((port, f"PSGD_PORT must be a number from 0 to 65535, got '{port}'.") for port in ("x", "1.5", "0x10", "-")),

@@ -119,6 +119,7 @@ def test_a_later_attempt_goes_on_in_the_same_folder(store: Store) -> None:
         "", "{", "[]", "null", '{"job": "a"}', "\0\0\0", '{"job": "a", "node": 0, "title": "t", "unknown": 1}',
         '{"job": "a", "node": "0", "title": "t"}', '{"job": "a", "node": 0, "title": 5}',
         '{"job": "a", "node": 0, "title": "t", "started": "now"}', '{"job": "a", "node": 0, "title": "t", "files": [1]}',
+        '{"job": "a", "node": 0, "title": "t", "nodes": ["x"]}',
         '{"job": "a", "node": 0, "title": "t", "files": 5}',
         '{"job": "../../x", "node": 0, "title": "t"}', '{"job": "b", "node": 0, "title": "t"}', "\ud800", "[" * 100_000,
     ],

@@ -292,6 +292,14 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     made.close()
 
 
+def test_what_is_due_at_a_moment_is_told_at_that_moment(bench: Bench) -> None:
+    """An agent that waits until a deadline, and looks then, need not look twice."""
+    for look in (bench.guard.look_at_start, bench.guard.look):
+        due = bench.guard.deadline
+        assert look(due - 1e-6) == []
+        assert [type(operation) for operation in look(due)] == [Heartbeat] and bench.guard.deadline > due
+
+
 @covers("FD-2", "FD-9", "FD-16", "FD-19")
 def test_beats_tell_where_it_is(bench: Bench) -> None:
     """One each `HEARTBEAT_SECONDS`, with node, attempt, phase, epoch and batch, and nothing else while all is well. A wait

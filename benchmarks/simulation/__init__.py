@@ -1,0 +1,1 @@
+"""Networks of simulated nodes beside SimGrid's Python binding."""

@@ -1,0 +1,41 @@
+"""Times of a job on simulated nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Times of a job on simulated nodes. They are simulated, not measured.
+
+    Args:
+        platform: the platform, in a line.
+        seconds: virtual seconds of the job, evaluations included.
+        events: number of events.
+        real_seconds: seconds that the simulation took here, computing included.
+        compute: seconds of a block step, where they were measured here: give it as `compute=` to have the same times again.
+        codec_time: times of the codecs by the names of their classes, where they are not 0; it can be given as `codec_time=`.
+        links: bytes that each link has carried, and the seconds that they take at its full bandwidth.
+        digest: SHA-256 of all arrivals, in hexadecimal digits: equal for equal jobs, on any machine.
+        arrivals: order of arrival, where it was kept (`simulation.order.Arrivals`): give it as `arrivals=` to have it again.
+    """
+
+    platform: str
+    seconds: float
+    events: int
+    real_seconds: float
+    compute: float | None
+    codec_time: Mapping[str, Mapping[str, float]] = field(repr=False)
+    links: Mapping[str, tuple[float, float]] = field(repr=False)
+    digest: str = field(repr=False)
+    arrivals: object = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        rate = self.events / self.real_seconds if self.real_seconds else 0.0
+        return (
+            f"simulated, not measured: {self.seconds:.6g} s on {self.platform} ({self.events:,} events in "
+            f"{self.real_seconds:.3g} s here, {rate:,.0f} a second)"
+            f"{'' if self.codec_time else ', without the time of codecs'}"
+        )

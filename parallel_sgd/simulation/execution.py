@@ -1,0 +1,266 @@
+"""Execution of a job inside this process: on the clock of the machine, or on the virtual clock of a platform."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import replace
+from typing import Final
+
+from tqdm import tqdm
+
+from nn.model import Model
+from nn.model.batches import as_type
+from rpc.support.logs import is_quiet
+
+from ..codec.choice import choose_codecs, choose_server_codecs
+from ..engine.accounts import Figures
+from ..engine.batches import Batches, BlockFeeder
+from ..engine.plan import WorkerPlan
+from ..engine.training import Samples
+from ..nodes import InProcessNodes
+from ..options.job_options import JobOptions
+from ..record.simulated import Simulated
+from .codec_time import CodecTime, measured_codec_time
+from .compute import Schedule
+from .immediate import Immediate
+from .kernel import Build, Kernel, Results, run_kernel
+from .network import Network, network_of
+from .nodes import SimulatedNodes
+from .order import Arrivals, Recorder, Replayer
+from .shared import SharedContainer, SharedPlan, can_share
+from .timeline import SkippingClock, Timeline
+
+#: Milliseconds of a limit that is none: a node that is slow on the virtual clock is not lost.
+_NO_LIMIT: Final = 1e15
+#: Share of a block step that is forward alone, as evaluation is: forward, and twice as much for the two gradients of backward.
+_FORWARD: Final = 1 / 3
+_STEPS: Final = 5
+#: Workers up to which each has a model, tables and files of its own.
+MANY: Final = 16
+
+
+class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
+    """A progress bar without the thread that tqdm starts beside it."""
+
+    monitor_interval = 0
+
+
+class Execution:
+    """Execution of a job in this process, on the clock of the machine.
+
+    Args:
+        shared: whether the workers share a state: one model, and one update for all.
+
+    Attributes:
+        monotonic: returns the seconds of the clock.
+        simulated: the times, once the job has run on simulated nodes; else None.
+    """
+
+    def __init__(self, shared: bool = False) -> None:
+        self._clock = SkippingClock()
+        self.monotonic: Callable[[], float] = self._clock.monotonic
+        self.simulated: Simulated | None = None
+        self.shared = shared
+        self._evaluated: tuple[int, Figures] = (-1, {})
+
+    def plan(self, plan: WorkerPlan) -> WorkerPlan:
+        """Return the plan that the nodes follow here."""
+        if not self.shared:
+            return plan
+        return SharedPlan(plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt)
+
+    def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
+        """Return a function that is called with the evaluation of a node, in its place, or None."""
+        container = plan.optimizer
+        if not isinstance(container, SharedContainer) or container.state is None:
+            return None
+        state = container.state
+
+        def once(measure: Callable[[], Figures]) -> Figures:
+            if self._evaluated[0] != state.steps:
+                self._evaluated = (state.steps, measure())
+            return dict(self._evaluated[1])
+
+        return once
+
+    def block(self, node: int) -> Callable[[int, int, int], None] | None:
+        """Return a function that is called with epoch, batch and block before each block step of a node, or None."""
+        return None
+
+    def run(
+        self, builds: Mapping[int, Build], classes: Sequence[type], at_end: Callable[[str], AbstractContextManager[None]]
+    ) -> Results:
+        """Build the nodes and run them to their ends; arguments and errors are those of `run_kernel`."""
+        network = Immediate()
+        kernel = Kernel(list(builds), self._clock, network, classes)
+        return run_kernel(kernel, builds, at_end, network.lost)
+
+
+class SimulatedExecution(Execution):
+    """Execution of a job on the virtual clock of a platform.
+
+    Args:
+        nodes: the simulated nodes.
+        plan: the plan of the job.
+        model: the model of the job, of which a copy is timed.
+        samples: those of the job, prepared.
+
+    Raises: ValueError naming the field that does not fit.
+    """
+
+    def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> None:
+        super().__init__(is_shared(nodes, plan, model))
+        self._timeline = Timeline(wall=time.time())
+        self.monotonic = self._timeline.monotonic
+        self._platform = nodes.platform
+        self._ids = [*nodes.worker_ids, *[node for node, _ in nodes.items() if node < 0]]
+        self._speeds = {node: nodes.platform.speed(place) for place, node in enumerate(self._ids)}
+        most = nodes.platform.nodes_per_host
+        hosts = [self._ids[place : place + most] for place in range(0, len(self._ids), most)]
+        self._hosts = [host for host in hosts if len(host) > nodes.platform.cores]
+        self._network: Network = network_of(nodes.platform, self._ids)
+        batches = Batches(len(samples[0]), plan.options.block_size, plan.assignment.block_count)
+        self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
+        blocks = {node: sorted(plan.assignment.node_2_block[node]) for node in plan.assignment.nodes}
+        schedule = Schedule(batches, blocks, plan.options.epoch)
+        self._measured = _block_seconds(model, plan, samples) if nodes.compute.is_measured else None
+        self._compute = nodes.compute.fitted(schedule, self._measured)
+        self._arrivals = nodes.arrivals
+        self._costs = _codec_time(nodes, plan, model, samples)
+        self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
+
+    def plan(self, plan: WorkerPlan) -> WorkerPlan:
+        """Return the plan without a limit of waiting, unless the job gives one of its own."""
+        plan = super().plan(plan)
+        usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
+        if plan.options.ssgd_timeout_limit != usual:
+            return plan
+        return replace(plan, options=replace(plan.options, ssgd_timeout_limit=_NO_LIMIT))
+
+    def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
+        """Return a function that evaluates, and lets the time of that pass."""
+        seconds = self._compute.median(node) / self._speeds[node] * self._evaluation
+        once = super().evaluation(node, plan)
+
+        def timed(measure: Callable[[], Figures]) -> Figures:
+            self._timeline.charge(seconds)
+            return measure() if once is None else once(measure)
+
+        return timed
+
+    def block(self, node: int) -> Callable[[int, int, int], None] | None:
+        """Return a function that lets the time of a block step of a node pass."""
+        compute, charge, speed = self._compute.seconds, self._timeline.charge, self._speeds[node]
+        progress = self._progress
+
+        def passes(epoch: int, batch: int, block: int) -> None:
+            charge(compute(node, epoch, batch, block) / speed)
+            progress()
+
+        return passes
+
+    def _progress(self) -> None:
+        """Show a block step more, with virtual seconds and events a second."""
+        bar = self._bar
+        if bar.update():
+            rate = self._kernel.events / max(bar.format_dict["elapsed"], 1e-9)
+            bar.set_postfix_str(f"{self._timeline.monotonic():.4g} virtual s, {rate:,.0f} events/s", refresh=False)
+
+    def run(
+        self, builds: Mapping[int, Build], classes: Sequence[type], at_end: Callable[[str], AbstractContextManager[None]]
+    ) -> Results:
+        """Build the nodes and run them to their ends on the virtual clock."""
+        began = time.perf_counter()
+        kernel = Kernel(list(builds), self._timeline, self._network, classes, self._platform.transport)
+        kernel.costs = self._costs if self._costs.table() else None
+        recorder = Recorder(self._ids) if self._arrivals is True else None
+        kernel.order = Replayer(self._arrivals) if isinstance(self._arrivals, Arrivals) else recorder
+        for nodes in self._hosts:
+            kernel.share_cores(nodes, self._platform.cores)
+        with _Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
+            self._bar, self._kernel = bar, kernel
+            results = run_kernel(kernel, builds, at_end)
+        seconds, platform = kernel.ended, self._platform.describe()
+        took = time.perf_counter() - began
+        links = {link: (size, busy) for link, size, busy in self._network.busy()}
+        self.simulated = Simulated(
+            platform,
+            seconds,
+            kernel.events,
+            took,
+            self._measured,
+            self._costs.table(),
+            links,
+            kernel.digest.hexdigest(),
+            None if recorder is None else recorder.arrivals,
+        )
+        return results
+
+
+def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Samples) -> Execution:
+    """Return the execution of a job in this process.
+
+    Args:
+        nodes: those of the job.
+        plan: the plan of the job.
+        model: the model of the job.
+        samples: those of the job, prepared.
+
+    Raises: ValueError naming the field of simulated nodes that does not fit.
+    """
+    if isinstance(nodes, SimulatedNodes):
+        return SimulatedExecution(nodes, plan, model, samples)
+    return Execution(is_shared(nodes, plan, model))
+
+
+def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
+    """Tell if the workers of a job in this process share a state.
+
+    Args:
+        nodes: those of the job.
+        plan: the plan of the job.
+        model: the model of the job.
+
+    Raises: ValueError where `nodes.shared` asks for it and the job cannot.
+    """
+    wanted = nodes.shared
+    if wanted and not can_share(plan, model):
+        raise ValueError(
+            "'shared' must be None or False for this job: its workers are not in equal states in every batch, or have "
+            "callbacks or buffers of their own"
+        )
+    many = len(nodes.worker_ids) > MANY
+    return bool(wanted) or (wanted is None and many and can_share(plan, model))
+
+
+def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> CodecTime:
+    """Return the times of the codecs of a job, measured where they are not given."""
+    if nodes.codec_time is None:
+        return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
+    variables = len(model.store.variables)
+    codecs = choose_codecs(plan.codec, plan.default_codec, variables)
+    if nodes.has_parameter_server:
+        codecs += choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
+    if not plan.options.op_type.by_shard:  # its shards have a codec of their own
+        nodes.codec_time.check(codecs)
+    return nodes.codec_time
+
+
+def _block_seconds(model: Model, plan: WorkerPlan, samples: Samples) -> float:
+    """Time the block step of a copy of the model, and return the median."""
+    copy = deepcopy(model)
+    options = plan.options
+    batches = Batches(len(samples[0]), options.block_size, plan.assignment.block_count)
+    feeder = BlockFeeder(batches, copy._take_samples(samples[0]), copy._take_labels(samples[1], len(samples[0])), plan.order, 0)
+    feeder.begin(0)
+    found = []
+    for _ in range(_STEPS):
+        x, y, weight = feeder.deal(0, 0)
+        began = time.perf_counter()
+        copy.runner.step(as_type(x, copy.dtype), y, lambda _: None, (0, 0, 0, 0), weight)
+        found.append(time.perf_counter() - began)
+    return statistics.median(found)

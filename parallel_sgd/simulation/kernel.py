@@ -1,0 +1,581 @@
+"""Kernel that runs all nodes of a job inside this process: one clock, and the events of all nodes in one fixed order.
+
+Packets become bytes and come back, so nothing differs from the wire. A network without time makes it the scheduler of
+`in_process`; a network with time, and a virtual clock, make it a simulator.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import math
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, copy_context
+from heapq import heappop, heappush, heapreplace
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network.clock import Clock
+from network.frames import FrameReader
+from network.message import Undecoded
+from network.wire import Kind, Sent, as_bytes, pack
+
+from ..codec.interfaces import Codec
+from ..engine.accounts import PERFORMANCE, check_conserved
+from ..engine.channel import Key, Others, Wait
+from ..engine.exchange import Participant
+from .cores import Cores
+from .immediate import Immediate, Link, reliable
+from .network import Arrival
+from .order import Order
+from .parcel import Parcel
+from .timeline import JumpingClock, Timeline
+
+Results = dict[int, dict[str, float]]
+NOTHING: Final[Counter[tuple[int, int, int]]] = Counter()
+
+
+class Carrier(Protocol):
+    """Carrier of packets, as the kernel drives it: `Immediate`, or a `network.Network`."""
+
+    def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
+        """Take a packet of `size` bytes that leaves `source` for `target` at `now`, in seconds."""
+
+    def next_moment(self) -> float | None:
+        """Return the time of the next event of the carrier, None when nothing is on its way."""
+
+    def advance(self, now: float) -> list[Arrival]:
+        """Let time pass until `now`, and return the packets that have arrived."""
+
+
+class Costs(Protocol):
+    """Seconds of the calls of codecs."""
+
+    def encode(self, codec: Codec, size: int) -> float:
+        """Return the seconds in which a codec makes a packet of `size` bytes."""
+
+    def merge(self, codec: Codec, size: int) -> float:
+        """Return the seconds in which a codec takes in a packet of `size` bytes."""
+
+
+class Deadlock(RuntimeError):
+    """Error when every node waits, without a limit, for something that will never come."""
+
+
+class MemoryChannel:
+    """`Channel` of one node of a kernel.
+
+    Args:
+        kernel: the kernel that carries its packets.
+        node_id: the node.
+        seat: the place of the node in the kernel, which is told of looks at the peers.
+    """
+
+    __slots__ = ("_kernel", "_others", "_seat", "clock", "node_id")
+
+    def __init__(self, kernel: Kernel, node_id: int, seat: Seat) -> None:
+        self._kernel, self.node_id, self._seat = kernel, node_id, seat
+        self._others = Others(kernel.here, node_id)
+        self.clock: Clock = kernel.watch
+
+    def peers(self) -> Others:
+        """Return all other nodes that have not left: the same object as long as they are the same."""
+        self._seat.looks_at_peers = True
+        if self._others.nodes is not self._kernel.here:
+            self._others = Others(self._kernel.here, self.node_id)
+        return self._others
+
+    def transport(self, _peer: int) -> str:
+        """Return the transport that the packets are counted for."""
+        return self._kernel.transport
+
+    def suspects(self) -> tuple[int, ...]:
+        """Return nothing: there is no failure detector here."""
+        return ()
+
+    def post(self, target: int, key: Key, content: object) -> Sent:
+        """Send one packet; its arrays are copied at once.
+
+        Raises: TypeError when the content cannot travel, ValueError when it is too large or there is no such node.
+        """
+        return self._kernel.post(self.node_id, target, key, content)
+
+    def flush(self) -> None:
+        """Do nothing: posted packets are under way."""
+
+    def poll(self) -> None:
+        """Do nothing: packets that have arrived are handed over at the begin of every turn."""
+
+    def flushed(self) -> bool:
+        """Return True: each posted packet has been copied."""
+        return True
+
+
+Build = Callable[[MemoryChannel], Participant]
+_Leaving = tuple[float, int, int, Parcel]
+
+
+class Seat:
+    """Place of one node in a kernel.
+
+    Attributes:
+        wait: that for which it waits; None before its first turn.
+        result: that of its process, once it has ended.
+        busy: the moment until which it computes.
+        alarm: the moment of its next deadline that is among the events.
+        cores: those of its host, where it has to share them, else None.
+        inbox: packets that have arrived, with their senders.
+        looks_at_peers: whether its wait may end when a node leaves.
+    """
+
+    __slots__ = ("alarm", "busy", "context", "cores", "inbox", "looks_at_peers", "node", "participant", "result", "wait")
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        # codecs find their settings in a context variable, so each node has a context of its own
+        self.context: Context = copy_context()
+        self.participant: Participant | None = None
+        self.wait: Wait | None = None
+        self.result: dict[str, float] | None = None
+        self.busy = -math.inf
+        self.alarm = math.inf
+        self.cores: Cores[Seat] | None = None
+        self.inbox: list[tuple[int, Parcel]] = []
+        self.looks_at_peers = False
+
+
+class Kernel:
+    """Events of all nodes in the order of (moment, number): the first packet that is posted at a moment arrives first at it.
+
+    Args:
+        nodes: ids of the nodes.
+        clock: a `Timeline`, which the kernel moves from event to event, or a clock that passes by itself and can jump.
+        network: carries the packets; by default each arrives at the moment when it is posted.
+        classes: class table of the values that may travel beside plain data.
+        transport: name under which the accounts count the packets. Those of "tcp" are counted as they are sealed there.
+
+    Attributes:
+        here: the nodes that have not left, in their order.
+        events: number of the events so far.
+        ended: the moment at which the last node has ended.
+        digest: SHA-256 of the events so far.
+        watch: clock of the accounts of the nodes.
+        costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
+        order: keeps or sets the order of arrival; None: packets are taken as they come.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[int],
+        clock: JumpingClock,
+        network: Carrier | None = None,
+        classes: Sequence[type] = (),
+        transport: str = "process",
+    ) -> None:
+        self.network: Carrier = Immediate() if network is None else network
+        self.transport = transport
+        self.here: Mapping[int, None] = dict.fromkeys(nodes)
+        self.events = 0
+        self.ended = clock.monotonic()
+        self.digest = hashlib.sha256()
+        self.costs: Costs | None = None
+        self.order: Order | None = None
+        self._clock = clock
+        self._timeline = clock if isinstance(clock, Timeline) else None
+        self.watch: Clock = self._timeline or PERFORMANCE
+        self._classes = classes
+        self._seats = {node: Seat(node) for node in nodes}
+        self._reader = FrameReader()
+        self._reader.classes = classes
+        self._alarms: list[tuple[float, int, int]] = []
+        self._number = 0
+        self._last: tuple[int, object, Parcel] | None = None
+        # packets that leave while their node is charged: networks take them in the order of time
+        self._later: list[_Leaving] = []
+        self._leaving: list[tuple[float, int, Iterator[_Leaving], _Leaving]] = []
+
+    def channel(self, node: int) -> MemoryChannel:
+        """Return the channel of a node."""
+        return MemoryChannel(self, node, self._seats[node])
+
+    def share_cores(self, nodes: Sequence[int], cores: int) -> None:
+        """Let nodes of one host share its cores.
+
+        Args:
+            nodes: ids of the nodes.
+            cores: number of cores of the host.
+        """
+        shared: Cores[Seat] = Cores(cores)
+        for node in nodes:
+            self._seats[node].cores = shared
+
+    def build(self, node: int, build: Build) -> Participant:
+        """Build the participant of a node, in the context of that node."""
+        seat = self._seats[node]
+        seat.participant = seat.context.run(build, self.channel(node))
+        return seat.participant
+
+    def post(self, sender: int, target: int, key: Key, content: object) -> Sent:
+        """Take a packet; its arrays are copied at once, and once for all targets in a row.
+
+        Args:
+            sender: the node that posts.
+            target: the node that is to get it.
+            key: (attempt, epoch, batch, variable).
+            content: plain data and arrays.
+
+        Returns: the bytes of the packet.
+
+        Raises: TypeError when the content cannot travel, ValueError when it is too large or there is no such node.
+        """
+        if target not in self._seats:
+            raise ValueError(f"A packet must go to one of the nodes {sorted(self._seats)}, got {target}")
+        last = self._last
+        if last is not None and last[1] is content and last[0] == sender and last[2].key == key and _is_still(content, last[2]):
+            parcel = last[2]
+        else:
+            parcel = self._pack(key, content)
+            if self.costs is not None:
+                self._charge(self.costs.encode, sender, parcel)
+            self._last = (sender, content, parcel)
+        timeline = self._timeline
+        if timeline is not None and timeline.charged:
+            self._later.append((timeline.monotonic(), sender, target, parcel))
+        else:
+            self.network.send(self._clock.monotonic(), sender, target, parcel.size.wire, parcel)
+        return parcel.size
+
+    def _charge(self, cost: Callable[[Codec, int], float], node: int, parcel: Parcel) -> None:
+        """Let the time of a call of a codec pass; packets of the sync type and of checkpoints have no codec."""
+        participant, place = self._seats[node].participant, parcel.key[-1]
+        codecs = participant.exchange.bank.codecs if participant is not None else []
+        if 0 <= place < len(codecs):
+            seconds = cost(codecs[place], parcel.size.wire)
+            if self._timeline is not None:
+                self._timeline.charge(seconds)
+
+    def _pack(self, key: Key, content: object) -> Parcel:
+        # packed though it stays in this process: a value that cannot travel fails here, too, and bytes are counted alike
+        packed = pack(Kind.MESSAGE, key, content, False, self._classes)
+        self._reader.feed(b"".join(packed.buffers()))
+        message = self._reader.messages.popleft()
+        if isinstance(message.content, Undecoded):
+            value = message.content.unpack()
+            parts = value if type(value) is tuple else (value,)
+            if _FIXED.issuperset(map(type, parts)):  # lists and the like would be shared by all receivers: they decode them
+                message = message._replace(content=value)
+        for array in _arrays(message.content):
+            array.flags.writeable = False
+        size = Sent(packed.raw, packed.overhead)
+        if self.transport == "tcp":
+            # the same message as the wire has it; its frames are lists of views, so this copies nothing
+            sealed = pack(Kind.MESSAGE, key, content, True, self._classes)
+            size = Sent(sealed.raw, sealed.overhead)
+        return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)
+
+    def wake(self, moment: float, node: int) -> None:
+        """Add an event: the node looks at `moment` whether it can go on."""
+        self._number += 1
+        heappush(self._alarms, (moment, self._number, node))
+
+    def run(self) -> Results:
+        """Let all nodes run to their ends, and return the result of each.
+
+        Raises: each error of a participant; Deadlock when no participant can ever move.
+        """
+        start = self._clock.monotonic()
+        for node in self._seats:
+            self.wake(start, node)
+        left = sum(seat.result is None for seat in self._seats.values())
+        while left:
+            self.events += 1
+            left -= self._next()
+        return {node: seat.result for node, seat in self._seats.items() if seat.result is not None}
+
+    def _next(self) -> int:
+        """Take the next event, and return how many nodes have ended in it."""
+        if self._leaving:
+            self._let_leave()
+        alarms, coming = self._alarms, self.network.next_moment()
+        arrivals: Sequence[Arrival] = ()
+        if coming is not None and not (alarms and alarms[0][0] < coming):
+            moment = coming
+            self._clock.advance_to(moment)
+            arrivals = self.network.advance(moment)
+            turns = dict.fromkeys([self._arrive(arrival) for arrival in arrivals])
+        elif alarms:
+            moment, _, node = heappop(alarms)
+            self._clock.advance_to(moment)
+            turns = {self._seats[node]: None}
+            if self._seats[node].alarm <= moment:
+                self._seats[node].alarm = math.inf
+        else:
+            moment, turns = self._clock.monotonic(), self._movable()
+        return sum(self._turn(seat, moment) for seat in turns)
+
+    def _let_leave(self) -> None:
+        """Give the network the packets that leave before anything else happens."""
+        leaving, alarms, network = self._leaving, self._alarms, self.network
+        while leaving:
+            moment, number, rest, packet = leaving[0]
+            coming = network.next_moment()
+            if (alarms and alarms[0][0] < moment) or (coming is not None and coming < moment):
+                return
+            network.send(*packet[:3], packet[3].size.wire, packet[3])
+            following = next(rest, None)
+            if following is None:
+                heappop(leaving)
+            else:
+                heapreplace(leaving, (following[0], number, rest, following))
+
+    def _arrive(self, arrival: Arrival) -> Seat:
+        moment, sender, target, item = arrival
+        parcel = cast("Parcel", item)
+        self.digest.update(_EVENT(moment, sender, target, parcel.size.wire))
+        seat = self._seats[target]
+        seat.inbox.append((sender, parcel))
+        return seat
+
+    def _movable(self) -> dict[Seat, None]:
+        """Return the nodes that can go on although nothing happens any more.
+
+        Raises: Deadlock when there is none.
+        """
+        waiting = [seat for seat in self._seats.values() if seat.result is None]
+        found = dict.fromkeys([seat for seat in waiting if seat.wait is None or seat.context.run(seat.wait.ready)])
+        if not found:
+            waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in waiting if seat.wait is not None)
+            raise Deadlock(f"Nobody can move: {waits}.")
+        return found
+
+    def _turn(self, seat: Seat, moment: float) -> int:
+        """Let the node have a turn if it has time and a core; return 1 if it has ended, else 0."""
+        if seat.result is not None or seat.busy > moment:
+            return 0  # what has arrived waits until the node has time for it
+        cores = seat.cores
+        if cores is not None and not cores.grant(seat, moment):
+            self._wake_next(cores, moment)
+            return 0
+        timeline = self._timeline
+        if timeline is not None:
+            timeline.advance_to(moment)  # the nodes of one moment compute at the same time, not one after the other
+        ended = self._go_on(seat)
+        if self._later:
+            rest = iter(self._later)
+            first, self._later = next(rest), []
+            self._number += 1
+            heappush(self._leaving, (first[0], self._number, rest, first))
+        if timeline is not None and timeline.charged:
+            seat.busy = timeline.monotonic()
+            self.wake(seat.busy, seat.node)
+            if cores is not None:
+                cores.take(seat.busy)
+        if cores is not None:
+            self._wake_next(cores, moment)
+        return ended
+
+    def _wake_next(self, cores: Cores[Seat], moment: float) -> None:
+        following = cores.next(moment)
+        if following is not None:
+            self.wake(following[0], following[1].node)
+
+    def _go_on(self, seat: Seat) -> int:
+        """Hand over the arrived packets, and let the node go on if it can; return 1 if it has ended, else 0."""
+        packets = seat.inbox if self.order is None else self.order.take(seat.node, seat.inbox)
+        if packets is None:
+            return 0
+        wait, process = seat.wait, seat.participant.process  # type: ignore[union-attr]
+        run = seat.context.run
+        for sender, parcel in packets:
+            if self.costs is not None:
+                self._charge(self.costs.merge, seat.node, parcel)
+            run(self._deliver, seat, sender, parcel)
+        if self.order is None:
+            seat.inbox.clear()
+        seat.looks_at_peers = False
+        ended = 0
+        try:
+            if wait is None or (wait.deadline is not None and self._clock.monotonic() >= wait.deadline) or run(wait.ready):
+                if self.order is not None:
+                    self.order.resumed(seat.node)
+                    if seat.inbox:  # packets that were held back may be next
+                        self.wake(self._clock.monotonic(), seat.node)
+                wait = seat.wait = run(next, process)
+                if run(wait.ready):  # the others of this moment come first
+                    self.wake(self._clock.monotonic(), seat.node)
+            if wait.deadline is not None and wait.deadline < seat.alarm:
+                seat.alarm = wait.deadline
+                self.wake(wait.deadline, seat.node)
+        except StopIteration as end:
+            self._leave(seat)
+            self.ended = max(self.ended, self._clock.monotonic())
+            seat.result = end.value
+            ended = 1
+        except Exception as error:  # in place of add_note(), which Python 3.10 lacks
+            vars(error).setdefault("__notes__", []).append(f"Node({seat.node}) of the job raised it.")
+            raise
+        return ended
+
+    def _leave(self, seat: Seat) -> None:
+        """Let a node go that has done its work; packets that are on their way to it stay in flight."""
+        self.here = {node: None for node in self.here if node != seat.node}
+        now = self._clock.monotonic()
+        for other in self._seats.values():
+            if other.looks_at_peers and other.result is None and other is not seat:
+                self.wake(now, other.node)
+
+    def _deliver(self, seat: Seat, sender: int, parcel: Parcel) -> None:
+        seat.participant.exchange.deliver(sender, parcel.message)  # type: ignore[union-attr]
+
+    def close(self, at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()) -> None:
+        """Close all processes.
+
+        Args:
+            at_end: makes a context for each step, by its name.
+        """
+        for seat in self._seats.values():
+            if seat.participant is not None:
+                with at_end("The end of a worker"):
+                    # closed in its own context: its `finally` may call codecs, which look for their settings there
+                    seat.context.run(seat.participant.process.close)
+
+    def settle(
+        self,
+        at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+        lost: Counter[tuple[int, int, int]] = NOTHING,
+    ) -> None:
+        """Hand over the packets that came after the ends, and check the accounts.
+
+        For each link and variable, sent = received + in flight.
+
+        Args:
+            at_end: makes a context for each step, by its name.
+            lost: packets per (sender, receiver, variable) that the network has lost, less those that it has repeated.
+
+        Raises: AccountError where they disagree.
+        """
+        with at_end("The last packets"):
+            for _, _, rest, first in self._leaving:
+                for moment, sender, target, parcel in (first, *rest):
+                    self.network.send(moment, sender, target, parcel.size.wire, parcel)
+            for arrival in self.network.advance(self._clock.monotonic()):
+                self._arrive(arrival)
+        for seat in self._seats.values():
+            with at_end("The packets that came to a worker after its end"):
+                for sender, parcel in seat.inbox:
+                    seat.context.run(self._deliver, seat, sender, parcel)
+        with at_end("The check of the accounts"):
+            flying = Counter(lost)
+            for _, sender, receiver, item in self.network.advance(math.inf):
+                flying[sender, receiver, cast("Parcel", item).key[-1]] += 1
+            books = {node: seat.participant.exchange.bank.accounts for node, seat in self._seats.items() if seat.participant}
+            in_flight: Counter[tuple[int, int, int]] = Counter()
+            for (sender, receiver, place), count in flying.items():
+                for variable in books[sender].joined(place).variables:
+                    in_flight[sender, receiver, variable] = count
+            check_conserved({node: accounts.entries() for node, accounts in books.items()}, in_flight)
+
+
+#: Nodes from which on the collector of cycles is felt.
+_MANY: Final = 16
+#: Types of values that cannot change once their arrays are read-only.
+_FIXED: Final = frozenset({int, float, bool, str, bytes, type(None), np.ndarray})
+_EVENT: Final = struct.Struct("<dqqq").pack
+
+
+def _arrays(content: object) -> list[NDArray[Any]]:
+    """Return the arrays of the content of a message."""
+    if isinstance(content, Undecoded):
+        return content.arrays
+    return [item for item in (content if isinstance(content, tuple) else (content,)) if isinstance(item, np.ndarray)]
+
+
+def _is_still(content: object, parcel: Parcel) -> bool:
+    """Tell if `content`, of which `parcel` was made, has the same bits still; False where that takes long to find out."""
+    copies = parcel.message.content
+    if type(content) is np.ndarray and type(copies) is np.ndarray:
+        return _is_same(content, copies)
+    if type(content) is not tuple or type(copies) is not tuple or len(content) != len(copies):
+        return False
+    return all(
+        _is_same(item, copy) if type(copy) is np.ndarray else type(item) in _FIXED
+        for item, copy in zip(content, copies, strict=True)
+    )
+
+
+def _is_same(array: object, copy: NDArray[Any]) -> bool:
+    if type(array) is not np.ndarray or array.dtype != copy.dtype or array.shape != copy.shape:
+        return False
+    if not array.flags.c_contiguous:
+        return False
+    return array.nbytes == 0 or as_bytes(array) == as_bytes(copy)
+
+
+@contextmanager
+def _frozen_garbage() -> Iterator[None]:
+    """Spare the collector of cycles the objects of many nodes, which it would look at again and again."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def run_in_process(
+    builds: Mapping[int, Build],
+    clock: JumpingClock,
+    *,
+    link: Link = reliable,
+    classes: Sequence[type] = (),
+    at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> Results:
+    """Build and run the participants on a network without time, and return the result of each.
+
+    Every participant runs in its own `contextvars` context. At one moment they go on in the order in which something came for
+    them, each until it waits. When no participant can move, `clock` jumps to the next arrival or deadline, so that time-outs
+    cost no time. At the end sent = received + in flight is checked for every link and variable.
+
+    Args:
+        builds: by node id, a function that makes the participant for its channel.
+        clock: tells monotonic seconds, and can jump.
+        link: decides about each packet; by default all arrive at once.
+        classes: class table of the values that may travel beside plain data.
+        at_end: makes a context for each thing that is done when all have their results.
+
+    Raises: each error of a participant, after all processes are closed; Deadlock when no participant can ever move.
+    """
+    network = Immediate(link)
+    return run_kernel(Kernel(list(builds), clock, network, classes), builds, at_end, network.lost)
+
+
+def run_kernel(
+    kernel: Kernel,
+    builds: Mapping[int, Build],
+    at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+    lost: Counter[tuple[int, int, int]] = NOTHING,
+) -> Results:
+    """Build the participants, run them to their ends, close them, check the accounts, and return the result of each.
+
+    Args:
+        kernel: the kernel, which has run nothing yet.
+        builds: by node id, a function that makes the participant for its channel.
+        at_end: as for `run_in_process`.
+        lost: as for `Kernel.settle`.
+
+    Raises: as `run_in_process`.
+    """
+    try:
+        for node, build in builds.items():
+            kernel.build(node, build)
+        with _frozen_garbage() if len(builds) > _MANY else nullcontext():
+            results = kernel.run()
+    finally:
+        kernel.close(at_end)
+    kernel.settle(at_end, lost)
+    return results

@@ -1,0 +1,87 @@
+"""Simulated nodes: workers of a job in this process, on the virtual clock of a platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from network.nodes import Address
+
+from ..engine.channel import Parameter_Server
+from ..nodes import InProcessNodes, check_ps
+from ..options.checks import positive
+from .codec_time import CodecTime, codec_time_of
+from .compute import MEASURED, Compute, compute_of
+from .order import Arrivals
+from .platform import Platform
+from .platform_text import platform_of
+
+
+class SimulatedNodes(InProcessNodes):
+    """Nodes of a simulated cluster.
+
+    Args:
+        platform: the hosts and the network.
+        compute: the times of block steps.
+        codec_time: the times of codecs; None: they are measured.
+        arrivals: the order of arrival that is followed, True to keep it, or None.
+        seed: keys the draws of random times.
+    """
+
+    def __init__(
+        self, platform: Platform, compute: Compute, codec_time: CodecTime | None, arrivals: Arrivals | bool | None, seed: int
+    ) -> None:
+        super().__init__()
+        self.platform, self.compute, self.seed = platform, compute, seed
+        self.codec_time, self.arrivals = codec_time, arrivals
+        self.simulated = platform.describe()
+
+
+def simulated(
+    count: int,
+    platform: Platform | str | Path = "star 1Gbit/s 50us",
+    *,
+    ps: bool = False,
+    compute: Any = MEASURED,
+    codec_time: Any = MEASURED,
+    arrivals: Arrivals | bool | None = None,
+    seed: int = 0,
+    shared: bool | None = None,
+) -> SimulatedNodes:
+    """Return `count` simulated nodes (and a parameter server), on which a job computes in this process what it computes on
+    agents, to the bit, and is timed by a virtual clock.
+
+    Args:
+        count: number of workers, at least 1.
+        platform: hosts and network: a text such as `star 1Gbit/s 50us`, a TOML file, or a `Platform`.
+        ps: with a parameter server.
+        compute: seconds of a block step: `measured` (timed here once, then the same for all), a number or a text such as `5ms`,
+            a distribution such as `exponential 5ms 2ms`, `trace FILE`, or a dict of these by node, with `default`.
+        codec_time: time that codecs take to make a packet and to take one in: `measured` (timed here once), 0, a dict by the
+            name of the codec's class such as `{"TopK": {"encode": "20us", "encode_rate": "500MB/s", "merge": "10us",
+            "merge_rate": "1GB/s"}}`, with `default`, or a TOML file with such a table `codec_time`.
+        arrivals: True keeps the order in which packets arrive, in `result.simulated.arrivals`; such an order is followed.
+        seed: keys the draws of the times, never those of training.
+        shared: whether workers that are in equal states have one model, as a job of many needs it; None: past 16 workers.
+
+    Raises: ValueError or TypeError naming the field, before anything runs.
+
+    >>> with parallel_sgd.simulated(100, "star 100Mbit/s 1ms") as nodes:  # doctest: +SKIP
+    ...     result = job.parallel(nodes, codec=Ring)
+    >>> result.simulated.seconds  # doctest: +SKIP
+    """
+    positive("count", count)
+    check_ps(ps)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"'seed' must be an integer, got {seed!r}")
+    here = [*range(count), Parameter_Server] if ps else [*range(count)]
+    if isinstance(arrivals, Arrivals):
+        arrivals.check(here)
+    elif arrivals is not None and not isinstance(arrivals, bool):
+        raise TypeError(f"'arrivals' must be True, or those of an earlier job, got {type(arrivals).__name__}")
+    times = compute_of(compute, seed, range(count))
+    nodes = SimulatedNodes(platform_of(platform).fitted(len(here)), times, codec_time_of(codec_time), arrivals, seed)
+    nodes.shared = shared
+    for node_id in here:
+        nodes.add(node_id, Address("simulated", node_id + 3))
+    return nodes

@@ -1,0 +1,162 @@
+"""State that workers share while they are in equal states: one model, one rule, one update for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.gradient_descent.interface import IGradientDescent, JoinedVectors
+from nn.model import Model
+from nn.optimizer import OpContainer
+from nn.optimizer.interface import Exchange
+from nn.optimizer.parallel_sgd import PSGDOptimizer
+from nn.value import Variable
+from nn.value.store import VariableStore
+
+from ..batch_sync.sync.synchronized import SynchronizedSGD
+from ..codec.choice import choose_codecs
+from ..codec.compose import Composed
+from ..codec.interfaces import Codec
+from ..engine.plan import WorkerPlan
+
+
+class Diverged(RuntimeError):
+    """Error when workers that share a state got results of different bits."""
+
+
+class SharedState:
+    """Parameters, rule and number of updates of all workers of a job that are in equal states.
+
+    The first worker that has the results of a batch applies them; each other one compares its own with them, bit for bit. None
+    can be further ahead, since the results of a batch need the gradients of all.
+
+    Args:
+        rule: the rule of the job.
+
+    Attributes:
+        steps: number of updates.
+    """
+
+    def __init__(self, rule: IGradientDescent) -> None:
+        self.rule = rule
+        self.steps = 0
+        self._results: list[Array] = []
+
+    def apply(self, step: int, results: Sequence[Array], store: VariableStore) -> None:
+        """Apply the results of a batch, or compare them with those that were applied.
+
+        Args:
+            step: number of updates of the worker before this one.
+            results: the merged gradients, a vector for each place.
+            store: the variables.
+
+        Raises: Diverged.
+        """
+        if step == self.steps:
+            self._results = [np.array(result) for result in results]
+            self.steps += 1
+            if self.rule.reads_stretches:
+                joined = JoinedVectors(self._results) if len(self._results) > 1 else self._results[0].reshape(-1)
+                self.rule.update_from(store.values, joined)
+            else:
+                np.concatenate([result.reshape(-1) for result in self._results], out=store.gradients)
+                self.rule.update(store.values, store.gradients)
+            return
+        same = step == self.steps - 1 and all(
+            mine is its or mine.tobytes() == its.tobytes() for mine, its in zip(results, self._results, strict=True)
+        )
+        if not same:
+            raise Diverged(
+                f"Workers that share a state got results of different bits in update {step + 1}: their codec does not agree, "
+                f"although it says so; simulate with shared=False"
+            )
+
+
+class SharedOptimizer(PSGDOptimizer):
+    """Optimizer of one of the workers that share a state.
+
+    Args:
+        state: what they share.
+        store: the variables of the shared model.
+        exchange: the exchange of the worker.
+    """
+
+    def __init__(self, state: SharedState, store: VariableStore, exchange: Exchange | None) -> None:
+        super().__init__(state.rule, store, exchange)
+        self._state, self._steps = state, 0
+
+    def gradient_ready(self, variable: Variable, block_id: int) -> None:
+        """Put a copy of the gradients: the next worker overwrites those of the model.
+
+        Raises: Diverged when the parameters are ahead of the worker.
+        """
+        place = self._places[variable.id]
+        self._missing[place] -= 1
+        if not self._missing[place]:
+            self._missing[place] = self._counts[place]
+            if self._steps != self._state.steps:
+                raise Diverged("A worker computes with parameters of another update: simulate with shared=False")
+            self.partners.put(place, block_id, self._gradients[place].copy())
+
+    def finish_batch(self) -> Iterator[int]:
+        """Wait for every merged gradient, then apply the rule to all, unless another worker has done so."""
+        yield from self.wait()
+        dtype = self.store.dtype
+        merged = [np.asarray(self.partners.get(place), dtype) for place in range(len(self._gradients))]
+        self._state.apply(self._steps, merged, self.store)
+        self._steps += 1
+
+
+@dataclass(frozen=True)
+class SharedContainer(OpContainer):
+    """Container of the optimizers of workers that share a state.
+
+    Args:
+        state: what they share.
+    """
+
+    state: SharedState | None = None
+
+    def build(self, store: VariableStore, exchange: Exchange | None = None) -> SharedOptimizer:
+        """Return the optimizer of one worker."""
+        if self.state is None:
+            raise ValueError("SharedContainer 'state' must be a SharedState, got None")
+        return SharedOptimizer(self.state, store, exchange)
+
+
+@dataclass(frozen=True)
+class SharedPlan(WorkerPlan):
+    """Plan of workers that share a state."""
+
+    @cached_property
+    def optimizer(self) -> OpContainer:
+        """Optimizer of the workers; all that it builds share one state."""
+        given = super().optimizer
+        return SharedContainer(given.op_type, given.gd_type, given.gd_params, SharedState(given.rule()))
+
+
+def can_share(plan: WorkerPlan, model: Model) -> bool:
+    """Tell if all workers of a job are in equal states in every batch, as its parts say.
+
+    Args:
+        plan: the plan of the job.
+        model: its model.
+    """
+    options = plan.options
+    kinds = choose_codecs(plan.codec, plan.default_codec, len(model.store.variables))
+    return (
+        options.sync_type is SynchronizedSGD
+        and options.op_type is PSGDOptimizer
+        and plan.assignment.redundancy == 1
+        and not options.callbacks
+        and not model.store.buffers
+        and all(kind.traits.agrees and _sends_gradients(kind) for kind in kinds)
+    )
+
+
+def _sends_gradients(kind: type[Codec]) -> bool:
+    return not issubclass(kind, Composed) or kind.composition.send == "gradient"  # type: ignore[attr-defined]

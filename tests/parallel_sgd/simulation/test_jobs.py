@@ -1,0 +1,149 @@
+"""Jobs on simulated nodes: their bits, their bytes, their times, and the order of their events."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+import parallel_sgd
+from nn.dataset import ArrayDataset
+from nn.gradient_descent import SGDOptimizer
+from parallel_sgd import codec as codecs
+from parallel_sgd.codec import Codec
+from parallel_sgd.record.run import JobResult
+from tests.sources import ROOT
+from tests.statements import covers
+
+STAR = "star 1Gbit/s 50us fifo"
+WIDTHS = (784, 128, 128, 10)
+"""Units of the layers: 118,282 parameters."""
+
+
+def job_of(samples: int, widths: tuple[int, ...] = (6, 5, 3)) -> parallel_sgd.ParallelSGD:
+    """A job with random samples."""
+    model = nn.model.SequentialModel(input_shape=[-1, widths[0]])
+    for width in widths[1:-1]:
+        model.add(nn.layer.Dense(width, activation="tanh"))
+    model.add(nn.layer.Dense(widths[-1], activation="softmax"))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    random, total = np.random.default_rng(1), samples + 16
+    x = random.random((total, widths[0]), np.float32)
+    y = np.eye(widths[-1], dtype=np.float32)[random.integers(0, widths[-1], total)]
+    return parallel_sgd.ParallelSGD(model, ArrayDataset(x[:samples], y[:samples], x[samples:], y[samples:]))
+
+
+def train(nodes: Any, codec: type[Codec], folder: Path, steps: int = 3, **given: Any) -> JobResult:
+    """Train for an epoch of `steps` batches on nodes of this process."""
+    widths = given.pop("widths", (6, 5, 3))
+    block = given.pop("block_size", 4)
+    options = {"epoch": 1, "gd_type": SGDOptimizer, "gd_params": (0.1,), "seed": 5, **given}
+    job = job_of(block * len(nodes.worker_ids) * steps, widths)
+    return job.parallel(nodes, codec=codec, block_size=block, directory=folder, verbose=0, **options)
+
+
+def weights(result: JobResult) -> list[bytes]:
+    """The parameters of each worker."""
+    return [model.store.values.tobytes() for model in result.models.values()]
+
+
+CODECS = (
+    "Plain",
+    "Ring",
+    "SyncPS",
+    "TopK",
+    "QSGD",
+    "Int8",
+    "EFSign",
+    "PowerSGD",
+    "Tree",
+    "ShardedPS",
+    "TernGrad",
+    "DGC",
+    "Median",
+)
+
+
+@covers("SIM-2")
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("count", [2, 5])
+def test_the_bits_are_those_of_nodes_without_time(name: str, count: int, tmp_path: Path) -> None:
+    kind = getattr(codecs, name)
+    needs = kind.traits.needs_server
+    plain = train(parallel_sgd.in_process(count, ps=needs), kind, tmp_path / "a")
+    for shared in (False, None):
+        nodes = parallel_sgd.simulated(count, STAR, ps=needs, compute=0.001, codec_time=0, shared=shared)
+        timed = train(nodes, kind, tmp_path / f"b{shared}")
+        assert weights(timed) == weights(plain) and dict(timed) == dict(plain)
+        assert [(*e[:4], e.packets, e.raw) for e in timed.accounts[0]] == [
+            (*e[:4], e.packets, e.raw) for e in plain.accounts[0]
+        ]
+
+
+@covers("SIM-2")
+@pytest.mark.parametrize("name", ["Plain", "Ring", "SyncPS", "TopK", "Int8"])
+def test_workers_that_share_a_state_have_the_bits_of_those_that_do_not(name: str, tmp_path: Path) -> None:
+    kind = getattr(codecs, name)
+    needs = kind.traits.needs_server
+    results = [
+        train(
+            parallel_sgd.simulated(6, STAR, ps=needs, compute=0.001, codec_time=0, shared=shared),
+            kind,
+            tmp_path / str(shared),
+            epoch=2,
+        )
+        for shared in (False, True)
+    ]
+    apart, together = results
+    assert weights(apart) == weights(together) and dict(apart) == dict(together)
+    assert apart.accounts == together.accounts
+    assert apart.simulated and together.simulated and apart.simulated.digest == together.simulated.digest
+
+
+def test_a_job_whose_workers_differ_cannot_share_a_state(tmp_path: Path) -> None:
+    nodes = parallel_sgd.simulated(3, STAR, compute=0.001, codec_time=0, shared=True)
+    with pytest.raises(ValueError, match="'shared' must be None or False for this job"):
+        train(nodes, codecs.LocalSGD, tmp_path, op_type=nn.optimizer.ParameterAveragingOptimizer)
+
+
+def test_one_step_of_ring_and_of_a_server_takes_the_time_of_the_closed_forms(tmp_path: Path) -> None:
+    """Bytes are those of the wire, which are a thousandth more than those of the gradients; the form takes them as they are."""
+    eight = parallel_sgd.simulated(8, STAR, ps=True, compute=1e-12, codec_time=0)
+    result = train(eight, codecs.SyncPS, tmp_path, steps=1, widths=WIDTHS, block_size=16)
+    assert result.simulated is not None
+    sent = [entry.wire for entry in result.accounts[0] if entry.direction == "sent"]
+    largest = max(entry.wire for entry in result.accounts[0] if entry.direction == "received")
+    form = 2 * 50e-6 + 8 * (sum(sent) + largest) / 125e6
+    assert result.simulated.seconds == pytest.approx(form, rel=1e-6)
+    assert form == pytest.approx(56.089e-3, rel=1e-3)
+
+
+_PROGRAM = """
+import sys, tempfile
+from pathlib import Path
+import parallel_sgd
+from parallel_sgd.codec import Ring
+from tests.parallel_sgd.simulation.test_jobs import STAR, train
+nodes = parallel_sgd.simulated(5, STAR, compute=0.003, codec_time=0)
+print(train(nodes, Ring, Path(tempfile.mkdtemp())).simulated.digest)
+"""
+
+
+def test_a_job_has_one_trace_on_all_machines(tmp_path: Path) -> None:
+    """In twenty runs of a process, in processes that hash differently, and with two sets of BLAS kernels."""
+    digests = set()
+    for number in range(20):
+        result = train(parallel_sgd.simulated(5, STAR, compute=0.003, codec_time=0), codecs.Ring, tmp_path / str(number))
+        assert result.simulated is not None
+        digests.add(result.simulated.digest)
+    for hashes, kernels in (("0", "Haswell"), ("1", "Nehalem")):
+        told = {**os.environ, "PYTHONHASHSEED": hashes, "OPENBLAS_CORETYPE": kernels}
+        ran = subprocess.run([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=told, capture_output=True, text=True, check=True)
+        digests.add(ran.stdout.strip())
+    assert len(digests) == 1
