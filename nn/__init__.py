@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from nn import (
         activation,
         callback,
+        constraint,
         data,
         dataset,
         function,
@@ -20,28 +21,38 @@ if TYPE_CHECKING:
         operation,
         optimizer,
         random,
+        regularizer,
         testing,
     )
     from nn.optimizer import IOptimizer
     from nn.value import Buffer, Placeholder, Value, Variable
 
 __all__ = [
-    "Buffer", "IOptimizer", "Placeholder", "Value", "Variable", "activation", "callback", "data", "dataset", "function",
-    "gradient_descent", "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random", "testing",
+    "Buffer", "IOptimizer", "Placeholder", "Value", "Variable", "activation", "callback", "constraint", "data", "dataset",
+    "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random",
+    "regularizer", "testing",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "activation": "activation", "callback": "callback", "data": "data", "dataset": "dataset", "function": "function",
+    "activation": "activation", "callback": "callback", "constraint": "constraint", "data": "data", "dataset": "dataset",
+    "function": "function",
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
     "metric": "metric", "model": "model", "operation": "operation", "optimizer": "IOptimizer optimizer", "random": "random",
-    "testing": "testing", "value": "Buffer Placeholder Value Variable",
+    "regularizer": "regularizer", "testing": "testing", "value": "Buffer Placeholder Value Variable",
 }, meant={
     "Sequential": "nn.model.SequentialModel", "activations": "nn.activation", "callbacks": "nn.callback",
+    "constraints": "nn.constraint",
     "datasets": "nn.dataset", "initializers": "nn.initializer", "layers": "nn.layer", "losses": "nn.loss",
     "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
+    "regularizers": "nn.regularizer",
     "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
     **{name: f"nn.layer.{name}" for name in (
-        "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding", "Flatten", "GRU",
-        "GlobalAveragePool", "LSTM", "Layer", "LayerNorm", "MaxPool", "MultiHeadAttention", "Recurrent", "Reshape", "SimpleRNN",
+        "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate", "Conv1D",
+        "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
+        "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePool",
+        "GlobalMaxPool", "GroupNorm", "LSTM", "Lambda", "Layer", "LayerNorm", "MaxPool", "Maximum", "Minimum",
+        "MultiHeadAttention", "Multiply", "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
+        "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed",
+        "UpSampling", "ZeroPadding",
     )},
     "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm", "MaxPooling2D": "nn.layer.MaxPool",
 })  # fmt: skip

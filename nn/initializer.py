@@ -18,18 +18,19 @@ from nn.arguments import Configurable
 from nn.arrays import Array, Shape
 
 __all__ = [
-    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Initializer", "LecunNormal", "Orthogonal",
-    "TruncatedNormal", "Uniform", "Zeros", "fans",
+    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer", "LecunNormal",
+    "LecunUniform", "Normal", "Ones", "Orthogonal", "TruncatedNormal", "Uniform", "VarianceScaling", "Zeros", "fans",
 ]  # fmt: skip
 
 InitializerName: TypeAlias = Literal[
-    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal", "truncated_normal", "uniform",
-    "zeros",
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal", "lecun_uniform", "normal",
+    "ones", "orthogonal", "random_normal", "random_uniform", "truncated_normal", "uniform", "variance_scaling", "zeros",
 ]  # fmt: skip
 WORDS: Final[Mapping[str, str]] = MappingProxyType({
-    "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal",
-    "he_uniform": "HeUniform", "lecun_normal": "LecunNormal", "orthogonal": "Orthogonal",
-    "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "zeros": "Zeros",
+    "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal", "he_uniform": "HeUniform",
+    "identity": "Identity", "lecun_normal": "LecunNormal", "lecun_uniform": "LecunUniform", "normal": "Normal",
+    "ones": "Ones", "orthogonal": "Orthogonal", "random_normal": "Normal", "random_uniform": "Uniform",
+    "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "variance_scaling": "VarianceScaling", "zeros": "Zeros",
 })  # fmt: skip
 """Words of InitializerName with the names of their classes, see `nn.names`."""
 
@@ -73,6 +74,50 @@ class Zeros(Initializer):
         return np.zeros(shape)
 
 
+class Ones(Initializer):
+    """Every element is 1.
+
+    >>> nn.initializer.Ones()((2,), nn.random.keyed(0, "example")).tolist()
+    [1.0, 1.0]
+    """
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        return np.ones(shape)
+
+
+class Identity(Initializer, configured=True):
+    """A matrix with `gain` on the diagonal and 0 elsewhere. Other shapes are refused with ValueError.
+
+    >>> nn.initializer.Identity(2)((2, 2), nn.random.keyed(0, "example")).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = arguments.number(self, "gain", gain, -math.inf)
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        if len(shape) != 2:
+            raise ValueError(f"Identity needs a shape of two axes, got {shape}")
+        return self.gain * np.eye(*shape)
+
+
+class Normal(Initializer, configured=True):
+    """Normal with mean `mean` and standard deviation `std`.
+
+    >>> drawn = nn.initializer.Normal(std=0.1)((10_000,), nn.random.keyed(0, "example"))
+    >>> round(float(drawn.std()), 2)
+    0.1
+    """
+
+    @arguments.also(stddev="std")
+    def __init__(self, mean: float = 0.0, std: float = 0.05) -> None:
+        self.mean = arguments.number(self, "mean", mean, -math.inf)
+        self.std = arguments.number(self, "std", std, 0)
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        return self.mean + self.std * generator.standard_normal(shape)
+
+
 class Uniform(Initializer, configured=True):
     """Uniform in [low, high), the usual start of an embedding.
 
@@ -114,6 +159,57 @@ class HeUniform(Initializer):
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         bound = math.sqrt(6 / fans(shape)[0])
         return generator.uniform(-bound, bound, shape)
+
+
+class LecunUniform(Initializer):
+    """Uniform in [-a, a] with a = sqrt(3 / fan in) (LeCun et al., 1998).
+
+    >>> drawn = nn.initializer.LecunUniform()((12, 4), nn.random.keyed(0, "example"))
+    >>> bool(abs(drawn).max() <= 0.5)
+    True
+    """
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        bound = math.sqrt(3 / fans(shape)[0])
+        return generator.uniform(-bound, bound, shape)
+
+
+class VarianceScaling(Initializer, configured=True):
+    """Draws of mean 0 and variance scale / n, with n the fan in, the fan out, or their mean: the general form of the others.
+
+    Args:
+        scale: above 0.
+        mode: what n is: 'fan_in', 'fan_out' or 'fan_avg'.
+        distribution: 'truncated_normal', cut off at two spreads, 'untruncated_normal' or 'uniform'.
+
+    Raises TypeError or ValueError for other arguments.
+
+    >>> drawn = nn.initializer.VarianceScaling(2, "fan_out", "uniform")((200, 200), nn.random.keyed(0, "example"))
+    >>> round(float(drawn.std() * 100**0.5), 1)
+    1.0
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: Literal["fan_in", "fan_out", "fan_avg"] = "fan_in",
+        distribution: Literal["truncated_normal", "untruncated_normal", "uniform"] = "truncated_normal",
+    ) -> None:
+        self.scale = arguments.number(self, "scale", scale, 0, open_low=True)
+        self.mode = arguments.one_of(self, "mode", mode, ("fan_in", "fan_out", "fan_avg"))
+        known: tuple[Literal["truncated_normal", "untruncated_normal", "uniform"], ...]
+        known = ("truncated_normal", "untruncated_normal", "uniform")
+        self.distribution = arguments.one_of(self, "distribution", distribution, known)
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        fan_in, fan_out = fans(shape)
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
+        spread = math.sqrt(self.scale / count)
+        if self.distribution == "uniform":
+            return generator.uniform(-math.sqrt(3) * spread, math.sqrt(3) * spread, shape)
+        if self.distribution == "untruncated_normal":
+            return spread * generator.standard_normal(shape)
+        return spread / _SPREAD_WITHIN_TWO * _within_two(shape, generator)
 
 
 class TruncatedNormal(Initializer, configured=True):

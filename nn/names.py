@@ -12,5 +12,9 @@ from nn.gradient_descent import OptimizerName
 from nn.initializer import InitializerName
 from nn.loss import LossName
 from nn.metric import MetricName
+from nn.value.value import ConstraintName, RegularizerName
 
-__all__ = ["ActivationName", "InitializerName", "LossName", "MetricName", "OptimizerName", "class_of", "part"]
+__all__ = [
+    "ActivationName", "ConstraintName", "InitializerName", "LossName", "MetricName", "OptimizerName", "RegularizerName",
+    "class_of", "part",
+]  # fmt: skip

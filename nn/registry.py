@@ -1,7 +1,9 @@
 """Names for the parts of a model, so that a file can name the parts to build without being able to say how.
 
 A built-in class is written as `<kind>.<class>`, a user's own as `custom:<class>`; the latter is found only among the classes
-that the caller of `load` passes. Arguments are checked against the constructor's signature before it is called.
+that the caller of `load` passes. So it is for functions: a file holds their names.
+
+Arguments are checked against the constructor's signature before it is called.
 """
 
 from __future__ import annotations
@@ -10,24 +12,31 @@ import inspect
 import types
 import typing
 from abc import ABCMeta
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
-from nn.arguments import Configurable, config_of
+from nn.arguments import Configurable, config_of, short
+
+CustomObjects: TypeAlias = Mapping[str, Callable[..., Any]]
+"""Classes and functions of a user's own, by their names."""
 
 _CUSTOM = "custom:"
 _SAME = "same"
+_FUNCTION = "function"
+_FUNCTIONS = "nn.function"
 
 _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
     {
         "activation": ("nn.activation", "Activation"),
+        "constraint": ("nn.constraint", "Constraint"),
         "gradient_descent": ("nn.gradient_descent", "IGradientDescent"),
         "initializer": ("nn.initializer", "Initializer"),
         "layer": ("nn.layer", "Layer"),
         "loss": ("nn.loss", "Loss"),
         "metric": ("nn.metric", "Metric"),
         "optimizer": ("nn.optimizer", "IOptimizer"),
+        "regularizer": ("nn.regularizer", "Regularizer"),
         "schedule": ("nn.gradient_descent.schedule", "Schedule"),
     }
 )
@@ -75,7 +84,7 @@ def class_name(found: type[Any]) -> str:
     return _CUSTOM + own
 
 
-def find_class(name: object, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> type[Any]:
+def find_class(name: object, base: type[Any], custom_objects: CustomObjects) -> type[Any]:
     """Return the class of a name.
 
     Raises UnknownClassError for a name that is not known, ValueError for a class that is not derived from `base`.
@@ -91,6 +100,32 @@ def find_class(name: object, base: type[Any], custom_objects: Mapping[str, type[
             raise UnknownClassError(f"no class of nn is registered as {str(name)[:80]!r}")
     if not isinstance(found, type) or not issubclass(found, base):
         raise ValueError(f"expected a class derived from {base.__name__}, got {str(name)[:80]!r}")
+    return found
+
+
+def function_name(function: types.FunctionType) -> str:
+    """Return the name under which a file refers to a function."""
+    built_in = function.__module__ == _FUNCTIONS and function.__name__ in import_module(_FUNCTIONS).__all__
+    return function.__name__ if built_in else _CUSTOM + function.__name__
+
+
+def find_function(name: object, custom_objects: CustomObjects) -> Callable[..., Any]:
+    """Return the function of a name; raise UnknownClassError for one that is not known, ValueError for what is no function."""
+    text = str(name)[:80]
+    if isinstance(name, str) and name.startswith(_CUSTOM):
+        own = text.removeprefix(_CUSTOM)
+        found = custom_objects.get(name.removeprefix(_CUSTOM))
+        if found is None:
+            raise UnknownClassError(
+                f"function {own!r} is not part of nn; pass it as custom_objects={{{own!r}: <the function>}}"
+            )
+    else:
+        functions = import_module(_FUNCTIONS)
+        if name not in functions.__all__:
+            raise UnknownClassError(f"no function of nn.function is named {text!r}")
+        found = getattr(functions, str(name))
+    if not isinstance(found, types.FunctionType):
+        raise ValueError(f"expected a function, got {short(found)} for {text!r}")
     return found
 
 
@@ -114,6 +149,8 @@ def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
         return [describe(item, seen) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, types.FunctionType) and value.__name__.isidentifier():
+        return {_FUNCTION: function_name(value)}
     raise TypeError(f"a configuration holds numbers, texts, lists and parts of models, got {type(value).__name__} {value!r}")
 
 
@@ -131,7 +168,10 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
 
 
 def build(
-    description: object, base: type[Any], custom_objects: Mapping[str, type[Any]], made: list[Configurable] | None = None
+    description: object,
+    base: type[Any],
+    custom_objects: CustomObjects,
+    made: list[Configurable] | None = None,
 ) -> Any:
     """Return the object of a description, which must be an instance of `base`; raise ValueError naming the fault.
 
@@ -157,12 +197,12 @@ def build(
     return built
 
 
-def custom_classes(*parts: object) -> dict[str, type[Any]]:
-    """Return the classes of `parts` and of their arguments that are no part of nn, by name: `load` must be given these.
+def custom_classes(*parts: object) -> dict[str, Callable[..., Any]]:
+    """Return the classes of `parts` and of their arguments, and functions, that are no part of nn, by name: `load` needs these.
 
     A part may be an object or, for a part that is configured by class, a class.
     """
-    found: dict[str, type[Any]] = {}
+    found: dict[str, Callable[..., Any]] = {}
     todo = list(parts)
     while todo:
         part = todo.pop()
@@ -172,14 +212,14 @@ def custom_classes(*parts: object) -> dict[str, type[Any]]:
             todo += config_of(part).values()
         elif isinstance(part, (list, tuple)):
             todo += part
-        elif isinstance(part, type) and class_name(part).startswith(_CUSTOM):
+        elif (isinstance(part, type) and class_name(part).startswith(_CUSTOM)) or (
+            isinstance(part, types.FunctionType) and function_name(part).startswith(_CUSTOM)
+        ):
             found[part.__name__] = part
     return found
 
 
-def construct(
-    found: type[Any], config: object, custom_objects: Mapping[str, type[Any]], made: list[Configurable] | None = None
-) -> Any:
+def construct(found: type[Any], config: object, custom_objects: CustomObjects, made: list[Configurable] | None = None) -> Any:
     """Return an instance of a class for a description of its arguments; raise ValueError naming those that do not fit.
 
     Args:
@@ -200,7 +240,9 @@ def construct(
         raise ValueError(f"{found.__name__} cannot be built: {error}") from error
 
 
-def _build_argument(value: object, custom_objects: Mapping[str, type[Any]], made: list[Configurable]) -> object:
+def _build_argument(value: object, custom_objects: CustomObjects, made: list[Configurable]) -> object:
+    if isinstance(value, dict) and value.keys() == {_FUNCTION}:
+        return find_function(value[_FUNCTION], custom_objects)
     if isinstance(value, dict):
         return build(value, Configurable, custom_objects, made)
     if isinstance(value, list):
@@ -250,6 +292,8 @@ def _matches(value: object, hint: Any) -> bool:
         return any(_matches(value, option) for option in typing.get_args(hint))
     if origin is typing.Literal:
         return value in typing.get_args(hint)
+    if origin is Callable:
+        return isinstance(value, types.FunctionType)
     if origin in (list, tuple, Sequence):
         items = [option for option in typing.get_args(hint) if option is not ...]
         return isinstance(value, (list, tuple)) and all(_matches(item, items[0]) for item in value)

@@ -120,6 +120,68 @@ class ELU(Activation, configured=True):
         np.multiply(gradient, slope, out=out)
 
 
+class SELU(Activation):
+    """f(x) = scale x for x > 0, scale alpha (exp(x) - 1) otherwise; f'(x) = scale or f(x) + scale alpha, at 0 the latter.
+
+    With the initialiser `LecunNormal`, scale = 1.0507... and alpha = 1.6733... draw means of layers to 0 and variances to 1
+    (Klambauer, Unterthiner, Mayr and Hochreiter, Self-normalizing neural networks, NIPS 2017).
+
+    >>> nn.layer.Dense(10, "selu", kernel_initializer="lecun_normal").activation
+    SELU()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (-1.7580993408473766, math.inf)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+        self._positive = self.scratch.empty(output, np.dtype(bool))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        negative, zero = self._work, self._zero
+        # NumPy compares with an array three times faster than with a number
+        zero.fill(0)
+        np.minimum(inputs[0], zero, out=negative)
+        np.expm1(negative, out=negative)
+        np.multiply(negative, _SCALE * _ALPHA, out=negative)
+        np.maximum(inputs[0], zero, out=out)
+        np.multiply(out, _SCALE, out=out)
+        np.add(out, negative, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        slope = self._work
+        np.add(output, _SCALE * _ALPHA, out=slope)
+        np.greater(output, 0, out=self._positive)
+        np.copyto(slope, _SCALE, where=self._positive)
+        np.multiply(gradient, slope, out=out)
+
+
+_SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+
+
+class ReLU6(Activation):
+    """f(x) = max(0, min(x, 6)); f'(x) = 1 for 0 < x < 6, else 0.
+
+    Krizhevsky, Convolutional deep belief networks on CIFAR-10, 2010; used where numbers are kept in few bits.
+
+    >>> nn.layer.Dense(10, "relu6").activation
+    ReLU6()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0, 6)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._positive, self._below = (self.scratch.empty(output, np.dtype(bool)) for _ in range(2))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        np.clip(inputs[0], 0, 6, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.greater(output, 0, out=self._positive)
+        np.less(output, 6, out=self._below)
+        np.logical_and(self._positive, self._below, out=self._positive)
+        np.multiply(gradient, self._positive, out=out)
+
+
 class Softplus(Activation):
     """f(x) = log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which never overflows; f'(x) = 1 - exp(-f(x)).
 

@@ -1,4 +1,4 @@
-"""The logistic function, the hyperbolic tangent, and activations made of them; probabilities from scores."""
+"""The logistic function, the hyperbolic tangent, activations that are made of them or take their place, and probabilities."""
 
 from __future__ import annotations
 
@@ -148,6 +148,180 @@ class HTanh(Activation):
         np.multiply(gradient, self._within, out=out)
 
 
+class HardSigmoid(Activation):
+    """f(x) = max(0, min(x / 6 + 1 / 2, 1)), a straight line in place of `Sigmoid`; f'(x) = 1 / 6 for -3 < x < 3, else 0.
+
+    >>> nn.layer.Dense(10, "hard_sigmoid").activation
+    HardSigmoid()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0, 1)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._positive, self._below = (self.scratch.empty(output, np.dtype(bool)) for _ in range(2))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        np.multiply(inputs[0], 1 / 6, out=out)
+        np.add(out, 0.5, out=out)
+        np.clip(out, 0, 1, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.greater(output, 0, out=self._positive)
+        np.less(output, 1, out=self._below)
+        np.logical_and(self._positive, self._below, out=self._positive)
+        np.multiply(gradient, 1 / 6, out=out)
+        np.multiply(out, self._positive, out=out)
+
+
+class HardSwish(Activation):
+    """f(x) = x h(x) with h = `HardSigmoid`, a parabola in place of `SiLU`; f'(x) = 0 for x < -3, x / 3 + 1 / 2, 1 for x > 3.
+
+    Howard et al., Searching for MobileNetV3, ICCV 2019.
+
+    >>> nn.layer.Dense(10, "hard_swish").activation
+    HardSwish()
+    """
+
+    reads_inputs: ClassVar[bool] = True
+    reads_output: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float] | None] = (-0.375, math.inf)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._hard, self._near = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+        self._outside = self.scratch.empty(output, np.dtype(bool))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        hard, near = self._hard, np.maximum(inputs[0], -3, out=self._near)  # so that no infinity meets a 0
+        np.minimum(near, 3, out=hard)
+        np.add(hard, 3, out=hard)
+        np.multiply(hard, 1 / 6, out=hard)
+        np.multiply(near, hard, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        slope = self._hard
+        np.multiply(x, 1 / 3, out=slope)
+        np.add(slope, 0.5, out=slope)
+        for compare, bound, outside in ((np.less, -3, 0), (np.greater, 3, 1)):
+            compare(x, bound, out=self._outside)
+            np.copyto(slope, outside, where=self._outside)
+        np.multiply(gradient, slope, out=out)
+
+
+class Mish(Activation):
+    """f(x) = x tanh(log(1 + exp(x))).
+
+    With e = exp(x) and n = e (e + 2) it is x n / (n + 2), and f'(x) = n / (n + 2) + 4 x e (1 + e) / (n + 2)^2. Misra, Mish: A
+    self regularized non-monotonic activation function, BMVC 2020.
+
+    >>> nn.layer.Dense(10, "mish").activation
+    Mish()
+    """
+
+    reads_inputs: ClassVar[bool] = True
+    reads_output: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float] | None] = (-0.31, math.inf)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._near, self._power, self._both, self._share = (self.scratch.empty(output, dtype) for _ in range(4))
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        self._prepare(inputs[0])
+        np.maximum(inputs[0], -_FAR, out=self._near)
+        np.multiply(self._near, self._share, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        self._prepare(x)
+        slope, power, both = self._near, self._power, self._both
+        np.multiply(slope, power, out=slope)
+        np.add(power, 1, out=power)
+        np.multiply(slope, power, out=slope)
+        np.divide(slope, both, out=slope)
+        np.divide(slope, both, out=slope)
+        np.multiply(slope, 4, out=slope)
+        np.add(slope, self._share, out=slope)
+        np.multiply(gradient, slope, out=out)
+
+    def _prepare(self, x: Array) -> None:
+        """Compute e, n + 2 and n / (n + 2); from 22 on the last one and the slope are 1 in every digit."""
+        np.clip(x, -_FAR, 22, out=self._near)
+        np.exp(self._near, out=self._power)
+        np.add(self._power, 2, out=self._both)
+        np.multiply(self._both, self._power, out=self._share)
+        np.add(self._share, 2, out=self._both)
+        np.divide(self._share, self._both, out=self._share)
+
+
+class Softsign(Activation):
+    """f(x) = x / (1 + |x|), which nears its bounds more slowly than `Tanh`; f'(x) = (1 - |f(x)|)^2.
+
+    >>> nn.layer.Dense(10, "softsign").activation
+    Softsign()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (-1, 1)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._work = self.scratch.empty(output, dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        np.abs(inputs[0], out=self._work)
+        np.add(self._work, 1, out=self._work)
+        np.divide(inputs[0], self._work, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        slope = self._work
+        np.abs(output, out=slope)
+        np.subtract(1, slope, out=slope)
+        np.multiply(slope, slope, out=slope)
+        np.multiply(gradient, slope, out=out)
+
+
+class LogSigmoid(Activation):
+    """f(x) = log(1 / (1 + exp(-x))) = min(x, 0) - log(1 + exp(-|x|)), which never overflows; f'(x) = 1 - exp(f(x)).
+
+    >>> nn.layer.Dense(10, "log_sigmoid").activation
+    LogSigmoid()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, 0)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        rest = self._work
+        np.abs(inputs[0], out=rest)
+        np.negative(rest, out=rest)
+        np.exp(rest, out=rest)
+        np.log1p(rest, out=rest)
+        # NumPy compares with an array three times faster than with a number
+        self._zero.fill(0)
+        np.minimum(inputs[0], self._zero, out=out)
+        np.subtract(out, rest, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        slope = self._work
+        np.expm1(output, out=slope)
+        np.negative(slope, out=slope)
+        np.multiply(gradient, slope, out=out)
+
+
+class Exponential(Activation):
+    """f(x) = exp(x), for rates and other positive numbers.
+
+    >>> nn.layer.Dense(1, "exponential").activation
+    Exponential()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0, math.inf)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        np.exp(inputs[0], out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.multiply(gradient, output, out=out)
+
+
 class Softmax(Activation):
     """f(x)_i = exp(x_i) / sum_j exp(x_j) over the last axis, shifted by the maximum so that it never overflows.
 
@@ -188,3 +362,35 @@ class Softmax(Activation):
         np.matmul(self._product, self._ones, self._row)
         np.subtract(gradient, self._row, out=out)
         np.multiply(out, output, out=out)
+
+
+class LogSoftmax(Activation):
+    """f(x)_i = x_i - log(sum_j exp(x_j)) over the last axis, shifted by the maximum so that it never overflows.
+
+    The gradient is g_i - exp(f_i) sum_j g_j.
+
+    >>> nn.layer.Dense(10, "log_softmax").activation
+    LogSoftmax()
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, 0)
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._row = self.scratch.empty((*output[:-1], 1), dtype)
+        self._powers = self.scratch.empty(output, dtype)
+        self._ones = np.ones((output[-1], 1), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        row = self._row
+        np.maximum.reduce(inputs[0], axis=-1, keepdims=True, out=row)
+        np.subtract(inputs[0], row, out=out)
+        np.exp(out, out=self._powers)
+        np.matmul(self._powers, self._ones, out=row)
+        np.log(row, out=row)
+        np.subtract(out, row, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.exp(output, out=self._powers)
+        np.matmul(gradient, self._ones, out=self._row)
+        np.multiply(self._powers, self._row, out=self._powers)
+        np.subtract(gradient, self._powers, out=out)

@@ -5,47 +5,52 @@ from typing import TYPE_CHECKING
 from nn.lazy import lazily
 
 if TYPE_CHECKING:
+    from nn.layer.activation import GLU, Activation, PReLU
     from nn.layer.attention import MultiHeadAttention
-    from nn.layer.convolution import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
-    from nn.layer.core import Dense, Embedding, Flatten, Reshape
+    from nn.layer.convolution import Conv1D, Conv2D
+    from nn.layer.core import Dense, Embedding, Flatten, Permute, RepeatVector, Rescaling, Reshape
     from nn.layer.layer import Layer
-    from nn.layer.merging import Add, Concatenate
-    from nn.layer.normalization import BatchNorm, LayerNorm
+    from nn.layer.merging import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
+    from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
+    from nn.layer.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
-    from nn.layer.regularization import Dropout
+    from nn.layer.regularization import Dropout, GaussianDropout, GaussianNoise, SpatialDropout
+    from nn.layer.separable_convolution import DepthwiseConv1D, DepthwiseConv2D, SeparableConv1D, SeparableConv2D
+    from nn.layer.spatial import Cropping, UpSampling, ZeroPadding
+    from nn.layer.transposed_convolution import Conv1DTranspose, Conv2DTranspose
+    from nn.layer.wrapping import Bidirectional, Lambda, TimeDistributed
 
 __all__ = [
-    "GRU",
-    "LSTM",
-    "Add",
-    "AveragePool",
-    "BatchNorm",
-    "Concatenate",
-    "Conv1D",
-    "Conv2D",
-    "Dense",
-    "Dropout",
-    "Embedding",
-    "Flatten",
-    "GlobalAveragePool",
-    "Layer",
-    "LayerNorm",
-    "MaxPool",
-    "MultiHeadAttention",
-    "Recurrent",
-    "Reshape",
-    "SimpleRNN",
-]
-__getattr__, __dir__ = lazily(
-    __name__,
-    {
-        "attention": "MultiHeadAttention",
-        "convolution": "AveragePool Conv1D Conv2D GlobalAveragePool MaxPool",
-        "core": "Dense Embedding Flatten Reshape",
-        "layer": "Layer",
-        "merging": "Add Concatenate",
-        "normalization": "BatchNorm LayerNorm",
-        "recurrent": "GRU LSTM Recurrent SimpleRNN",
-        "regularization": "Dropout",
-    },
-)
+    "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate",
+    "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
+    "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool", "GroupNorm",
+    "Lambda", "Layer", "LayerNorm", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "PReLU", "Permute",
+    "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN",
+    "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__, {
+    "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D",
+    "core": "Dense Embedding Flatten Permute RepeatVector Rescaling Reshape", "layer": "Layer",
+    "merging": "Add Average Concatenate Maximum Minimum Multiply Subtract",
+    "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
+    "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
+    "regularization": "Dropout GaussianDropout GaussianNoise SpatialDropout",
+    "separable_convolution": "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D",
+    "spatial": "Cropping UpSampling ZeroPadding", "transposed_convolution": "Conv1DTranspose Conv2DTranspose",
+    "wrapping": "Bidirectional Lambda TimeDistributed",
+}, meant={
+    "MaxPooling1D": "nn.layer.MaxPool", "MaxPooling2D": "nn.layer.MaxPool", "MaxPool1D": "nn.layer.MaxPool",
+    "MaxPool2D": "nn.layer.MaxPool", "AveragePooling1D": "nn.layer.AveragePool", "AveragePooling2D": "nn.layer.AveragePool",
+    "AvgPool1D": "nn.layer.AveragePool", "AvgPool2D": "nn.layer.AveragePool",
+    "GlobalAveragePooling1D": "nn.layer.GlobalAveragePool", "GlobalAveragePooling2D": "nn.layer.GlobalAveragePool",
+    "GlobalMaxPooling1D": "nn.layer.GlobalMaxPool", "GlobalMaxPooling2D": "nn.layer.GlobalMaxPool",
+    "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm",
+    "GroupNormalization": "nn.layer.GroupNorm", "RMSNormalization": "nn.layer.RMSNorm",
+    "ZeroPadding1D": "nn.layer.ZeroPadding", "ZeroPadding2D": "nn.layer.ZeroPadding", "Cropping1D": "nn.layer.Cropping",
+    "Cropping2D": "nn.layer.Cropping", "UpSampling1D": "nn.layer.UpSampling", "UpSampling2D": "nn.layer.UpSampling",
+    "SpatialDropout1D": "nn.layer.SpatialDropout", "SpatialDropout2D": "nn.layer.SpatialDropout",
+    "Convolution1D": "nn.layer.Conv1D", "Convolution2D": "nn.layer.Conv2D",
+    "Convolution2DTranspose": "nn.layer.Conv2DTranspose", "SeparableConvolution2D": "nn.layer.SeparableConv2D",
+    "ReLU": "nn.layer.Activation(nn.activation.ReLU())", "LeakyReLU": "nn.layer.Activation(nn.activation.LeakReLU())",
+    "ELU": "nn.layer.Activation(nn.activation.ELU())", "Softmax": "nn.layer.Activation(nn.activation.Softmax())",
+})  # fmt: skip

@@ -17,7 +17,7 @@ from nn.extension import Extension, check_object, is_ours, shown
 from nn.initializer import Initializer
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
-from nn.value.value import Node, Owner, Value, Variable
+from nn.value.value import Constraint, ConstraintName, Node, Owner, Regularizer, RegularizerName, Value, Variable
 
 Inputs: TypeAlias = Value | Sequence[Value]
 Made = TypeVar("Made")
@@ -160,9 +160,14 @@ class Layer(
         return output
 
     def add_variable(self, name: str, shape: Shape, initializer: Initializer | None = None, trainable: bool = True) -> Variable:
-        """Make a variable of this layer. The order of the calls is the order of the ids."""
+        """Make a variable of this layer. The order of the calls is the order of the ids.
+
+        Attributes `<name>_regularizer` and `<name>_constraint` of the layer, such as `kernel_regularizer`, hold for it.
+        """
         variable = Variable(shape, initializer, name, trainable)
         variable.owner = self
+        variable.regularizer = getattr(self, f"{name}_regularizer", None)
+        variable.constraint = getattr(self, f"{name}_constraint", None)
         self._own_variables.append(variable)
         return variable
 
@@ -300,6 +305,18 @@ def _free_name(layer: Owner, numbers: Counter[str], taken: Container[str]) -> st
         name = f"{kind}_{numbers[kind]}"
         if name not in taken:
             return name
+
+
+def penalty(owner: object, name: str, given: Regularizer | RegularizerName | None) -> Regularizer | None:
+    """Return the regulariser that was given, by itself or by its word, or None; raise as `chosen` does."""
+    found: Regularizer | None = None if given is None else part(owner, name, given, Regularizer, "nn.regularizer")
+    return found
+
+
+def bounds(owner: object, name: str, given: Constraint | ConstraintName | None) -> Constraint | None:
+    """Return the constraint that was given, by itself or by its word, or None; raise as `chosen` does."""
+    found: Constraint | None = None if given is None else part(owner, name, given, Constraint, "nn.constraint")
+    return found
 
 
 _Part = TypeVar("_Part", Activation, Initializer)

@@ -1,4 +1,4 @@
-"""Normalization layers: BatchNorm over the samples of a batch, LayerNorm over the features of a position."""
+"""Normalization layers: over the samples of a batch, the features of a position, or groups of the channels of a sample."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nn import arguments
 from nn.arrays import BATCH, Shape
 from nn.initializer import Constant, Zeros
 from nn.layer.layer import Layer
-from nn.operation.normalization import BatchNormalize, LayerNormalize
+from nn.operation.normalization import BatchNormalize, GroupNormalize, LayerNormalize, RMSNormalize
 from nn.value.value import Value
 
 
@@ -96,3 +96,72 @@ class LayerNorm(Layer, configured=True):
         if x.shape[-1:] != self.gamma.shape:
             raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
         return x.apply(LayerNormalize(self.epsilon), self.gamma, self.beta)
+
+
+class RMSNorm(Layer, configured=True):
+    """scale * x / sqrt(mean(x^2) + epsilon), with the mean over the last axis of each position: `LayerNorm` without its mean.
+
+    Shapes: x (batch, ..., features), scale (features,), output as x (Zhang and Sennrich, "Root mean square layer
+    normalization", 2019).
+
+    Args:
+        epsilon: added to the mean square, above 0, so that a position of zeros is not divided by 0.
+        name: name of the layer; default: its class and a number.
+
+    Raises ValueError for inputs without a feature axis or with another number of features.
+
+    >>> nn.layer.RMSNorm()(nn.Placeholder([-1, 20, 64])).shape
+    (-1, 20, 64)
+    """
+
+    def __init__(self, epsilon: float = 1e-6, name: str | None = None) -> None:
+        super().__init__(name)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+
+    def build(self, input_shape: Shape) -> None:
+        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+            raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
+        self.scale = self.add_variable("scale", input_shape[-1:], Constant(1.0))
+
+    def call(self, x: Value) -> Value:
+        if x.shape[-1:] != self.scale.shape:
+            raise ValueError(f"expected inputs with {self.scale.shape[0]} features on the last axis, got shape {x.shape}")
+        return x.apply(RMSNormalize(self.epsilon), self.scale)
+
+
+class GroupNorm(Layer, configured=True):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance over groups of channels of each sample.
+
+    Shapes: x (batch, ..., channels), gamma and beta (channels,), output as x. Statistics are those of all places and of the
+    channels of a group; samples do not mix, and training and prediction compute the same (Wu and He, "Group Normalization",
+    2018). One group for each channel is instance normalization.
+
+    Args:
+        groups: number of groups, which divides the channels; -1: one for each channel.
+        epsilon: added to the variance, above 0, so that equal values are not divided by 0.
+        name: name of the layer; default: its class and a number.
+
+    Raises ValueError for inputs without a channel axis, with another number of channels, or one that the groups do not divide.
+
+    >>> nn.layer.GroupNorm(8)(nn.Placeholder([-1, 8, 8, 16])).shape
+    (-1, 8, 8, 16)
+    """
+
+    def __init__(self, groups: int = 32, epsilon: float = 1e-3, name: str | None = None) -> None:
+        super().__init__(name)
+        self.groups = -1 if groups == -1 else arguments.integer(self, "groups", groups, minimum=1)
+        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+
+    def build(self, input_shape: Shape) -> None:
+        if len(input_shape) < 2 or BATCH in input_shape[1:]:
+            raise ValueError(f"expected inputs of shape (batch, ..., channels), all but the batch known, got {input_shape}")
+        if self.groups != -1 and input_shape[-1] % self.groups:
+            raise ValueError(f"'groups' must divide the {input_shape[-1]} channels of the inputs, got {self.groups}")
+        self.gamma = self.add_variable("gamma", input_shape[-1:], Constant(1.0))
+        self.beta = self.add_variable("beta", input_shape[-1:], Zeros())
+
+    def call(self, x: Value) -> Value:
+        channels = self.gamma.shape[0]
+        if x.shape[-1] != channels:
+            raise ValueError(f"expected inputs with {channels} channels on the last axis, got shape {x.shape}")
+        return x.apply(GroupNormalize(channels if self.groups == -1 else self.groups, self.epsilon), self.gamma, self.beta)

@@ -14,11 +14,12 @@ from nn.activation.rectifiers import ReLU
 from nn.activation.sigmoids import Softmax, Tanh
 from nn.arrays import DType
 from nn.initializer import HeUniform
-from nn.layer.convolution import AveragePool, Conv2D, GlobalAveragePool, MaxPool
+from nn.layer.convolution import Conv2D
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import chosen
 from nn.layer.merging import Add
 from nn.layer.normalization import BatchNorm
+from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
 from nn.layer.regularization import Dropout
 from nn.model.model import Model
 from nn.value.value import Value

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from nn.activation.activation import Activation, Linear
-from nn.activation.sigmoids import Sigmoid, Softmax
+from nn.activation.sigmoids import LogSoftmax, Sigmoid, Softmax
 from nn.extension import is_ours
 from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge
@@ -99,10 +99,11 @@ def check_ending(graph: Graph, loss: Loss) -> None:
     """
     shape = graph.output.shape
     end = _end(graph)
-    if end is not None and isinstance(end.operation, Softmax) and _last(graph)[0].shape[-1] == 1:
+    if end is not None and isinstance(end.operation, (Softmax, LogSoftmax)) and _last(graph)[0].shape[-1] == 1:
+        always = 1 if isinstance(end.operation, Softmax) else 0
         raise ValueError(
-            "the model ends in Softmax of one output, which is always 1, so it cannot learn; for yes or no take Dense(1, "
-            "'sigmoid') with the loss 'binary_crossentropy', for classes one output each"
+            f"the model ends in {end.name} of one output, which is always {always}, so it cannot learn; for yes or no take "
+            "Dense(1, 'sigmoid') with the loss 'binary_crossentropy', for classes one output each"
         )
     if isinstance(loss, (Cross_Entropy, Cross_Entropy_With_Softmax)) and shape[-1:] == (1,):
         raise ValueError(

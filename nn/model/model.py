@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +24,7 @@ from nn.model.section import FragmentRunner, Section
 from nn.model.trained_network import TrainedNetwork
 from nn.model.training import Training
 from nn.plan.plan import OnGradient
+from nn.registry import CustomObjects
 from nn.tensor_files import ModelFileError
 from nn.value.store import VariableStore
 from nn.value.value import Value, Variable
@@ -231,7 +232,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         return model_file.pack(self)
 
     @staticmethod
-    def from_bytes(data: bytes | memoryview, custom_objects: Mapping[str, type[Any]] | None = None) -> Model:
+    def from_bytes(data: bytes | memoryview, custom_objects: CustomObjects | None = None) -> Model:
         """Return the model of a file's content.
 
         Args:
@@ -244,7 +245,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         return model
 
     @staticmethod
-    def load(path: str | os.PathLike[str], custom_objects: Mapping[str, type[Any]] | None = None) -> Model:
+    def load(path: str | os.PathLike[str], custom_objects: CustomObjects | None = None) -> Model:
         """Return the model of a file; `fit` continues a compiled one where it stopped.
 
         Args:

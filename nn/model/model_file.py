@@ -22,6 +22,7 @@ from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History, State
 from nn.model.trained_network import MODEL
 from nn.optimizer.interface import IOptimizer
+from nn.registry import CustomObjects
 from nn.tensor_files import ModelFileError, dump, parse
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
     return dump(values, {"format": MODEL, "config": text})
 
 
-def unpack(data: bytes | memoryview, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Any:
+def unpack(data: bytes | memoryview, base: type[Any], custom_objects: CustomObjects) -> Any:
     """Return the model of a file, an instance of `base`; raise ModelFileError naming the fault."""
     values, metadata = parse(data)
     if metadata.get("format") != MODEL:
@@ -116,7 +117,7 @@ def _refuse(constant: str) -> float:
 
 
 def _rebuild(
-    config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: Mapping[str, type[Any]]
+    config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: CustomObjects
 ) -> TrainedNetwork:
     model = _structure(config, base, custom_objects)
     vars(model)["_from_file"] = True
@@ -153,7 +154,7 @@ def _of_probabilities(metric: Any, loss: Loss) -> Any:
     return {**metric, "config": {**metric["config"], "threshold": share}}
 
 
-def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[str, type[Any]]) -> TrainedNetwork:
+def _structure(config: dict[str, Any], base: type[Any], custom_objects: CustomObjects) -> TrainedNetwork:
     description = config["model"]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
         raise ValueError(f"'model' must have 'class' and 'config', got {str(description)[:80]}")
@@ -177,7 +178,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
 
 
 def _restore_optimizer(
-    model: TrainedNetwork, description: object, arrays: Mapping[str, Array], custom_objects: Mapping[str, type[Any]]
+    model: TrainedNetwork, description: object, arrays: Mapping[str, Array], custom_objects: CustomObjects
 ) -> None:
     if not isinstance(description, dict) or description.keys() != {"class", "rule", "state"}:
         raise ValueError(f"'optimizer' must have 'class', 'rule' and 'state', got {str(description)[:80]}")

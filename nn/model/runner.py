@@ -50,6 +50,7 @@ class Runner:
         absorbed = None if loss is None else absorb(graph, loss)
         self._absorbed = absorbed is not None
         self._scored, self._taken = (graph, loss) if absorbed is None else absorbed
+        self._penalties = [(each, each.regularizer) for each in graph.variables if each.regularizer is not None]
         self._team = Team(blas_threads())
         self._lock = threading.RLock()
         self._last: Plan | None = None
@@ -75,6 +76,8 @@ class Runner:
             self._last = plan
             output = plan.forward(x, Mode(training=True, key=key))
             value = loss.value(label, output, weight)
+            if self._penalties:
+                value += self._penalty()
             if on_loss is not None:
                 on_loss(value)
             loss.gradient(label, output, plan.output_gradient, weight)
@@ -91,7 +94,13 @@ class Runner:
             plan, loss = self._compile_scored("score", x.shape)
             output = plan.forward(x, INFERENCE)
             value = loss.value(label, output, weight)
+            if self._penalties:
+                value += self._penalty()
             return value, self._seen(loss, output)
+
+    def _penalty(self) -> float:
+        """Return the penalties of the variables, trained or not, which are part of the loss."""
+        return sum(regularizer.penalty(variable.value) for variable, regularizer in self._penalties)
 
     def _seen(self, loss: Loss, output: Array) -> Array:
         """Return the prediction as metrics take it: probabilities, where the loss makes them of scores."""

@@ -11,26 +11,30 @@ if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
     from nn.operation.attention import Attention
     from nn.operation.broadcasting import Broadcasting
-    from nn.operation.elementwise import Absolute, DropoutOperation, Elementwise, Exp, Log, Negative, Sqrt, Square
+    from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square
     from nn.operation.index import Entry, Index, Lookup
     from nn.operation.matmul import MatMul, TensorDot
-    from nn.operation.normalization import BatchNormalize, LayerNormalize
+    from nn.operation.noise import DropoutOperation, GaussianDropoutOperation, GaussianNoiseOperation
+    from nn.operation.normalization import BatchNormalize, GroupNormalize, LayerNormalize, RMSNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
-    from nn.operation.shape import Concatenate, Reshape, Transpose
+    from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
 
 __all__ = [
     "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Compare", "Concatenate", "Divide",
-    "DropoutOperation", "Elementwise", "Entry", "Exp", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
-    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "PoolAverage", "PoolMax",
-    "Power", "Reduction", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
+    "DropoutOperation", "Elementwise", "Entry", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
+    "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
+    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "Pad", "PoolAverage", "PoolMax",
+    "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose",
+    "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention",
     "broadcasting": "Broadcasting",
-    "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
-    "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
+    "elementwise": "Absolute Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
+    "matmul": "MatMul TensorDot", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
+    "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
-    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Reshape Transpose",
+    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Pad Repeat Reshape Transpose",
 })  # fmt: skip

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nn.arrays import BATCH, Array, Shape
-from nn.operation.operation import Mode, Operation, batch_leads
-from nn.random import keyed
+from nn.arrays import Array, Shape
+from nn.operation.operation import Operation, batch_leads
 
 
 class Elementwise(Operation):
@@ -113,41 +112,3 @@ class Square(Universal):
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
-
-
-class DropoutOperation(Elementwise):
-    """x * mask, where the mask is 0 with probability `rate`, else 1 / (1 - rate)."""
-
-    reads_inputs: ClassVar[bool] = False
-
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
-        self._active = False
-
-    def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Return whether the batch leads; a mask is drawn for the whole batch, so in training no plan makes use of it."""
-        return shapes[0][0] == BATCH
-
-    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._mask = np.empty(output, dtype)
-        self._draws = np.empty(output, np.float32)
-
-    def begin(self, mode: Mode, position: int) -> None:
-        self._active = mode.training and self.rate > 0
-        if self._active:
-            seed, *counters = mode.key
-            keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
-            np.greater_equal(self._draws, self.rate, out=self._mask)
-            np.multiply(self._mask, 1 / (1 - self.rate), out=self._mask)
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        if self._active:
-            np.multiply(inputs[0], self._mask, out=out)
-        elif not np.may_share_memory(inputs[0], out):
-            np.copyto(out, inputs[0])
-
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        if self._active:
-            np.multiply(gradient, self._mask, out=out)
-        elif not np.may_share_memory(gradient, out):
-            np.copyto(out, gradient)

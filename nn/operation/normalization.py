@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import Array, Shape
+from nn.operation.broadcasting import Summation
 from nn.operation.operation import Mode, Operation, batch_leads
 
 
@@ -247,6 +248,170 @@ class LayerNormalize(Operation):
         np.subtract(target, centred, out=target)
         np.subtract(target, slope, out=target)
         np.multiply(target, scale, out=target)
+
+
+class RMSNormalize(Operation):
+    """y = scale * x / sqrt(mean(x^2) + epsilon), with the mean over the last axis (Zhang and Sennrich, 2019).
+
+    Inputs: x (batch, ..., features), scale (features,).
+    """
+
+    in_place: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = epsilon
+
+    def infer(self, *shapes: Shape) -> Shape:
+        return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        return batch_leads(shapes[0]) and len(shapes[0]) > 1
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._shape = (math.prod(output[:-1]), output[-1])
+        positions, features = self._shape
+        height = min(positions, max(1, ROW_BLOCK // features))
+        self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
+        self._inverse = np.empty((positions, 1), dtype)
+        self._average = np.full(features, 1 / features, dtype)
+        self._feature = np.empty(features, dtype)
+        self._slope = np.empty((height, 1), dtype)
+        self._work = self.scratch.empty((height, features), dtype)
+        self._scale = self.scratch.empty((height, features), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
+        # repeated for every position of a block: NumPy is slow at repeating short rows itself
+        np.copyto(self._scale, inputs[1])
+        for block in self._blocks:
+            inverse, result = self._inverse[block], output[block]
+            count = len(result)
+            np.square(x[block], out=self._work[:count])
+            np.matmul(self._work[:count], self._average, out=inverse[:, 0])
+            np.add(inverse, self.epsilon, out=inverse)
+            np.sqrt(inverse, out=inverse)
+            np.divide(1, inverse, out=inverse)
+            np.multiply(x[block], inverse, out=result)
+            np.multiply(result, self._scale[:count], out=result)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients, with s = 1 / sqrt(mean(x^2) + epsilon) of each position.
+
+        Scale's is sum s g x, over the positions; that of x is s * (g scale - x s^2 mean(g scale x)), with the mean over the
+        features.
+        """
+        x, gradients = inputs[0].reshape(self._shape), gradient.reshape(self._shape)
+        for_x, for_scale = wanted
+        target = None if for_x is None else for_x.reshape(self._shape)
+        if for_scale is not None:
+            for_scale.fill(0)
+        np.copyto(self._scale, inputs[1])
+        for block in self._blocks:
+            part, inverse = gradients[block], self._inverse[block]
+            count = len(part)
+            product, slope = self._work[:count], self._slope[:count]
+            np.multiply(part, x[block], out=product)
+            if for_scale is not None:
+                np.matmul(inverse[:, 0], product, out=self._feature)
+                np.add(for_scale, self._feature, out=for_scale)
+            if target is not None:
+                np.multiply(inputs[1], self._average, out=self._feature)
+                np.matmul(product, self._feature, out=slope[:, 0])
+                np.multiply(slope, inverse, out=slope)
+                np.multiply(slope, inverse, out=slope)
+                np.multiply(x[block], slope, out=product)
+                np.multiply(part, self._scale[:count], out=target[block])
+                np.subtract(target[block], product, out=target[block])
+                np.multiply(target[block], inverse, out=target[block])
+
+
+class GroupNormalize(Operation):
+    """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over all places and the channels of a group of a sample.
+
+    Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
+    """
+
+    in_place: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
+
+    def __init__(self, groups: int, epsilon: float) -> None:
+        self.groups, self.epsilon = groups, epsilon
+
+    def infer(self, *shapes: Shape) -> Shape:
+        return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        return batch_leads(shapes[0]) and len(shapes[0]) > 1
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]
+        self._shape = (samples, places, channels)
+        self._count = places * (channels // self.groups)
+        self._sum = Summation((places, channels), (0,), dtype, self.scratch)
+        self._mean, self._inverse = np.empty((2, samples, channels), dtype)
+        self._total, self._product, self._factor, self._shift = np.empty((4, channels), dtype)
+        self._work = self.scratch.empty((places, channels), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
+        for sample, result, mean, inverse in zip(x, output, self._mean, self._inverse, strict=True):
+            self._sum(sample, self._total)
+            self._spread(self._total, mean)
+            np.subtract(sample, mean, out=result)
+            np.square(result, out=self._work)
+            self._sum(self._work, self._total)
+            self._spread(self._total, inverse)
+            np.add(inverse, self.epsilon, out=inverse)
+            np.sqrt(inverse, out=inverse)
+            np.divide(1, inverse, out=inverse)
+            np.multiply(inputs[1], inverse, out=self._factor)
+            np.multiply(result, self._factor, out=result)
+            np.add(result, inputs[2], out=result)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each sample and group.
+
+        Beta's is sum g and gamma's sum s g c, over samples and places; that of x is
+        g gamma s - c s^3 mean(g gamma c) - s mean(g gamma), with means over the places and channels of the group.
+        """
+        x, gradients = inputs[0].reshape(self._shape), gradient.reshape(self._shape)
+        for_x, for_gamma, for_beta = wanted
+        for array in (for_gamma, for_beta):
+            if array is not None:
+                array.fill(0)
+        target = None if for_x is None else for_x.reshape(self._shape)
+        total, product, factor, shift = self._total, self._product, self._factor, self._shift
+        for number, (sample, part) in enumerate(zip(x, gradients, strict=True)):
+            inverse = self._inverse[number]
+            np.subtract(sample, self._mean[number], out=self._work)
+            np.multiply(self._work, part, out=self._work)
+            self._sum(self._work, product)
+            self._sum(part, total)
+            if for_beta is not None:
+                np.add(for_beta, total, out=for_beta)
+            if for_gamma is not None:
+                np.multiply(product, inverse, out=factor)
+                np.add(for_gamma, factor, out=for_gamma)
+            if target is not None:
+                np.multiply(product, inputs[1], out=factor)
+                self._spread(factor, factor)
+                for _ in range(3):
+                    np.multiply(factor, inverse, out=factor)
+                np.multiply(total, inputs[1], out=shift)
+                self._spread(shift, shift)
+                np.multiply(shift, inverse, out=shift)
+                np.subtract(sample, self._mean[number], out=self._work)
+                np.multiply(self._work, factor, out=self._work)
+                np.add(self._work, shift, out=self._work)
+                np.multiply(inputs[1], inverse, out=factor)
+                np.multiply(part, factor, out=target[number])
+                np.subtract(target[number], self._work, out=target[number])
+
+    def _spread(self, sums: Array, out: Array) -> None:
+        """Write for each channel the mean of its group, of sums over the places; `out` may be `sums`."""
+        mean = sums.reshape(self.groups, -1).sum(axis=1, keepdims=True) / self._count
+        np.copyto(out.reshape(self.groups, -1), mean)
 
 
 WIDTH = 1024

@@ -1,9 +1,10 @@
-"""The same elements in another shape or order, and arrays side by side."""
+"""The same elements in another shape or order, repeated or with zeros around them, and arrays side by side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,3 +138,92 @@ class Concatenate(Operation):
 
     def _parts(self, whole: Array) -> Iterator[Array]:
         return (whole[place] for place in self._places)
+
+
+class Pad(Operation):
+    """a with zeros around it: `widths` are pairs of how many stand before and behind, for the axes after the batch.
+
+    Axes without a pair get none. Raises ValueError where there are more pairs than axes.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, widths: Sequence[Sequence[int]]) -> None:
+        self.widths = tuple((before, behind) for before, behind in widths)
+
+    def infer(self, *shapes: Shape) -> Shape:
+        (shape,) = shapes
+        if len(self.widths) >= len(shape) or BATCH in shape[1:]:
+            raise ValueError(
+                f"Pad: expected inputs of at least {len(self.widths) + 1} axes, all but the batch known, got {shape}"
+            )
+        rest = shape[len(self.widths) + 1 :]
+        grown = (length + sum(width) for length, width in zip(shape[1:], self.widths, strict=False))
+        return (shape[0], *grown, *rest)
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        return batch_leads(shapes[0])
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        places = [slice(before, before + n) for (before, _), n in zip(self.widths, shapes[0][1:], strict=False)]
+        self._inside = (slice(None), *places)
+        self._borders = []
+        for axis, (place, (before, behind)) in enumerate(zip(places, self.widths, strict=True), start=1):
+            lead = self._inside[:axis]  # so that no corner is written twice
+            self._borders += [(*lead, slice(place.start))] if before else []
+            self._borders += [(*lead, slice(place.stop, None))] if behind else []
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        for border in self._borders:
+            out[border].fill(0)
+        np.copyto(out[self._inside], inputs[0])
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        if wanted[0] is not None:
+            np.copyto(wanted[0], gradient[self._inside])
+
+
+class Repeat(Operation):
+    """Each element of a several times, one beside the other: `times` of them along the axes after the batch.
+
+    Axes without a number stay. The gradient of an element is the sum over its copies.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, times: Sequence[int]) -> None:
+        self.times = tuple(times)
+
+    def infer(self, *shapes: Shape) -> Shape:
+        (shape,) = shapes
+        if len(self.times) >= len(shape) or BATCH in shape[1:]:
+            raise ValueError(
+                f"Repeat: expected inputs of at least {len(self.times) + 1} axes, all but the batch known, got {shape}"
+            )
+        grown = (length * count for length, count in zip(shape[1:], self.times, strict=False))
+        return (shape[0], *grown, *shape[len(self.times) + 1 :])
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        return batch_leads(shapes[0])
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        shape = shapes[0]
+        pairs = zip(shape[1:], self.times, strict=False)
+        self._apart = (shape[0], *(length for pair in pairs for length in pair), *shape[len(self.times) + 1 :])
+        self._spread = (slice(None), *(slice(None), None) * len(self.times))
+        self._copies = [
+            (slice(None), *(entry for number in numbers for entry in (slice(None), number)))
+            for numbers in product(*map(range, self.times))
+        ]
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        np.copyto(out.reshape(self._apart), inputs[0][self._spread])
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        target = wanted[0]
+        if target is None:
+            return
+        parts, (first, *others) = gradient.reshape(self._apart), self._copies
+        np.copyto(target, parts[first])
+        for place in others:
+            np.add(target, parts[place], out=target)

@@ -17,7 +17,7 @@ from nn.plan.layout import Layout, Place
 from nn.plan.stages import Stage
 from nn.threads import Team, limited_to_one_thread
 from nn.value.store import Buffer
-from nn.value.value import Node, Value, Variable
+from nn.value.value import Node, Regularizer, Value, Variable
 
 OnGradient = Callable[[Variable], None]
 
@@ -61,13 +61,24 @@ class Shared(NamedTuple):
     target: Array
 
 
+class Penalty(NamedTuple):
+    """The penalty of a variable: it adds its gradient to a `gradient` that is complete; `work` is memory to compute in."""
+
+    regularizer: Regularizer
+    value: Array
+    gradient: Array
+    work: Array
+
+
 class _Pass(NamedTuple):
     """One stage backward: the steps of each lane, the gradients that lanes share out then, the sums that they add to those of
-    the first one, and the variables that are complete then."""
+    the first one, penalties of the variables that are complete then, sums over blocks, and these variables."""
 
     lanes: list[list[Step]]
     shared: list[Shared]
     joins: list[tuple[Array, Array]]
+    penalties: list[Penalty]
+    sums: list[tuple[Array, Array]]
     complete: list[Variable]
 
 
@@ -143,9 +154,12 @@ class Backward:
         for variable in sorted(last, key=lambda variable: -variable.id):
             last[variable].complete.append(variable)
             (gradient,) = self._places[variable].arrays
+            if variable.regularizer is not None:  # before the sum over blocks, so that each of them puts the same bits
+                work = empty(variable.shape, self._layout.dtype)
+                last[variable].penalties.append(Penalty(variable.regularizer, variable.value, gradient, work))
             # computed apart, since the one of the block before lies there: added to it now
             if gradient is not variable.gradient:
-                last[variable].joins.append((variable.gradient, gradient))
+                last[variable].sums.append((variable.gradient, gradient))
 
     def run(self, team: Team, on_gradient: OnGradient | None) -> None:
         """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
@@ -153,9 +167,13 @@ class Backward:
             # where gradients are added, the one of the block before stays: 0 would be added to it
             if not self._adds or isinstance(variable, Buffer):
                 variable.gradient.fill(0)
+            if variable.regularizer is not None:
+                part = np.zeros_like(variable.gradient)
+                variable.regularizer.add_gradient(variable.value, part, np.empty_like(part))
+                np.add(variable.gradient, part, out=variable.gradient)
             if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
-        for lanes, shared, joins, complete in self._passes:
+        for lanes, shared, joins, penalties, sums, complete in self._passes:
             if self._layout.in_lanes:
                 with limited_to_one_thread():  # not so what `on_gradient` does
                     team.run([partial(_run, lane) for lane in lanes])
@@ -164,6 +182,10 @@ class Backward:
             else:
                 _run(lanes[0])
             for target, part in joins:
+                np.add(target, part, out=target)
+            for regularizer, value, gradient, work in penalties:
+                regularizer.add_gradient(value, gradient, work)
+            for target, part in sums:
                 np.add(target, part, out=target)
             if on_gradient is not None:
                 for variable in complete:
@@ -207,7 +229,7 @@ class Backward:
         ]
         self._begun |= targets.written
         joins = [(self._places[value].arrays[0], array) for (value, _), array in targets.sums.items()]
-        return _Pass(lanes, [self._shared(node, index) for node, index in sharing], joins, [])
+        return _Pass(lanes, [self._shared(node, index) for node, index in sharing], joins, [], [], [])
 
     def _sharing(self, stage: Stage) -> list[tuple[Node, int]]:
         """Return nodes with an input, a variable, that has a gradient for lanes to share out: no other node writes to it."""
@@ -253,6 +275,8 @@ class Backward:
         """Return an operation that adds to the gradient of a variable by itself, where no other does and one thread runs."""
         source = node.inputs[-1]
         if self._layout.in_lanes or not isinstance(source, Variable) or self._layout.uses[source] > 1:
+            return None
+        if source.regularizer is not None:
             return None
         found = operation.adding(inputs, self._places[node].arrays[0]) if source in self._takers else None
         if found is not None:

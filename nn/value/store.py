@@ -44,9 +44,15 @@ class VariableStore:
         return [*self.variables, *self._others]
 
     def apply_changes(self) -> None:
-        """Add the changes of the last block, or those written to `buffer_changes` since, to the buffers. Once per batch."""
+        """Add the changes of the last block, or those written to `buffer_changes` since, to the buffers. Once per batch.
+
+        It ends an update of the parameters, so those with a constraint are brought back here.
+        """
         if self.buffers:
             np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
+        for variable in self.variables:
+            if variable.constraint is not None:
+                variable.constraint.project(variable.value)
 
     def initialize(self, seed: int) -> None:
         """Draw the first values, keyed by the seed and the variable's place; gradients become 0."""

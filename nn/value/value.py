@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 
 from nn import arguments
+from nn.arguments import Configurable
 from nn.arrays import Array, Shape, as_array, refuse_masked
 from nn.initializer import GlorotUniform, Initializer
 from nn.operation.arithmetic import Add, Compare, Divide, Multiply, Power, Subtract
@@ -22,6 +24,9 @@ from nn.operation.matmul import MatMul
 from nn.operation.operation import Operation
 from nn.operation.reduction import Max, Mean, Min, Sum
 from nn.operation.shape import Reshape, Transpose
+
+ConstraintName: TypeAlias = Literal["max_norm", "min_max_norm", "non_neg", "unit_norm"]
+RegularizerName: TypeAlias = Literal["l1", "l1_l2", "l2"]
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
 """Operand of operators and functions: a value, or a number or array that becomes a constant."""
@@ -224,6 +229,46 @@ def _product(a: Value, b: Value) -> Node:
     return product.reshape(shape)
 
 
+class Regularizer(Configurable, ABC):
+    """A penalty of the numbers of a variable.
+
+    >>> class Cubes(nn.regularizer.Regularizer):
+    ...     def penalty(self, value):
+    ...         return 0.01 * float((np.abs(value) ** 3).sum())
+    ...     def add_gradient(self, value, gradient, work):
+    ...         gradient += 0.03 * np.abs(value) * value
+    >>> layer = nn.layer.Dense(10, kernel_regularizer=Cubes())
+    """
+
+    @abstractmethod
+    def penalty(self, value: Array) -> float:
+        """Return the penalty of a variable with this value."""
+
+    @abstractmethod
+    def add_gradient(self, value: Array, gradient: Array, work: Array) -> None:
+        """Add the gradient of the penalty.
+
+        Args:
+            value: the variable's value.
+            gradient: gradient of the loss for it, to which that of the penalty is added.
+            work: other memory of the same shape, to compute in.
+        """
+
+
+class Constraint(Configurable, ABC):
+    """A set to which the value of a variable is brought back after each update of the model.
+
+    >>> class Bounded(nn.constraint.Constraint):
+    ...     def project(self, value):
+    ...         np.clip(value, -1, 1, out=value)
+    >>> layer = nn.layer.Dense(10, kernel_constraint=Bounded())
+    """
+
+    @abstractmethod
+    def project(self, value: Array) -> None:
+        """Change the value, in place, to one of the set."""
+
+
 class Variable(Value):
     """An array with a gradient, held by a model's `VariableStore` from `setup` on.
 
@@ -257,6 +302,10 @@ class Variable(Value):
         """Whether it is there to be trained, frozen or not."""
         self._trainable = self.made_trainable
         self.owner: Owner | None = None
+        self.regularizer: Regularizer | None = None
+        """The penalty of its size, which is part of the loss."""
+        self.constraint: Constraint | None = None
+        """The set to which each update is followed by a way back."""
         self.id = -1
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from nn.arrays import Array
 from nn.model import Model
 from nn.optimizer import IOptimizer
+from nn.registry import CustomObjects
 from parallel_sgd.engine.batches import FIXED, Batches
 from parallel_sgd.record.table import Earlier
 
@@ -116,7 +117,7 @@ class ModelFile:
         inputs: the plan of columns that the model gets.
     """
 
-    def __init__(self, content: bytes, custom_objects: Mapping[str, type[Any]], path: Path, inputs: Plan | None = None) -> None:
+    def __init__(self, content: bytes, custom_objects: CustomObjects, path: Path, inputs: Plan | None = None) -> None:
         self._inputs = inputs
         self._content, self._custom_objects = content, custom_objects
         self._path = path

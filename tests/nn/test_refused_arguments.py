@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn import function
+from nn import function, layer
 from nn import gradient_descent as gd
 from nn.activation import ELU, GELU, LeakReLU, ReLU, Tanh
 from nn.gradient_descent import ADAMOptimizer, Constant, Cosine, ExponentialDecay, SGDOptimizer, StepDecay, WarmUp
@@ -85,6 +85,23 @@ ARGUMENTS: list[tuple[str, Made]] = [
     (r"Conv2D 'kernel_size' must be a list of positive integers, got \[3, 0\]", lambda: Conv2D(2, [3, 0])),
     ("Conv2D 'stride' must be a positive integer, got 0", lambda: Conv2D(2, stride=0)),
     ("must be 'valid', 'same' or an integer of at least 0, got 'full'", lambda: Conv2D(2, padding="full")),
+    ("Conv2D 'padding' must be 'valid', 'same' or .*, got 'causal'", lambda: Conv2D(2, padding="causal")),
+    ("Conv1D 'padding' must be 'valid', 'same', 'causal' or .*, got 'full'", lambda: layer.Conv1D(2, padding="full")),
+    ("Conv2D 'dilation' must be a positive integer, got 0", lambda: Conv2D(2, dilation_rate=0)),
+    ("Conv2DTranspose 'output_padding' must be less than the stride", lambda: layer.Conv2DTranspose(2, 3, 2, 1, 2)),
+    ("'output_padding' stands with a number of cells as 'padding'", lambda: layer.Conv2DTranspose(2, 3, 2, "same", 1)),
+    (r"Permute 'dims' must name the axes 1 to 2 once each, got \(1, 1\)", lambda: layer.Permute((1, 1))),
+    ("RepeatVector 'n' must be a positive integer, got 0", lambda: layer.RepeatVector(0)),
+    ("ZeroPadding 'padding' must be a number, a pair, or a pair of pairs", lambda: layer.ZeroPadding((1, 2, 3))),
+    ("Cropping 'cropping' must be an integer of at least 0, got -1", lambda: layer.Cropping(-1)),
+    ("UpSampling 'interpolation' must be one of nearest, bilinear, got 'cubic'", lambda: layer.UpSampling(2, "cubic")),
+    ("GroupNorm 'groups' must be a positive integer, got 0", lambda: layer.GroupNorm(0)),
+    ("SpatialDropout 'rate' must be a number >= 0 and < 1, got 1", lambda: layer.SpatialDropout(1)),
+    ("GaussianNoise 'stddev' must be a number >= 0, got -1", lambda: layer.GaussianNoise(-1)),
+    ("Bidirectional 'merge_mode' must be one of concat, sum, mul, ave", lambda: layer.Bidirectional(LSTM(2), "max")),
+    ("'backward_layer' must return sequences if, and only if, 'layer' does",
+     lambda: layer.Bidirectional(LSTM(2), backward_layer=LSTM(2, return_sequences=True))),
+    ("VarianceScaling 'mode' must be one of fan_in, fan_out, fan_avg", lambda: nn.initializer.VarianceScaling(1, "fan")),
     ("Conv2D 'padding' must be 'valid', 'same' or an integer .* got -1", lambda: Conv2D(2, padding=-1)),
     ("Conv2D 'groups' must divide the 4 filters, got 3", lambda: Conv2D(4, groups=3)),
     ("Conv1D 'kernel_size' must be one positive integer or 1 of them", lambda: Conv1D(2, [3, 3])),

@@ -108,6 +108,65 @@ def test_conv1d(golden: Golden, case: SimpleNamespace) -> None:
 
 
 @drawn(
+    8, batch=whole(1, 4), height=whole(5, 9), width=whole(5, 9), channels=one_of(2, 4, 16), filters=one_of(4, 16),
+    kernel_size=each(whole(1, 3), whole(1, 3)), stride=each(whole(1, 2), whole(1, 2)), padding=whole(0, 2),
+    dilation=each(whole(1, 2), whole(1, 2)), grouped=one_of(False, True), dtype=DTYPES, seed=SEEDS,
+)  # fmt: skip
+def test_dilation(golden: Golden, case: SimpleNamespace) -> None:
+    groups, keywords = 2 if case.grouped else 1, {"stride": case.stride, "padding": case.padding, "dilation": case.dilation}
+
+    def reference(x: Any, kernel: Any, bias: Any) -> Any:
+        return functional.conv2d(x, kernel.permute(3, 2, 0, 1), bias, groups=groups, **keywords)
+
+    made = layer.Conv2D(case.filters, case.kernel_size, groups=groups, **keywords)
+    compare(golden, case, made, (case.batch, case.height, case.width, case.channels), channels_first(reference))
+
+
+@drawn(
+    10, where=lambda case: all(p < k and o < s for p, k, o, s in zip(
+        (case.padding,) * 2, case.kernel_size, case.extra, case.stride, strict=True)),
+    batch=whole(1, 4), height=whole(2, 6), width=whole(2, 6), channels=one_of(1, 3, 16), filters=one_of(1, 4, 16),
+    kernel_size=each(whole(1, 4), whole(1, 4)), stride=each(whole(1, 3), whole(1, 3)), padding=whole(0, 2),
+    extra=each(whole(0, 1), whole(0, 1)), dtype=DTYPES, seed=SEEDS,
+)  # fmt: skip
+def test_transposed_convolution(golden: Golden, case: SimpleNamespace) -> None:
+    def reference(x: Any, kernel: Any, bias: Any) -> Any:
+        kernel = kernel.permute(3, 2, 0, 1).contiguous()
+        return functional.conv_transpose2d(x, kernel, bias, case.stride, case.padding, case.extra)
+
+    made = layer.Conv2DTranspose(case.filters, case.kernel_size, case.stride, case.padding, case.extra)
+    compare(golden, case, made, (case.batch, case.height, case.width, case.channels), channels_first(reference))
+
+
+@drawn(
+    6, batch=whole(1, 4), time=whole(4, 9), channels=whole(1, 4), filters=whole(1, 4), several=whole(1, 2), stride=whole(1, 2),
+    dtype=DTYPES, seed=SEEDS,
+)  # fmt: skip
+def test_separable_convolution(golden: Golden, case: SimpleNamespace) -> None:
+    def reference(x: Any, kernel: Any, mixing: Any, bias: Any) -> Any:
+        taps = kernel.permute(1, 2, 0).reshape(-1, 1, kernel.shape[0])
+        y = functional.conv1d(x, taps, stride=case.stride, groups=case.channels)
+        return functional.conv1d(y, mixing.permute(2, 1, 0), bias)
+
+    made = layer.SeparableConv1D(case.filters, 3, case.stride, depth_multiplier=case.several)
+    compare(golden, case, made, (case.batch, case.time, case.channels), channels_first(reference))
+
+
+@drawn(
+    4, batch=whole(1, 4), height=whole(1, 5), width=whole(2, 5), channels=whole(1, 3), size=each(whole(1, 3), whole(1, 3)),
+    mode=one_of("nearest", "bilinear"), dtype=DTYPES, seed=SEEDS,
+)  # fmt: skip
+def test_up_sampling(golden: Golden, case: SimpleNamespace) -> None:
+    align = {"align_corners": False} if case.mode == "bilinear" else {}
+
+    def reference(x: Any) -> Any:
+        return functional.interpolate(x, scale_factor=case.size, mode=case.mode, **align)
+
+    made = layer.UpSampling(case.size, case.mode)
+    compare(golden, case, made, (case.batch, case.height, case.width, case.channels), channels_first(reference))
+
+
+@drawn(
     20, where=lambda case: 2 * case.padding <= min(case.size),  # torch takes no more
     batch=whole(1, 6), height=whole(4, 11), width=whole(4, 11), channels=whole(1, 5), size=each(whole(1, 4), whole(1, 4)),
     stride=one_of(each(whole(1, 4), whole(1, 4)), None), padding=whole(0, 2), largest=one_of(False, True),
@@ -197,6 +256,53 @@ def test_layer_norm(golden: Golden, case: SimpleNamespace) -> None:
     compare(golden, case, layer.LayerNorm(0.01), shape, lambda x, *of: functional.layer_norm(x, size, *of, 0.01), x=x)
 
 
+@drawn(
+    8, batch=whole(1, 5), inner=several(whole(1, 5), 1, 2), groups=whole(1, 3), part=whole(1, 4), kind=one_of("group", "rms"),
+    dtype=DTYPES, seed=SEEDS,
+)  # fmt: skip
+def test_group_and_rms_norm(golden: Golden, case: SimpleNamespace) -> None:
+    shape = (case.batch, *case.inner, case.groups * case.part)
+    x = keyed(case.seed, "x").standard_normal(shape) * 2 + 1
+    if case.kind == "rms":
+        rms = layer.RMSNorm(0.01)
+        compare(golden, case, rms, shape, lambda x, w: functional.rms_norm(x, shape[-1:], w, 0.01), x=x)
+        return
+
+    def reference(x: Any, gamma: Any, beta: Any) -> Any:
+        return functional.group_norm(x, case.groups, gamma, beta, 0.01)
+
+    compare(golden, case, layer.GroupNorm(case.groups, 0.01), shape, channels_first(reference), x=x)
+
+
+@drawn(
+    6, kind=one_of("LSTM", "GRU"), batch=whole(1, 5), time=whole(1, 6), features=whole(1, 4), units=whole(1, 5),
+    sequences=one_of(False, True), seed=SEEDS,
+)  # fmt: skip
+def test_bidirectional(golden: Golden, case: SimpleNamespace) -> None:
+    """LSTM without the two biases of torch's GRU, in which the gates stand in another order."""
+    case.dtype = "float64"
+
+    def reference(x: Any, *variables: Any) -> Any:
+        names, given = [], []
+        for place, suffix in enumerate(("", "_reverse")):
+            kernel, recurrent = variables[2 * place : 2 * place + 2]
+            names += [f"weight_ih_l0{suffix}", f"weight_hh_l0{suffix}"]
+            gates = 3 if case.kind == "GRU" else 4
+            order = [1, 0, 2] if gates == 3 else [0, 1, 2, 3]
+            for array in (kernel, recurrent):
+                parts = array.chunk(gates, -1)
+                given.append(torch.cat([parts[gate] for gate in order], -1).T)
+        network = getattr(torch.nn, case.kind)
+        made = network(case.features, case.units, batch_first=True, bias=False, bidirectional=True, dtype=x.dtype)
+        everything, _ = torch.func.functional_call(made, dict(zip(names, given, strict=True)), x)
+        if case.sequences:
+            return everything
+        return torch.cat([everything[:, -1, : case.units], everything[:, 0, case.units :]], -1)
+
+    made = layer.Bidirectional(getattr(layer, case.kind)(case.units, return_sequences=case.sequences, use_bias=False))
+    compare(golden, case, made, (case.batch, case.time, case.features), reference, scale=case.units**-0.5)
+
+
 @drawn(6, batch=whole(1, 9), length=whole(1, 7), rows=whole(1, 20), features=whole(1, 9), dtype=DTYPES, seed=SEEDS)
 def test_embedding(golden: Golden, case: SimpleNamespace) -> None:
     x = keyed(case.seed, "x").integers(0, case.rows, (case.batch, case.length))
@@ -248,6 +354,15 @@ ACTIVATIONS: dict[str, tuple[activation.Activation, Callable[[Any], Any]]] = {
     "Tanh": (activation.Tanh(), torch.tanh),
     "HTanh": (activation.HTanh(), functional.hardtanh),
     "Softmax": (activation.Softmax(), lambda x: torch.softmax(x, -1)),
+    "SELU": (activation.SELU(), functional.selu),
+    "ReLU6": (activation.ReLU6(), functional.relu6),
+    "HardSigmoid": (activation.HardSigmoid(), lambda x: torch.clamp(x / 6 + 0.5, 0, 1)),  # its own rounds 1 / 6 to float32
+    "HardSwish": (activation.HardSwish(), functional.hardswish),
+    "Mish": (activation.Mish(), functional.mish),
+    "Softsign": (activation.Softsign(), functional.softsign),
+    "LogSigmoid": (activation.LogSigmoid(), functional.logsigmoid),
+    "LogSoftmax": (activation.LogSoftmax(), lambda x: torch.log_softmax(x, -1)),
+    "Exponential": (activation.Exponential(), torch.exp),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ class DigitsJob:
     link: Link = reliable
     data: Samples = field(default_factory=digits)
     clock: VirtualClock = field(default_factory=VirtualClock)
-    classes: dict[str, type] = field(default_factory=dict)  # the test's own that the model is made of
+    classes: dict[str, Callable[..., Any]] = field(default_factory=dict)  # the test's own that the model is made of
 
     def __post_init__(self) -> None:
         self.models: dict[int, Model] = {}

@@ -1,4 +1,4 @@
-"""Convolution: its definition (`operation`), and the ways to compute it (`im2col`, `winograd`)."""
+"""Convolution: its definition (`operation`), the map back (`transposed`), and the ways to compute it (`im2col`, `winograd`)."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,9 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.operation.convolution.operation import Convolution, RectifiedConvolution
+    from nn.operation.convolution.transposed import TransposedConvolution
 
-__all__ = ["Convolution", "RectifiedConvolution"]
+__all__ = ["Convolution", "RectifiedConvolution", "TransposedConvolution"]
 __getattr__, __dir__ = lazily(__name__, {
-    "operation": "Convolution RectifiedConvolution",
+    "operation": "Convolution RectifiedConvolution", "transposed": "TransposedConvolution",
 })  # fmt: skip

@@ -110,8 +110,8 @@ class Im2Col:
 
 def _turned(window: Window) -> Window:
     """Return the window that the gradient of the input moves over the output."""
-    back = window.size - 1
-    return Window(window.positions, window.size, 1, back - window.before, back - window.after)
+    back = window.span - 1
+    return Window(window.positions, window.size, 1, back - window.before, back - window.after, window.dilation)
 
 
 NARROW_PATCH = 32
@@ -141,7 +141,8 @@ class Patches:
         )
         image, row, cell, channel = self._padded.array.strides
         shape = (groups, images, rows.positions, columns.positions, rows.size, columns.size, part)
-        strides = (part * channel, image, rows.stride * row, columns.stride * cell, row, cell, channel)
+        apart = (rows.dilation * row, columns.dilation * cell)
+        strides = (part * channel, image, rows.stride * row, columns.stride * cell, *apart, channel)
         self._windows = as_strided(self._padded.array, shape, strides)
         self._narrow = columns.size * part < NARROW_PATCH
         order = TAPS_FIRST if self._narrow else PLACES_FIRST

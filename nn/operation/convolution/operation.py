@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
+from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Method, Problem
 from nn.operation.convolution.window import Padding, Window, place
@@ -17,7 +18,7 @@ from nn.operation.operation import Operation, batch_leads
 
 
 class Convolution(Operation):
-    """y[n, i, j, f] = sum over k, l, c of x[n, i s + k - p, j s + l - p, c] w[k, l, c, f], plus b[f]; rectified if asked for.
+    """y[n, i, j, f] = sum over k, l, c of x[n, i s + k d - p, j s + l d - p, c] w[k, l, c, f], plus b[f]; rectified or not.
 
     Inputs are x (batch, height, width, channels), a kernel (kh, kw, channels / groups, filters) and, if there is one, a bias
     (filters,); the output is (batch, height', width', filters). Sequences (batch, time, channels) take a kernel (k, channels /
@@ -27,9 +28,11 @@ class Convolution(Operation):
         strides: step of the window along each axis but batch and channels.
         padding: 'valid', 'same', or a number of zeros on every side.
         groups: number of groups.
+        dilations: cells of x from one cell of the kernel to the next, along each axis; default: 1.
 
     It adds the bias while the numbers are in the cache. Kernels of 2 to 5 cells each way that move by 1 over at least 16
-    channels, to at least 16 filters, are computed by `Winograd`, all others by `Im2Col`: the shapes decide, not the data.
+    channels, to at least 16 filters, are computed by `Winograd`, other kernels of one channel and one filter by `Depthwise`,
+    and all else by `Im2Col`: the shapes decide, not the data.
     """
 
     multiplies: ClassVar[bool] = True
@@ -37,8 +40,11 @@ class Convolution(Operation):
     rectified: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
-    def __init__(self, strides: Sequence[int], padding: Padding = "valid", groups: int = 1) -> None:
+    def __init__(
+        self, strides: Sequence[int], padding: Padding = "valid", groups: int = 1, dilations: Sequence[int] | None = None
+    ) -> None:
         self.strides, self.padding, self.groups = tuple(strides), padding, groups
+        self.dilations = (1,) * len(self.strides) if dilations is None else tuple(dilations)
 
     def infer(self, *shapes: Shape) -> Shape:
         x, kernel = shapes[:2]
@@ -66,29 +72,30 @@ class Convolution(Operation):
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
-        self._method: Method = (Winograd if Winograd.suits(problem) else Im2Col)(problem, self.scratch)
+        kind = next((each for each in (Winograd, Depthwise) if each.suits(problem)), Im2Col)
+        self._method: Method = kind(problem, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, kernel = inputs[:2]
         bias = inputs[2] if len(inputs) > 2 else None
-        self._method.forward(_image(x, x.ndim), _image(kernel, x.ndim, 1), bias, _image(out, x.ndim))
+        self._method.forward(as_image(x, x.ndim), as_image(kernel, x.ndim, 1), bias, as_image(out, x.ndim))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         axes = inputs[0].ndim
         for_x, for_kernel = wanted[:2]
         for_bias = wanted[2] if len(wanted) > 2 else None
         self._method.backward(
-            _image(inputs[0], axes),
-            _image(inputs[1], axes, 1),
-            _image(output, axes),
-            _image(gradient, axes),
-            None if for_x is None else _image(for_x, axes),
-            None if for_kernel is None else _image(for_kernel, axes, 1),
+            as_image(inputs[0], axes),
+            as_image(inputs[1], axes, 1),
+            as_image(output, axes),
+            as_image(gradient, axes),
+            None if for_x is None else as_image(for_x, axes),
+            None if for_kernel is None else as_image(for_kernel, axes, 1),
             for_bias,
         )
 
     def _place(self, x: Shape, kernel: Shape) -> list[Window]:
-        return place(type(self).__name__, x[1:-1], kernel[:-2], self.strides, self.padding)
+        return place(type(self).__name__, x[1:-1], kernel[:-2], self.strides, self.padding, self.dilations)
 
 
 class RectifiedConvolution(Convolution):
@@ -99,6 +106,6 @@ class RectifiedConvolution(Convolution):
     bounds: ClassVar[tuple[float, float] | None] = (0, math.inf)
 
 
-def _image(array: Array, axes: int, width: int = 2) -> Array:
+def as_image(array: Array, axes: int, width: int = 2) -> Array:
     """Return an array of a convolution of sequences, which has three axes, with a width of 1."""
     return np.expand_dims(array, width) if axes == 3 else array

@@ -8,27 +8,37 @@ from typing import Literal, NamedTuple, TypeAlias
 from nn import arguments
 from nn.arrays import BATCH, Shape
 
-Padding: TypeAlias = Literal["valid", "same"] | int
-"""'valid' (none), 'same' (as much as makes ceil(length / stride) outputs), or a number of cells on either side."""
+Padding: TypeAlias = Literal["valid", "same", "causal"] | int
+"""'valid' (none), 'same' (as much as makes ceil(length / stride) outputs), or a number of cells on either side; 'causal', of
+sequences alone, as many in front as let no output depend on a later cell."""
 
 
 class Window(NamedTuple):
-    """A window of `size` cells moved by `stride` along an axis of `length` with `before` and `after` cells of padding."""
+    """A window of `size` cells moved by `stride` along an axis of `length` with `before` and `after` cells of padding.
+
+    Its cells are `dilation` cells of the axis apart.
+    """
 
     length: int
     size: int
     stride: int
     before: int
     after: int
+    dilation: int = 1
+
+    @property
+    def span(self) -> int:
+        """The number of cells from the first to the last one of the window."""
+        return (self.size - 1) * self.dilation + 1
 
     @property
     def positions(self) -> int:
         """The number of positions."""
-        return (self.length + self.before + self.after - self.size) // self.stride + 1
+        return (self.length + self.before + self.after - self.span) // self.stride + 1
 
     def reach(self, tap: int) -> tuple[slice, slice]:
         """Return the positions at which cell `tap` of the window lies in the axis, and the cells where it lies then."""
-        offset = tap - self.before
+        offset = tap * self.dilation - self.before
         first = max(0, -(offset // self.stride))
         last = min(self.positions, (self.length - 1 - offset) // self.stride + 1)
         if last <= first:
@@ -37,27 +47,39 @@ class Window(NamedTuple):
         return slice(first, last), slice(start, start + (last - first - 1) * self.stride + 1, self.stride)
 
 
-def place(owner: str, lengths: Sequence[int], sizes: Sequence[int], strides: Sequence[int], padding: Padding) -> list[Window]:
+def place(
+    owner: str,
+    lengths: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int] | None = None,
+) -> list[Window]:
     """Return the window along each axis.
 
     'same' pads as TensorFlow does: if the cells to add are odd in number, the last one goes behind. Raises ValueError naming
     the axis where the window is larger than the padded axis.
     """
     found = []
+    apart = dilations or (1,) * len(lengths)
     names = ("height", "width") if len(lengths) == 2 else ("time",)
-    for axis, (length, size, stride) in enumerate(zip(lengths, sizes, strides, strict=True)):
+    for axis, (length, size, stride, dilation) in enumerate(zip(lengths, sizes, strides, apart, strict=True)):
+        span = (size - 1) * dilation + 1
         if isinstance(padding, int):
             before = after = padding
+        elif padding == "causal":
+            before, after = span - 1, 0
         else:
-            missing = max((-(-length // stride) - 1) * stride + size - length, 0) if padding == "same" else 0
+            missing = max((-(-length // stride) - 1) * stride + span - length, 0) if padding == "same" else 0
             before, after = missing // 2, missing - missing // 2
         padded = length + before + after
-        if padded < size:
+        if padded < span:
             raise ValueError(
-                f"{owner}: axis {axis + 1} ({names[axis]}) must have at least {size} cells for a window of {tuple(sizes)}, "
+                f"{owner}: axis {axis + 1} ({names[axis]}) must have at least {span} cells for a window of {tuple(sizes)}"
+                f"{f' with dilation {tuple(apart)}' if dilation > 1 else ''}, "
                 f"got {padded} from inputs of {tuple(lengths)} with padding {padding!r}"
             )
-        found.append(Window(length, size, stride, before, after))
+        found.append(Window(length, size, stride, before, after, dilation))
     return found
 
 
@@ -71,14 +93,15 @@ def lengths(owner: object, name: str, value: int | Sequence[int], axes: int) -> 
     return found
 
 
-def padding(owner: object, value: Padding) -> Padding:
-    """Return 'valid', 'same' or a number of cells; raise TypeError or ValueError for anything else."""
-    expected = f"{_name(owner)} 'padding' must be 'valid', 'same' or an integer of at least 0, got {value!r}"
+def padding(owner: object, value: Padding, *, causal: bool = False) -> Padding:
+    """Return 'valid', 'same', a number of cells or, where it is allowed, 'causal'; raise TypeError or ValueError otherwise."""
+    words: tuple[Literal["valid", "same", "causal"], ...] = ("valid", "same", "causal") if causal else ("valid", "same")
+    expected = f"{_name(owner)} 'padding' must be {', '.join(map(repr, words))} or an integer of at least 0, got {value!r}"
     if isinstance(value, str):
-        word = value.lower()
-        if word not in ("valid", "same"):
-            raise ValueError(expected)
-        return "same" if word == "same" else "valid"
+        for word in words:
+            if word == value.lower():
+                return word
+        raise ValueError(expected)
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(expected)
     if value < 0:

@@ -72,7 +72,7 @@ class Winograd:
     def suits(problem: Problem) -> bool:
         """Return whether the kernel has 2 to 5 cells each way and moves by 1, with enough channels and enough work to save."""
         windows = (problem.rows, problem.columns)
-        if not all(1 < window.size < SIZE and window.stride == 1 for window in windows):
+        if not all(1 < window.size < SIZE and window.stride == window.dilation == 1 for window in windows):
             return False
         if any(max(window.before, window.after) >= window.size for window in windows):
             return False

@@ -23,16 +23,16 @@ class GraphRow:
     """Something applied to an input: what it is, how it is built, the shape of a sample, and its value by plain NumPy.
 
     `value(x, *variables)`, with the variables in the order of their ids; None where random numbers decide. `ahead` is what the
-    input goes through first, where not any numbers will do.
+    input goes through first, where not any numbers will do, or the list of values that a layer of several inputs takes.
     """
 
     kind: type[Any]
-    build: Callable[[], Callable[[Value], Value]]
+    build: Callable[[], Callable[[Any], Value]]
     sample: Sequence[int]
     value: Callable[..., Array] | None
     draw: Draw = normal
     label: str = ""
-    ahead: Callable[[Value], Value] | None = None
+    ahead: Callable[[Value], Value | list[Value]] | None = None
 
     def applied(self) -> Callable[[Value], Value]:
         """A new one, applied to an input that any numbers may be."""

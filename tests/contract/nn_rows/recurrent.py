@@ -88,6 +88,16 @@ OPERATIONS_RECURRENT = [
     GraphRow(GRUOperation, operation(lambda: GRUOperation(True), 3, [2, 6]), (4, 3), gru, label="sequences"),
 ]
 
+
+def both(value: Callable[..., Array], variables: int, merge: Callable[..., Array]) -> Callable[..., Array]:
+    """Return what two layers of so many variables make of a sequence, one of them of the reversed one."""
+
+    def read(x: Array, *given: Array) -> Array:
+        return merge([value(x, *given[:variables]), value(x[:, ::-1], *given[variables:])], -1)
+
+    return read
+
+
 LAYERS_RECURRENT = [
     GraphRow(layer.SimpleRNN, lambda: layer.SimpleRNN(3, bias_initializer=normal_bias()), (4, 2), last(simple_rnn(np.tanh))),
     GraphRow(
@@ -105,4 +115,19 @@ LAYERS_RECURRENT = [
     GraphRow(layer.GRU, lambda: layer.GRU(3, return_sequences=True), (4, 2), gru, label="sequences"),
     GraphRow(layer.GRU, lambda: layer.GRU(3, use_bias=False), (4, 2), last(gru), label="without bias"),
     GraphRow(layer.GRU, lambda: layer.GRU(2), (600, 1), last(gru), label="several windows"),
+    GraphRow(layer.Bidirectional, lambda: layer.Bidirectional(layer.LSTM(3)), (4, 2), both(last(lstm), 3, np.concatenate)),
+    GraphRow(
+        layer.Bidirectional,
+        lambda: layer.Bidirectional(layer.LSTM(2, return_sequences=True), "ave", layer.LSTM(2, return_sequences=True)),
+        (4, 2),
+        both(lstm, 3, lambda two, axis: (two[0] + two[1][:, ::-1]) / 2),
+        label="average of sequences",
+    ),
+    GraphRow(
+        layer.Bidirectional,
+        lambda: layer.Bidirectional(layer.GRU(2, return_sequences=True)),
+        (4, 2),
+        both(gru, 3, lambda two, axis: np.concatenate([two[0], two[1][:, ::-1]], axis)),
+        label="sequences",
+    ),
 ]

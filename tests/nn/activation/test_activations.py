@@ -7,7 +7,25 @@ import numpy as np
 import pytest
 
 import nn
-from nn.activation import ELU, GELU, Activation, HTanh, LeakReLU, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+from nn.activation import (
+    ELU,
+    GELU,
+    SELU,
+    Activation,
+    Exponential,
+    HardSigmoid,
+    HardSwish,
+    HTanh,
+    LeakReLU,
+    Mish,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)
 from nn.arrays import Array
 from tests.contract.nn_rows import ACTIVATIONS, GraphRow
 from tests.nn.graphs import Compiled
@@ -23,7 +41,9 @@ def evaluated(activation: Activation, x: Any, dtype: str = "float32") -> tuple[A
 
 
 @DTYPES
-@pytest.mark.parametrize("row", ACTIVATIONS, ids=lambda row: f"{row.kind.__name__} {row.label}")
+@pytest.mark.parametrize(
+    "row", [row for row in ACTIVATIONS if row.kind is not Exponential], ids=lambda row: f"{row.kind.__name__} {row.label}"
+)
 def test_nothing_overflows_and_nan_is_not_hidden(row: GraphRow, dtype: str) -> None:
     value, gradient = evaluated(row.build(), [-1e4, -100.0, -20.0, -1.0, 0.0, 1.0, 20.0, 100.0, 1e4], dtype)
     assert np.isfinite(value).all() and np.isfinite(gradient).all()
@@ -32,7 +52,9 @@ def test_nothing_overflows_and_nan_is_not_hidden(row: GraphRow, dtype: str) -> N
 
 
 @DTYPES
-@pytest.mark.parametrize("activation", [ReLU(), LeakReLU(), ELU(), ELU(0.5), GELU(), GELU(True), SiLU(), Softplus()], ids=repr)
+@pytest.mark.parametrize(
+    "activation", [ReLU(), LeakReLU(), ELU(), ELU(0.5), GELU(), GELU(True), SiLU(), Softplus(), Mish(), HardSwish()], ids=repr
+)
 def test_the_ends_of_the_line(activation: Activation, dtype: str) -> None:
     """Far to the right all these are the identity."""
     far = float(np.finfo(dtype).max) / 4
@@ -51,6 +73,10 @@ def test_the_ends_of_the_line(activation: Activation, dtype: str) -> None:
         ]),
         (HTanh(), [-2.0, -1.0, -0.5, 0.5, 1.0, 2.0], [0, 0, 1, 1, 0, 0]),
         (Softplus(), [-40.0], [math.exp(-40)]),
+        (SELU(), [0.0, -0.0], [1.0507009873554805 * 1.6732632423543772] * 2),
+        (ReLU6(), [-1.0, 0.0, 1.0, 6.0, 7.0], [0, 0, 1, 0, 0]),
+        (HardSigmoid(), [-4.0, -3.0, 0.0, 3.0, 4.0], [0, 0, 1 / 6, 0, 0]),
+        (HardSwish(), [-4.0, -1.5, 0.0, 4.0], [0, 0, 0.5, 1]),
     ],
 )  # fmt: skip
 def test_derivatives_at_bounds_are_what_is_said(activation: Activation, x: list[float], slopes: list[float]) -> None:

@@ -19,16 +19,16 @@ from tests.statements import covers
 WORD, SCORES = "binary_crossentropy", "binary_crossentropy_with_sigmoid"
 ENDS = (None, *(name for name in activation.__all__ if name != "Activation"))
 OPEN = {None, "Linear", "LeakReLU"}
-ONE_SIDED = {"ReLU", "Softplus", "ELU", "GELU", "SiLU"}
+ONE_SIDED = {"ReLU", "Softplus", "ELU", "SELU", "GELU", "SiLU", "Mish", "HardSwish", "Exponential", "LogSigmoid", "LogSoftmax"}
 ANY = set(ENDS)
 FITS: dict[type[loss.Loss], tuple[set[Any], set[Any]]] = {
     # the ends that fit models of one output, and of three
     loss.Binary_Cross_Entropy: (OPEN | {"Sigmoid"}, OPEN | {"Sigmoid"}),
-    loss.Binary_Cross_Entropy_Of_Probabilities: ({"Sigmoid"}, {"Sigmoid", "Softmax"}),
+    loss.Binary_Cross_Entropy_Of_Probabilities: ({"Sigmoid", "HardSigmoid"}, {"Sigmoid", "HardSigmoid", "Softmax"}),
     loss.Cross_Entropy: (set(), {"Softmax"}),
     loss.Cross_Entropy_With_Softmax: (set(), OPEN | ONE_SIDED | {"Softmax"}),
-    loss.Hinge: (OPEN | {"Tanh", "HTanh", "ELU"}, ANY),
-    **dict.fromkeys((loss.MSELoss, loss.MAELoss, loss.HuberLoss, loss.TanhLoss), (ANY - {"Softmax"}, ANY)),
+    loss.Hinge: (OPEN | {"Tanh", "HTanh", "ELU", "SELU", "Softsign"}, ANY),
+    **dict.fromkeys((loss.MSELoss, loss.MAELoss, loss.HuberLoss, loss.TanhLoss), (ANY - {"Softmax", "LogSoftmax"}, ANY)),
 }
 
 
@@ -48,7 +48,7 @@ def data(samples: int = 60, features: int = 3) -> tuple[Array, Array]:
 
 def test_every_loss_and_every_activation_is_in_the_table() -> None:
     assert {getattr(loss, name) for name in loss.__all__} - {loss.Loss, loss.DifferenceLoss} == set(FITS)
-    assert len(ENDS) == 12
+    assert len(ENDS) == 21
 
 
 @covers("DAT-10")
@@ -61,7 +61,7 @@ def test_every_loss_beside_every_last_activation(kind: type[loss.Loss], units: i
             made.setup(kind())
             continue
         with pytest.raises(
-            ValueError, match=kind.__name__ if (name, units) != ("Softmax", 1) else "Softmax of one output"
+            ValueError, match="Softmax of one output" if units == 1 and name in ("Softmax", "LogSoftmax") else kind.__name__
         ) as refused:
             made.setup(kind())
         message = str(refused.value)

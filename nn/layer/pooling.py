@@ -1,0 +1,129 @@
+"""Pooling of images and sequences: one number for each window, or for each channel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from nn import arguments
+from nn.layer.layer import Layer, direct
+from nn.operation.convolution import window
+from nn.operation.convolution.window import Padding
+from nn.operation.pooling import Pool, PoolAverage, PoolMax
+from nn.value.value import Value
+
+
+class PoolingLayer(Layer, ABC, configured=True):
+    """One number for each window and channel, of images (batch, height, width, channels) or sequences (batch, time, channels).
+
+    `size` and `stride` are a number for all axes or one for each. `stride` is that of the windows, which lie side by side if
+    it is None. `padding` is 'valid', 'same' (ceil(length / stride) windows, as TensorFlow) or a number of cells on every side;
+    the cells that it adds never count.
+    """
+
+    @arguments.also(strides="stride", pool_size="size")
+    def __init__(
+        self,
+        size: int | Sequence[int] = 2,
+        stride: int | Sequence[int] | None = None,
+        padding: Padding = "valid",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.size = _lengths(self, "size", size)
+        self.stride = None if stride is None else _lengths(self, "stride", stride)
+        self.padding = window.padding(self, padding)
+
+    def call(self, x: Value) -> Value:
+        axes = window.axes_of(self.describe(), x.shape)
+        size = window.lengths(self, "size", self.size, axes)
+        stride = size if self.stride is None else window.lengths(self, "stride", self.stride, axes)
+        return direct(self.pool(size, stride), x)
+
+    @abstractmethod
+    def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
+        """Return the operation for windows of this size along each axis, `strides` apart."""
+
+
+def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
+    """Return a length for all axes, or a list with one for each of two axes."""
+    found = window.lengths(owner, name, value, 2)
+    return found[0] if isinstance(value, int) else list(found)
+
+
+class MaxPool(PoolingLayer):
+    """Pooling that keeps the greatest number of each window. The gradient goes to the first maximum of the window, row by row.
+
+    Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
+    channels). `MaxPool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.
+
+    >>> nn.layer.MaxPool(2)(nn.Placeholder([-1, 28, 28, 16])).shape
+    (-1, 14, 14, 16)
+    """
+
+    def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
+        return PoolMax(size, strides, self.padding)
+
+
+class AveragePool(PoolingLayer):
+    """Mean of those cells of each window that lie in the input: padding, 'same' or a number of cells, does not count.
+
+    Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
+    channels). `AveragePool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.
+
+    >>> nn.layer.AveragePool(3, stride=2, padding="same")(nn.Placeholder([-1, 100, 8])).shape
+    (-1, 50, 8)
+    """
+
+    def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
+        return PoolAverage(size, strides, self.padding)
+
+
+class GlobalAveragePool(Layer, configured=True):
+    """Takes the mean of each channel over all places (Lin et al., Network in network, ICLR 2014).
+
+    Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
+
+    Args:
+        keepdims: whether the axes of the places stay, with length 1.
+        name: name of the layer; default: its class and a number.
+
+    >>> nn.layer.GlobalAveragePool()(nn.Placeholder([-1, 7, 7, 64])).shape
+    (-1, 64)
+    """
+
+    def __init__(self, keepdims: bool = False, name: str | None = None) -> None:
+        super().__init__(name)
+        self.keepdims = arguments.flag(self, "keepdims", keepdims)
+
+    def call(self, x: Value) -> Value:
+        return x.mean(_places(x), self.keepdims)
+
+
+class GlobalMaxPool(Layer, configured=True):
+    """Takes the greatest number of each channel over all places; equal ones share its gradient.
+
+    Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
+
+    Args:
+        keepdims: whether the axes of the places stay, with length 1.
+        name: name of the layer; default: its class and a number.
+
+    >>> nn.layer.GlobalMaxPool()(nn.Placeholder([-1, 100, 64])).shape
+    (-1, 64)
+    """
+
+    def __init__(self, keepdims: bool = False, name: str | None = None) -> None:
+        super().__init__(name)
+        self.keepdims = arguments.flag(self, "keepdims", keepdims)
+
+    def call(self, x: Value) -> Value:
+        return x.max(_places(x), self.keepdims)
+
+
+def _places(x: Value) -> tuple[int, ...]:
+    """Return the axes between batch and channels."""
+    if len(x.shape) not in (3, 4):
+        expected = "(batch, height, width, channels) or (batch, time, channels)"
+        raise ValueError(f"expected inputs of shape {expected}, got {x.shape}")
+    return tuple(range(1, len(x.shape) - 1))

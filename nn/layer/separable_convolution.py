@@ -1,0 +1,209 @@
+"""Convolution of each channel by itself, and such a convolution with a mixing of the channels behind it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from nn import arguments
+from nn.activation import ActivationName
+from nn.activation.activation import Activation, Linear
+from nn.arrays import BATCH, Shape
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
+from nn.layer.layer import Layer, chosen, direct
+from nn.operation.convolution import window
+from nn.operation.convolution.operation import Convolution
+from nn.operation.convolution.window import Padding
+from nn.value.value import Value
+
+
+class _Depthwise(Layer, ABC):
+    """Common part of layers that convolve each channel with `depth_multiplier` kernels of its own."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Padding
+    dilation: tuple[int, ...]
+    depth_multiplier: int
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes along which the kernel moves."""
+
+    def _settle(
+        self,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int],
+        padding: Padding,
+        depth_multiplier: int,
+        dilation: int | Sequence[int],
+    ) -> None:
+        axes = len(self.axes)
+        self.kernel_size = window.lengths(self, "kernel_size", kernel_size, axes)
+        self.stride = window.lengths(self, "stride", stride, axes)
+        self.padding = window.padding(self, padding, causal=axes == 1)
+        self.dilation = window.lengths(self, "dilation", dilation, axes)
+        self.depth_multiplier = arguments.integer(self, "depth_multiplier", depth_multiplier, minimum=1)
+
+    def _check(self, shape: Shape) -> None:
+        if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
+            raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
+
+    def _depthwise(self, x: Value, kernel: Value, *bias: Value) -> Value:
+        """Return the convolution of x with a kernel (..., channels, depth_multiplier), whose channels are groups."""
+        self._check(x.shape)
+        *size, channels, several = kernel.shape
+        if x.shape[-1] != channels:
+            raise ValueError(
+                f"axis {len(x.shape) - 1} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}"
+            )
+        operation = Convolution(self.stride, self.padding, channels, self.dilation)
+        return direct(operation, x, kernel.reshape(*size, 1, channels * several), *bias)
+
+
+class DepthwiseConvolutionLayer(_Depthwise, configured=True):
+    """activation(convolution of each channel with kernels of its own + bias). A subclass names the axes of the kernel."""
+
+    @arguments.also(strides="stride", dilation_rate="dilation", depthwise_initializer="kernel_initializer")
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int] = 3,
+        stride: int | Sequence[int] = 1,
+        padding: Padding = "valid",
+        depth_multiplier: int = 1,
+        activation: Activation | ActivationName | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
+        name: str | None = None,
+        *,
+        dilation: int | Sequence[int] = 1,
+    ) -> None:
+        super().__init__(name)
+        self._settle(kernel_size, stride, padding, depth_multiplier, dilation)
+        self.activation = chosen(self, "activation", activation, Linear())
+        self.use_bias = arguments.flag(self, "use_bias", use_bias)
+        self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+
+    def build(self, input_shape: Shape) -> None:
+        self._check(input_shape)
+        shape = (*self.kernel_size, input_shape[-1], self.depth_multiplier)
+        self.kernel = self.add_variable("kernel", shape, self.kernel_initializer)
+        if self.use_bias:
+            self.bias = self.add_variable("bias", (input_shape[-1] * self.depth_multiplier,), self.bias_initializer)
+
+    def call(self, x: Value) -> Value:
+        return self.activation(self._depthwise(x, self.kernel, *([self.bias] if self.use_bias else [])))
+
+
+class DepthwiseConv2D(DepthwiseConvolutionLayer):
+    """activation(convolution of each channel of images with `depth_multiplier` kernels of its own + bias).
+
+    Shapes: x (batch, height, width, channels), kernel (kh, kw, channels, depth_multiplier), bias (channels *
+    depth_multiplier,), output (batch, height', width', channels * depth_multiplier). `padding`, `stride` and `dilation` have
+    the same meaning as for `Conv2D`.
+
+    >>> nn.layer.DepthwiseConv2D(3, padding="same")(nn.Placeholder([-1, 32, 32, 16])).shape
+    (-1, 32, 32, 16)
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("height", "width")
+
+
+class DepthwiseConv1D(DepthwiseConvolutionLayer):
+    """activation(convolution of each channel of sequences with `depth_multiplier` kernels of its own + bias).
+
+    Shapes: x (batch, time, channels), kernel (k, channels, depth_multiplier), bias (channels * depth_multiplier,), output
+    (batch, time', channels * depth_multiplier).
+
+    >>> nn.layer.DepthwiseConv1D(5, depth_multiplier=2)(nn.Placeholder([-1, 100, 8])).shape
+    (-1, 96, 16)
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("time",)
+
+
+class SeparableConvolutionLayer(_Depthwise, configured=True):
+    """activation(depthwise convolution, then one of single cells over all channels, + bias); a subclass names the axes."""
+
+    @arguments.also(strides="stride", filters="kernel", dilation_rate="dilation")
+    def __init__(
+        self,
+        kernel: int,
+        kernel_size: int | Sequence[int] = 3,
+        stride: int | Sequence[int] = 1,
+        padding: Padding = "valid",
+        depth_multiplier: int = 1,
+        activation: Activation | ActivationName | None = None,
+        use_bias: bool = True,
+        depthwise_initializer: Initializer | InitializerName | None = None,
+        pointwise_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
+        name: str | None = None,
+        *,
+        dilation: int | Sequence[int] = 1,
+    ) -> None:
+        super().__init__(name)
+        self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
+        self._settle(kernel_size, stride, padding, depth_multiplier, dilation)
+        self.activation = chosen(self, "activation", activation, Linear())
+        self.use_bias = arguments.flag(self, "use_bias", use_bias)
+        self.depthwise_initializer = chosen(self, "depthwise_initializer", depthwise_initializer, GlorotUniform())
+        self.pointwise_initializer = chosen(self, "pointwise_initializer", pointwise_initializer, GlorotUniform())
+        self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+
+    def build(self, input_shape: Shape) -> None:
+        self._check(input_shape)
+        channels, ones = input_shape[-1], (1,) * len(self.axes)
+        shape = (*self.kernel_size, channels, self.depth_multiplier)
+        self.depthwise_kernel = self.add_variable("depthwise_kernel", shape, self.depthwise_initializer)
+        shape = (*ones, channels * self.depth_multiplier, self.filters)
+        self.pointwise_kernel = self.add_variable("pointwise_kernel", shape, self.pointwise_initializer)
+        if self.use_bias:
+            self.bias = self.add_variable("bias", (self.filters,), self.bias_initializer)
+
+    def call(self, x: Value) -> Value:
+        channels = self._depthwise(x, self.depthwise_kernel)
+        y: Value = channels @ self.pointwise_kernel.reshape(*self.pointwise_kernel.shape[-2:])
+        return self.activation(y + self.bias if self.use_bias else y)
+
+    def argument(self, name: str) -> object:
+        return self.filters if name == "kernel" else super().argument(name)
+
+
+class SeparableConv2D(SeparableConvolutionLayer):
+    """activation(each channel convolved by itself, then all of them mixed in each place, + bias).
+
+    Chollet, Xception: Deep learning with depthwise separable convolutions, CVPR 2017. Shapes: x (batch, height, width,
+    channels), depthwise_kernel (kh, kw, channels, depth_multiplier), pointwise_kernel (1, 1, channels * depth_multiplier,
+    filters), bias (filters,), output (batch, height', width', filters). `kernel` is the number of filters; `padding`, `stride`
+    and `dilation` have the same meaning as for `Conv2D`.
+
+    >>> nn.layer.SeparableConv2D(64, 3, padding="same", activation="relu")(nn.Placeholder([-1, 32, 32, 16])).shape
+    (-1, 32, 32, 64)
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("height", "width")
+
+
+class SeparableConv1D(SeparableConvolutionLayer):
+    """activation(each channel of sequences convolved by itself, then all of them mixed in each step, + bias).
+
+    Shapes: x (batch, time, channels), depthwise_kernel (k, channels, depth_multiplier), pointwise_kernel (1, channels *
+    depth_multiplier, filters), bias (filters,), output (batch, time', filters).
+
+    >>> nn.layer.SeparableConv1D(16, 5, padding="causal")(nn.Placeholder([-1, 100, 8])).shape
+    (-1, 100, 16)
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("time",)

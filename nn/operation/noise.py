@@ -1,0 +1,97 @@
+"""Operations that draw random numbers in training and are the identity otherwise."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.arrays import BATCH, Array, Shape
+from nn.operation.elementwise import Elementwise
+from nn.operation.operation import Mode
+from nn.random import keyed
+
+
+class Noise(Elementwise):
+    """x combined with draws that are keyed by seed, epoch, batch, block and the operation's place in the graph.
+
+    With `by_channel`, x (batch, ..., channels) has one draw for all places of a channel of a sample, else one for each element.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def __init__(self, strength: float, by_channel: bool = False) -> None:
+        self.strength, self.by_channel = strength, by_channel
+        self._active = False
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Return whether the batch leads; draws are those of the whole batch, so in training no plan makes use of it."""
+        return shapes[0][0] == BATCH
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        drawn = (output[0], *(1,) * (len(output) - 2), output[-1]) if self.by_channel else output
+        self._noise = np.empty(drawn, dtype)
+        self._draws = np.empty(drawn, np.float32)
+
+    def begin(self, mode: Mode, position: int) -> None:
+        self._active = mode.training and self.strength > 0
+        if self._active:
+            self._draw(mode.key, position)
+
+    @abstractmethod
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
+        """Draw `_draws`, and make `_noise` of them."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        if self._active:
+            np.multiply(inputs[0], self._noise, out=out)
+        elif not np.may_share_memory(inputs[0], out):
+            np.copyto(out, inputs[0])
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        if self._active:
+            np.multiply(gradient, self._noise, out=out)
+        elif not np.may_share_memory(gradient, out):
+            np.copyto(out, gradient)
+
+
+class DropoutOperation(Noise):
+    """x * mask, where the mask is 0 with probability `strength`, else 1 / (1 - strength)."""
+
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
+        seed, *counters = key
+        keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
+        np.greater_equal(self._draws, self.strength, out=self._noise)
+        np.multiply(self._noise, 1 / (1 - self.strength), out=self._noise)
+
+
+class GaussianDropoutOperation(Noise):
+    """x * n for normal n of mean 1 and variance strength / (1 - strength), as `DropoutOperation` has."""
+
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
+        seed, *counters = key
+        keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
+        np.multiply(self._draws, math.sqrt(self.strength / (1 - self.strength)), out=self._noise)
+        np.add(self._noise, 1, out=self._noise)
+
+
+class GaussianNoiseOperation(Noise):
+    """x + n for normal n of mean 0 and standard deviation `strength`."""
+
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
+        seed, *counters = key
+        keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
+        np.multiply(self._draws, self.strength, out=self._noise)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        if self._active:
+            np.add(inputs[0], self._noise, out=out)
+        elif not np.may_share_memory(inputs[0], out):
+            np.copyto(out, inputs[0])
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        if not np.may_share_memory(gradient, out):
+            np.copyto(out, gradient)
