@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from nn.model import Model
 from nn.threads import limited_to_one_thread
@@ -43,7 +43,7 @@ from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..record.table import Earlier
 from ..run_page.outcome import reported
-from ..simulation.execution import MANY, SimulatedExecution, execution_of
+from ..simulation.execution import SimulatedExecution, execution_of
 from ..simulation.failures import Nodes
 from ..simulation.keepers import SharedKeeper, SimulatedKeeper
 from ..simulation.kernel import Build, MemoryChannel
@@ -51,6 +51,8 @@ from ..simulation.shared import SharedContainer
 from .simulated_run import SimulatedLoop, resumptions_of
 
 START_SECONDS = 1.0  # for nodes that are here already
+SAMPLE: Final = 2
+"""Workers that have tables, where many share a state and are started again."""
 
 if TYPE_CHECKING:
     from ..nodes import InProcessNodes
@@ -119,7 +121,7 @@ def _run_in(
         if resumption is not None:
             earlier = resumption.earlier()
         report = None
-        if agents is None or together is None or node < MANY:  # of many that are started again, a sample has tables
+        if agents is None or together is None or node < SAMPLE:  # of many that are started again, a few have tables
             report = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
             reports[node] = report
         participants[node] = workers[node] = build_worker(
@@ -161,16 +163,15 @@ def _run_in(
         path = folder / model_name(title, node)
         model = ModelFile(content, shipped["custom_objects"], path, whole.inputs) if node >= 0 else None
         store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
-        header = spec.plan.header(job_id, node)
         if agents is None:
-            return Keeper(store, header, model)
+            return Keeper(store, spec.plan.header(job_id, node), model)
         container = plan.optimizer
         if node < 0 or not isinstance(container, SharedContainer) or container.state is None:
             stores[node] = store
-            made = agents.keepers[node] = SimulatedKeeper(store, header, model)
+            made = agents.keepers[node] = SimulatedKeeper(store, plan.header(job_id, node), model)
             return made
         if common is None:
-            stores[node], common = store, SimulatedKeeper(store, header, model)
+            stores[node], common = store, SimulatedKeeper(store, plan.header(job_id, node), model)
         begin = resumptions[node].position if node in resumptions else START
         shared = agents.keepers[node] = SharedKeeper(common, container.state, begin)
         return shared

@@ -23,7 +23,7 @@ from ..record.simulated import Failure
 from ..record.spared import spared
 from ..simulation.execution import SimulatedExecution
 from ..simulation.failures import Disturbed, Ended, Nodes
-from ..simulation.kernel import Build, Kernel, Results, run_kernel
+from ..simulation.kernel import Build, Kernel, Results, frozen_garbage, run_kernel
 from .manifest import make_manifest
 from .membership import SameNodes
 from .restart_loop import Begin, RestartLoop, RunningAttempt
@@ -134,7 +134,8 @@ class SimulatedLoop(RestartLoop):
 
         Raises: JobFailed when nothing more is tried.
         """
-        coordinator, results = self.drive()
+        with frozen_garbage(len(self._spec.options.nodes)):  # for all attempts: it takes as long as one of them
+            coordinator, results = self.drive()
         self.lost = dict(coordinator.failures)
         return results
 

@@ -612,8 +612,15 @@ def _is_same(array: object, copy: NDArray[Any]) -> bool:
 
 
 @contextmanager
-def _frozen_garbage() -> Iterator[None]:
-    """Spare the collector of cycles the objects of many nodes, which it would look at again and again."""
+def frozen_garbage(nodes: int) -> Iterator[None]:
+    """Spare the collector of cycles the objects of many nodes, which it would look at again and again.
+
+    Args:
+        nodes: their number; nothing is done for a few, nor within such a block.
+    """
+    if nodes <= _MANY or gc.get_freeze_count():
+        yield
+        return
     gc.collect()
     gc.freeze()
     try:
@@ -668,7 +675,7 @@ def run_kernel(
     try:
         for node, build in builds.items():
             kernel.build(node, build)
-        with _frozen_garbage() if len(builds) > _MANY else nullcontext():
+        with frozen_garbage(len(builds)):
             results = kernel.run()
     finally:
         kernel.close(at_end)
