@@ -51,7 +51,7 @@ from ..simulation.shared import SharedContainer
 from .simulated_run import SimulatedLoop, resumptions_of
 
 START_SECONDS = 1.0  # for nodes that are here already
-SAMPLE: Final = 2
+SAMPLE: Final = 1
 """Workers that have tables, where many share a state and are started again."""
 
 if TYPE_CHECKING:

@@ -33,9 +33,8 @@ class Recorder:
         self._attempt = begun.attempts + attempt
         self._stretches = list(begun.stretches)
         self._table = table
-        holders, alone = bank.assignment.block_2_node, bank.assignment.redundancy == 1
-        self._only = tuple(nodes[0] for nodes in holders) if alone else None
-        self._holders = [] if alone else [tuple(nodes) for nodes in holders]
+        self._holders = bank.assignment.block_2_node
+        self._only = tuple(holders[0] for holders in self._holders) if bank.assignment.redundancy == 1 else None
         self._known: dict[tuple[Copy, ...], tuple[int, ...]] = {}
 
     @property

@@ -324,8 +324,9 @@ class Kernel:
 
     def act(self, moment: float, action: Callable[[], None]) -> None:
         """Add an event of no node: `action` is called at `moment`, or now where that is over."""
+        now = self._clock.monotonic() if self._timeline is None else self._timeline.now
         self._number += 1
-        heappush(self._alarms, (max(moment, self._clock.monotonic()), self._number, action))
+        heappush(self._alarms, (max(moment, now), self._number, action))
 
     def halt(self, node: int) -> None:
         """Let a node have no turns any more; the others wait for it."""
@@ -362,7 +363,8 @@ class Kernel:
         self._left = sum(seat.result is None for seat in self._seats.values())
         while self._left:
             self.events += 1
-            self._left -= self._next()
+            ended = self._next()  # which may remove others
+            self._left -= ended
         return {node: seat.result for node, seat in self._seats.items() if seat.result is not None}
 
     def _next(self) -> int:
