@@ -312,6 +312,8 @@ class Nodes:
         self.failures[node] = "failed", told
         if self._together(set(self.failures)):
             self._kernel.act(now + self._delay, self._stop)
+        else:
+            self._kernel.do_without(node)
 
     def _note(self, verdict: Verdict, now: float) -> None:
         if self.first is None:

@@ -333,12 +333,16 @@ class Kernel:
         self._seats[node].gone = True
 
     def remove(self, node: int) -> None:
-        """End a node without a result."""
+        """End a node without a result: the others hear that it has left."""
         seat = self._seats[node]
-        if node in self.here and seat.result is None:
+        if node in self.here:
             seat.gone = True
-            self._left -= 1
             self._leave(seat)
+
+    def do_without(self, node: int) -> None:
+        """Let the run end without the result of a node that was removed."""
+        if self._seats[node].result is None:
+            self._left -= 1
 
     def waiting(self) -> list[int] | None:
         """List the nodes that wait; None while one computes, or stands still for ever."""

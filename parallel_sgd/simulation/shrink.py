@@ -1,4 +1,4 @@
-"""Shrinking of a fault plan that makes a job go wrong: to the clauses that matter, with the simplest values that still do.
+"""Shrinking of a fault plan that makes a job go wrong: to the clauses that matter, with the mildest values that still do.
 
 Clauses are left out by delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE
 Transactions on Software Engineering 28, 2002); then each time, rate and share that is left is halved, or doubled where more is
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from network.faults.fault import Fault
 from network.faults.plan import FaultPlan
@@ -16,6 +17,8 @@ from network.faults.plan import FaultPlan
 __all__ = ["shrunk"]
 
 _FACTORS = {"seconds": 0.5, "delay": 0.5, "jitter": 0.5, "share": 0.5, "rate": 2.0}
+_HALVINGS = 5
+"""Of a value at most: one that does not matter would be halved for ever."""
 _SIGNIFICANT = 3
 """Digits of a value that was halved: a plan is read by people."""
 
@@ -66,8 +69,12 @@ def _milder(faults: list[Fault], test: Callable[[Sequence[Fault]], bool]) -> lis
     """Return the faults with values that are as mild as the job goes wrong with."""
     for place, fault in enumerate(faults):
         for name, factor in _FACTORS.items():
-            while value := getattr(fault, name, None):
-                milder = replace(fault, **{name: float(f"{value * factor:.{_SIGNIFICANT}g}")})
+            for _ in range(_HALVINGS):
+                value = getattr(fault, name, None)
+                if not value:
+                    break
+                less: dict[str, Any] = {name: float(f"{value * factor:.{_SIGNIFICANT}g}")}
+                milder = replace(fault, **less)
                 if not test([*faults[:place], milder, *faults[place + 1 :]]):
                     break
                 faults[place] = fault = milder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,7 +105,7 @@ def test_a_worker_that_is_too_slow_is_taken_for_stuck(tmp_path: Path) -> None:
         ("kill 1@e1.b2; kill 1@e1.b3@a2", {"max_restarts": 1}, "as often as 'max_restarts' allows, 1"),
     ],
 )
-def test_a_job_is_given_up_as_on_agents(plan: str, given: dict[str, object], words: str) -> None:
+def test_a_job_is_given_up_as_on_agents(plan: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(JobFailed, match=words):
         run(plan, **given)
 
@@ -174,6 +175,8 @@ def goes_wrong(plan: FaultPlan) -> bool:
         return not is_calm(run(str(plan), max_restarts=20))
     except JobFailed as failed:
         return "the same failure has come 3 times" not in str(failed)
+    except Exception:  # noqa: BLE001 - of whatever kind, it is no failure of a node
+        return True
 
 
 @covers("SIM-6")
@@ -221,7 +224,7 @@ def test_a_schedule_is_shrunk_to_the_clauses_that_matter(seed: int) -> None:
 
     left = shrunk(plan, fails)
     assert len(left.faults) == 3 and fails(left) and len(runs) <= 101
-    assert any(f.kind == "stop" and f.seconds < stop.seconds for f in left.faults)  # type: ignore[union-attr, operator]
+    assert any(f.kind == "stop" and f.seconds < stop.seconds / 2 for f in left.faults)  # type: ignore[union-attr, operator]
     assert FaultPlan.parse(str(left)) == left
 
 
