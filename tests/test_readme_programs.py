@@ -196,7 +196,7 @@ def test_the_reclaimer_fetches_what_the_newest_job_left(tmp_path: Path) -> None:
         finished = run(tmp_path, key + SMALL_JOB)
         assert finished.returncode == 0, finished.stderr
         files = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.glob("Node-*-Retrieve/*-Nine-*")}
-        assert len(files) == 9 * 10, "TR, EV, TI, AC, BA, CO, WH, ID, the ledger and the model of every worker"
+        assert len(files) == 9 * 11, "TR, EV, TI, AC, BA, BY, CO, WH, ID, the ledger and the model of every worker"
         for path in files:
             (tmp_path / path).unlink()
         finished = run(tmp_path, key + RECLAIMER)

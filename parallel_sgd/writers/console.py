@@ -17,7 +17,7 @@ from rpc.support.processors import usable_cores
 from ..engine.training import Samples
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import EPOCH, Figures, JobHistory
+from ..record.history import BYTES, EPOCH, Figures, JobHistory
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
@@ -98,7 +98,11 @@ class JobConsole:
         self._told = int(row[EPOCH])
         for epoch in [epoch for epoch in self._steps if epoch <= self._told]:
             del self._steps[epoch]
-        _log.info("%s", epoch_line(row, max(self._spec.options.epoch, self._told)), extra=BRIEF)
+        _log.info(
+            "%s",
+            epoch_line({name: row[name] for name in row if name != BYTES}, max(self._spec.options.epoch, self._told)),
+            extra=BRIEF,
+        )
 
     def done(self, result: JobResult) -> None:
         """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model of the

@@ -430,6 +430,11 @@ os.register_at_fork(after_in_child=_after_fork)
 atexit.register(settle_all, LAST_SECONDS)
 
 
+def _interrupt_later() -> None:
+    time.sleep(_LATER_SECONDS)
+    _thread.interrupt_main()
+
+
 @contextlib.contextmanager
 def interrupts_put_off() -> Iterator[None]:
     """Raise, in the block, a Ctrl-C that comes in the finalizer of an object, or in the callback of a weak reference, a moment
@@ -448,10 +453,16 @@ def interrupts_put_off() -> Iterator[None]:
             before(told)
             return
         # not from here: Python would take it before it leaves this function
-        with contextlib.suppress(RuntimeError):  # the interpreter ends, which is all that was wanted
-            timer = threading.Timer(_LATER_SECONDS, _thread.interrupt_main)
-            timer.daemon = True
-            timer.start()
+        while True:
+            try:
+                _thread.start_new_thread(
+                    _interrupt_later, ()
+                )  # a Timer would wait for its thread, and Ctrl-C may come meanwhile
+                return
+            except KeyboardInterrupt:  # one more, in here: it is put off with the other
+                continue
+            except RuntimeError:  # the interpreter ends, which is all that was wanted
+                return
 
     sys.unraisablehook = put_off
     try:

@@ -75,7 +75,7 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
     assert result == plain and sorted(result.models) == [0, 1]
 
     names = sorted(path.name for path in result.files[Parameter_Server])
-    expected = (r"Fit--2 .*\.log", r"ID-P-SGD-N\(-2\)\.csv", r"Worker-127.0.0.1 .*\.log")
+    expected = (r"BY-P-SGD-N\(-2\)\.csv", r"Fit--2 .*\.log", r"ID-P-SGD-N\(-2\)\.csv", r"Worker-127.0.0.1 .*\.log")
     assert all(re.fullmatch(pattern, name) for pattern, name in zip(expected, names, strict=True)), names
     log = log_of(result.files, Parameter_Server)
     assert re.search(r"INFO Fit--2@\d\d:\d\d:\d\d: Serving begins: workers \[0, 1\], codec SyncPS\.", log)
