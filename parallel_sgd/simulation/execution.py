@@ -171,9 +171,12 @@ class SimulatedExecution(Execution):
         """Return a function that lets the time of a block step of a node pass."""
         compute, charge, speed = self._compute.seconds, self._timeline.charge, self._speeds[node]
         progress = self._progress
+        agents = None if self._kernel is None else self._kernel.agents
 
         def passes(epoch: int, batch: int, block: int) -> None:
             charge(compute(node, epoch, batch, block) / speed)
+            if agents is not None:
+                agents.computing(node)
             progress()
 
         return passes

@@ -152,7 +152,7 @@ class Nodes:
         together: tells, by the nodes that are lost, whether all others are stopped.
 
     Attributes: `failures`, as the coordinator of an attempt has them; `first`, the failure that came first; `monitor`;
-    `keepers`, those of the checkpoints by node.
+    `keepers`, those of the checkpoints by node; `stops`, when all nodes are stopped, as soon as that is certain.
     """
 
     def __init__(
@@ -178,6 +178,7 @@ class Nodes:
         self.failures: dict[int, tuple[str, str]] = {}
         self.first: Failure | None = None
         self.keepers: dict[int, Kept] = {}
+        self.stops = math.inf
         self.monitor = ClusterMonitor(job, attempt, _log, names, causes_first=True)
         now = clock.monotonic()
         self.detectors = {node: StallDetector(self._limits, now) for node in names}
@@ -245,6 +246,15 @@ class Nodes:
         if node not in self._fell:
             self.failed(node, PeerLost(peer, self._names[peer], "its connection was reset"))
 
+    def computing(self, node: int) -> None:
+        """Spare a node the computing of a block that ends when all have been stopped: it would have no effect.
+
+        Raises: Gone.
+        """
+        if self._clock.monotonic() > self.stops:
+            self._kernel.halt(node)
+            raise Gone("It is stopped while it computes.")
+
     # ---- what the agents see
 
     def begins(self, node: int, moment: float) -> None:
@@ -301,6 +311,8 @@ class Nodes:
         now = self._clock.monotonic()
         self._fell.setdefault(node, now)
         self._kernel.remove(node)
+        if self._together({*self.failures, node}):
+            self.stops = min(self.stops, now + 2 * self._delay)
         self._kernel.act(now + self._delay, partial(self._heard, node, verdict, told))
 
     # ---- what the driver knows

@@ -126,6 +126,9 @@ class Agents(Protocol):
     def begins(self, node: int, moment: float) -> None:
         """Note that a node, which has waited until `moment`, goes on."""
 
+    def computing(self, node: int) -> None:
+        """Note that a node is about to compute a block, until the time of the clock."""
+
     def computes(self, node: int, until: float) -> None:
         """Note that a node computes until a moment."""
 
