@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SleepingClock", "SystemClock"]
 
 
 class Clock(Protocol):
@@ -18,10 +18,18 @@ class Clock(Protocol):
         """Return seconds since 1970-01-01 UTC; may jump in either direction when someone sets the machine's clock."""
 
 
+class SleepingClock(Clock, Protocol):
+    """Clock of a caller that may wait for time to pass."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+
+
 class SystemClock:
     """Clock of this machine. Its methods are the system's functions themselves: each batch asks them several times."""
 
     __slots__ = ()
 
     monotonic = staticmethod(time.monotonic)
-    time = staticmethod(time.time)
+    sleep = staticmethod(time.sleep)
+    time = staticmethod(time.time)  # last, since it hides the module from what follows

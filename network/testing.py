@@ -60,6 +60,10 @@ class VirtualClock:
             raise ValueError(f"VirtualClock.advance_to 'moment' must be finite, got {moment}")
         self._monotonic = max(self._monotonic, moment)
 
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass, as `advance` does."""
+        self.advance(seconds)
+
     def jump_wall(self, seconds: float) -> None:
         """Set the wall clock forward, or back when `seconds` is negative; `monotonic()` stays."""
         if not math.isfinite(seconds):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from nn.model import Model
 from nn.threads import limited_to_one_thread
 from rpc import new_job_id
+from rpc.monitor import Monitor
 from rpc.shipping import pack
-from rpc.submit import RunFolder, node_folder
+from rpc.submit import AGAIN, RunFolder, node_folder
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from ..checkpoint import CheckpointError, Keeper, Resumption, Store
@@ -27,8 +30,10 @@ from ..engine.channel import Parameter_Server
 from ..engine.exchange import Participant
 from ..engine.parameter_server import Server, build_server
 from ..engine.plan import likes_of
+from ..engine.progress import START
 from ..engine.training import Hooks, Samples, prepared
 from ..engine.worker import Worker, build_worker
+from ..errors import JobFailed
 from ..options.spec import JobSpec
 from ..record.identity import Told, own_identity
 from ..record.job_record import keep_identities
@@ -36,11 +41,18 @@ from ..record.ledger import collect
 from ..record.report import ServerTraffic, TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
+from ..record.table import Earlier
 from ..run_page.outcome import reported
-from ..simulation.execution import execution_of
+from ..simulation.execution import SimulatedExecution, execution_of
+from ..simulation.failures import Nodes
+from ..simulation.keepers import SharedKeeper, SimulatedKeeper
 from ..simulation.kernel import Build, MemoryChannel
+from ..simulation.shared import SharedContainer
+from .simulated_run import SimulatedLoop, resumptions_of
 
 START_SECONDS = 1.0  # for nodes that are here already
+SAMPLE: Final = 1
+"""Workers that have tables, where many share a state and are started again."""
 
 if TYPE_CHECKING:
     from ..nodes import InProcessNodes
@@ -61,7 +73,7 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
     run = new_run(spec, job_id, IN_PROCESS)
     try:
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
-            result = _run_in(run, spec, arrays, job_id, followers)
+            result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
             with spared("What the page says of the end"):
                 outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
         result.report = outcome.page
@@ -71,7 +83,14 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
             run.close()
 
 
-def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followers: Followers | None) -> JobResult:
+def _run_in(
+    run: RunFolder,
+    spec: JobSpec,
+    arrays: Samples,
+    job_id: str,
+    followers: Followers | None,
+    on_failure: Callable[[int, JobFailed], None],
+) -> JobResult:
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     content, title = spec.model_file(), spec.options.mission_title
@@ -79,8 +98,10 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
     samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
     execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, whole, samples)
-    plan = execution.plan(spec.plan)
-    together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
+    plan, together = execution.plan(spec.plan), None
+    agents: Nodes | None = None
+    stores: dict[int, Store] = {}
+    common: SimulatedKeeper | None = None
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
@@ -96,8 +117,13 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         model.inputs = whole.inputs
         folder = make_folder(node)
         resumption = resumptions.get(node)
-        earlier = None if resumption is None else resumption.earlier()
-        report = reports[node] = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
+        earlier = Earlier(folder, START) if resumption is None and plan.attempt else None
+        if resumption is not None:
+            earlier = resumption.earlier()
+        report = None
+        if agents is None or together is None or node < SAMPLE:  # of many that are started again, a few have tables
+            report = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
+            reports[node] = report
         participants[node] = workers[node] = build_worker(
             plan,
             model,
@@ -106,7 +132,9 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             execution.monotonic,
             Hooks(
                 report,
-                progress=None if tables is None else lambda *_: tables.read(node, report.paths),
+                progress=None if tables is None or report is None else lambda *_: tables.read(node, report.paths),
+                monitor=monitor(node),
+                faults=None if agents is None else agents.inject(node),
                 folder=folder,
                 block=execution.block(node),
                 evaluation=execution.evaluation(node, plan),
@@ -116,18 +144,37 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         return workers[node]
 
     def make_folder(node: int) -> Path:
-        folders[node] = folder = run.path / node_folder(node)
-        folder.mkdir()
-        run.has(node)
-        return folder
+        if node not in folders:
+            folders[node] = run.path / node_folder(node)
+            folders[node].mkdir()
+            run.has(node)
+        return folders[node]
+
+    def monitor(node: int) -> Monitor:
+        made = Monitor()
+        if agents is not None:
+            made.attach(agents.signals(node))
+        return made
 
     def keeper(node: int, folder: Path) -> Keeper | None:
         if spec.options.checkpoint_every is None:
             return None
+        nonlocal common
         path = folder / model_name(title, node)
         model = ModelFile(content, shipped["custom_objects"], path, whole.inputs) if node >= 0 else None
         store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
-        return Keeper(store, spec.plan.header(job_id, node), model)
+        if agents is None:
+            return Keeper(store, spec.plan.header(job_id, node), model)
+        container = plan.optimizer
+        if node < 0 or not isinstance(container, SharedContainer) or container.state is None:
+            stores[node] = store
+            made = agents.keepers[node] = SimulatedKeeper(store, plan.header(job_id, node), model)
+            return made
+        if common is None:
+            stores[node], common = store, SimulatedKeeper(store, plan.header(job_id, node), model)
+        begin = resumptions[node].position if node in resumptions else START
+        shared = agents.keepers[node] = SharedKeeper(common, container.state, begin)
+        return shared
 
     def build_ps(channel: MemoryChannel) -> Server:
         folder, resumption = make_folder(Parameter_Server), resumptions.get(Parameter_Server)
@@ -139,32 +186,67 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
             checkpointing=Checkpointing(resumption, keeper(Parameter_Server, folder) if server_keeps else None),
+            faults=None if agents is None else agents.inject(Parameter_Server),
         )
-        earlier = None if resumption is None else resumption.earlier()
+        earlier = Earlier(folder, START) if plan.attempt else None
+        if resumption is not None:
+            earlier = resumption.earlier()
         table = ServerTraffic(folder, title, Parameter_Server, earlier)
         server.exchange.counted = table.add
-        server_files.append(table.path)
+        server_files[:] = [table.path]
         participants[Parameter_Server] = server
         return server
 
     if tables is not None:
         tables.begin(spec.plan.assignment.nodes)
-    builds: dict[int, Build] = {node: partial(build, node) for node in spec.plan.assignment.nodes}
-    if spec.options.nodes.has_parameter_server:
-        builds[Parameter_Server] = build_ps
+
+    def builds_of(attempt: int, watched_by: Nodes | None = None) -> dict[int, Build]:
+        """Return the builds of an attempt, which goes on from the newest state of those before it."""
+        nonlocal plan, together, agents
+        agents = watched_by
+        plan = execution.plan(replace(spec.plan, attempt=attempt))
+        together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
+        if attempt:
+            close_common()
+            server = Parameter_Server if server_keeps else None
+            found = resumptions_of(stores, plan.assignment.nodes, server, folders)
+            resumptions.update(found)
+        builds: dict[int, Build] = {node: partial(build, node) for node in plan.assignment.nodes}
+        if spec.options.nodes.has_parameter_server:
+            builds[Parameter_Server] = build_ps
+        return builds
+
+    def close_common() -> None:
+        nonlocal common
+        if common is not None:
+            common.close()
+        common = None
+
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
     threads = contextlib.ExitStack()
     try:
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
-        identities = [Told(1, node, own_identity()) for node in sorted(builds)]
-        results = execution.run(builds, classes, spared)
+        identities = [Told(1, node, own_identity()) for node in sorted(spec.options.nodes)]
+        if isinstance(execution, SimulatedExecution) and (execution.faults.faults or spec.policy in AGAIN):
+            loop = SimulatedLoop(spec, arrays, job_id, execution, builds_of)
+            loop.on_failure = on_failure
+            with execution.watched():
+                results = loop.run()
+            restarts, lost = loop.recovery.restarts, loop.lost
+        else:
+            results, restarts, lost = execution.run(builds_of(0), classes, spared), 0, {}
     finally:
+        with spared("The keeper of the checkpoints"):
+            close_common()
         with spared("The setting of threads"):
             threads.close()
     # the job has its figures: from here on an error is a warning
     with spared("The identities of the nodes"):
         keep_identities(run.path, identities)
+    for node in lost:
+        workers.pop(node, None)
+        participants.pop(node, None)
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
     accounts = dict.fromkeys(participants, NO_ACCOUNTS)
@@ -174,15 +256,18 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     with spared("The look for parameters that no codec read"):
         unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
         warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
-    files: dict[int, list[Path]] = {node: [] if node in workers else server_files for node in builds}
+    files: dict[int, list[Path]] = {node: [] if node in workers else server_files for node in participants}
     for node, worker in workers.items():
+        if node not in reports:
+            continue
         with spared(f"The files of node({node})"):
             files[node] = _files_of(node, worker, reports[node], accounts[node], folders[node] / model_name(title, node))
     ledger = None
     with spared("The ledger"):
         batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
-        ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
-    return JobResult(figures, models, files, accounts, job_id, ledger=ledger, simulated=execution.simulated)
+        if len(reports) == len(workers):
+            ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
+    return JobResult(figures, models, files, accounts, job_id, lost, restarts, ledger, execution.simulated)
 
 
 def _files_of(node: int, worker: Worker, report: TrainingReport, accounts: NodeAccounts, model: Path) -> list[Path]:

@@ -6,10 +6,10 @@ The driver is the submitter, or a standby driver that has taken over. Neither ne
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from network.clock import SleepingClock, SystemClock
 from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
@@ -84,9 +84,9 @@ class RestartLoop:
         driver: the name by which agents know us, "" for a job that ends with us.
         begin: numbers of the first attempt.
 
-    Attributes: `recovery`; `on_failure`, told of each attempt after which the job goes on; `left`, whether Ctrl-C has left the
-    job to its nodes; `tables`, the reader of the tables of the nodes while the job runs; `identities`, those that the nodes
-    told at the start of each attempt.
+    Attributes: `recovery`; `clock`, by which it waits; `on_failure`, told of each attempt after which the job goes on; `left`,
+    whether Ctrl-C has left the job to its nodes; `tables`, the reader of the tables of the nodes while the job runs;
+    `identities`, those that the nodes told at the start of each attempt.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class RestartLoop:
     ) -> None:
         self._manifest, self._membership, self.recovery = manifest, membership, recovery
         self._request, self._samples, self._run = request, samples, run
+        self.clock: SleepingClock = SystemClock()
         self.on_failure: Callable[[int, JobFailed], None] | None = None
         self.left = False
         self.tables: TableReader | None = None
@@ -376,7 +377,7 @@ class RestartLoop:
         """
         seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
         # the two have a patience of their own, in `_await_majority`
-        patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
+        patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority), clock=self.clock)
         before = self._running
         try:
             return self._await_majority(lambda: patience.call(self._start_again))
@@ -407,19 +408,19 @@ class RestartLoop:
 
         Raises: NoMajority when they stay silent, Deposed.
         """
-        deadline, said = time.monotonic() + limits.WAIT_SECONDS, ""
+        deadline, said = self.clock.monotonic() + limits.WAIT_SECONDS, ""
         while True:
             try:
                 return self._unless_deposed(ask)
             except NoMajority as error:
-                left = deadline - time.monotonic()
+                left = deadline - self.clock.monotonic()
                 if left <= 0:
                     raise
                 # told once for each cause, and not with every try
                 if str(error) != said:
                     said = str(error)
                     _log.warning("Training pauses, for up to %.0f s: %s", left, said)
-            time.sleep(min(limits.PAUSE_SECONDS, left))
+            self.clock.sleep(min(limits.PAUSE_SECONDS, left))
 
     def _start_again(self) -> RunningAttempt:
         """Start the next attempt, as `_start` does, when the nodes of the last one have agreed to it."""
@@ -433,7 +434,7 @@ class RestartLoop:
 
         Raises: Deposed when it does not, and each error of `act`.
         """
-        return Retry(limits.DEPOSED_SECONDS, Deposed).call(act)
+        return Retry(limits.DEPOSED_SECONDS, Deposed, clock=self.clock).call(act)
 
     def _name_successor(self) -> None:
         """Leave the next attempt to a standby driver: a driver that leaves between two attempts starts none."""

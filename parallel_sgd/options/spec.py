@@ -283,8 +283,10 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     fault = FaultPlan.parse(str(options.fault))
     fault.check([*assignment.nodes, *([Parameter_Server] if has_server else [])])
     for name, asked in (("fault", fault.faults and given.fault), ("discovery", given.discovery)):
-        if asked and isinstance(nodes, InProcessNodes):
+        if asked and isinstance(nodes, InProcessNodes) and not (name == "fault" and nodes.simulated):
             raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {asked!r}")
+    if isinstance(nodes, InProcessNodes) and nodes.simulated and policy == SHRINK:
+        raise ValueError("'on_failure' must be one of fail, redundant, restart, wait on simulated nodes, got 'shrink'")
     return JobSpec(
         plan,
         model,

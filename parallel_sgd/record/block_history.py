@@ -33,7 +33,7 @@ class Recorder:
         self._attempt = begun.attempts + attempt
         self._stretches = list(begun.stretches)
         self._table = table
-        self._holders = [tuple(holders) for holders in bank.assignment.block_2_node]
+        self._holders = bank.assignment.block_2_node
         self._only = tuple(holders[0] for holders in self._holders) if bank.assignment.redundancy == 1 else None
         self._known: dict[tuple[Copy, ...], tuple[int, ...]] = {}
 

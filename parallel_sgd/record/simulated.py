@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Failure(NamedTuple):
+    """Failure of a node of a job on simulated nodes, in virtual seconds.
+
+    Args:
+        node: the node that failed first.
+        what: the verdict on it, such as "crashed".
+        at: when it failed.
+        known: when the driver knew it.
+        resumed: when the next attempt began to train; None where none did.
+    """
+
+    node: int
+    what: str
+    at: float
+    known: float
+    resumed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -19,6 +38,7 @@ class Simulated:
         codec_time: times of the codecs by the names of their classes, where they are not 0; it can be given as `codec_time=`.
         links: bytes that each link has carried, and the seconds that they take at its full bandwidth.
         digest: SHA-256 of all arrivals, in hexadecimal digits: equal for equal jobs, on any machine.
+        failures: those after which the job went on.
         arrivals: order of arrival, where it was kept (`simulation.order.Arrivals`): give it as `arrivals=` to have it again.
     """
 
@@ -30,6 +50,7 @@ class Simulated:
     codec_time: Mapping[str, Mapping[str, float]] = field(repr=False)
     links: Mapping[str, tuple[float, float]] = field(repr=False)
     digest: str = field(repr=False)
+    failures: Sequence[Failure] = field(default=(), repr=False)
     arrivals: object = field(default=None, repr=False)
 
     def __str__(self) -> str:

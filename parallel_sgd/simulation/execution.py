@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
+from network.faults.plan import FaultPlan
 from nn.dataset.download import Bar
 from nn.model import Model
 from nn.model.batches import as_type
@@ -22,12 +23,13 @@ from ..engine.plan import WorkerPlan
 from ..engine.training import Samples
 from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
-from ..record.simulated import Simulated
+from ..record.simulated import Failure, Simulated
 from .codec_time import CodecTime, measured_codec_time
 from .compute import Schedule
+from .failures import Disturbed
 from .immediate import Immediate
 from .kernel import Build, Kernel, Results, run_kernel
-from .network import Network, network_of
+from .network import LinkNetwork, network_of
 from .nodes import SimulatedNodes
 from .order import Arrivals, Recorder, Replayer
 from .shared import SharedContainer, SharedPlan, can_share
@@ -61,7 +63,8 @@ class Execution:
         self._evaluated: tuple[int, Figures] = (-1, {})
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
-        """Return the plan that the nodes follow here."""
+        """Return the plan that the nodes follow here; each has a state of its own, where they share one."""
+        self._evaluated = (-1, {})
         if not self.shared:
             return plan
         return SharedPlan(plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt)
@@ -102,12 +105,21 @@ class SimulatedExecution(Execution):
         model: the model of the job, of which a copy is timed.
         samples: those of the job, prepared.
 
+    Attributes:
+        clock: the virtual clock.
+        faults: those that are injected.
+        start_seconds: from the order to start again until a process trains.
+        failures: those after which the job went on.
+
     Raises: ValueError naming the field that does not fit.
     """
 
     def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> None:
         super().__init__(is_shared(nodes, plan, model))
-        self._timeline = Timeline(wall=time.time())
+        self.clock = self._timeline = Timeline(wall=time.time())
+        self.start_seconds = nodes.start_seconds
+        self.faults = FaultPlan.parse(str(plan.options.fault), nodes.seed)
+        self._seed = nodes.seed
         self.monotonic = self._timeline.monotonic
         self._platform = nodes.platform
         self._ids = [*nodes.worker_ids, *[node for node, _ in nodes.items() if node < 0]]
@@ -115,7 +127,6 @@ class SimulatedExecution(Execution):
         most = nodes.platform.nodes_per_host
         hosts = [self._ids[place : place + most] for place in range(0, len(self._ids), most)]
         self._hosts = [host for host in hosts if len(host) > nodes.platform.cores]
-        self._network: Network = network_of(nodes.platform, self._ids)
         batches = Batches(len(samples[0]), plan.options.block_size, plan.assignment.block_count)
         self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
         blocks = {node: sorted(plan.assignment.node_2_block[node]) for node in plan.assignment.nodes}
@@ -124,6 +135,10 @@ class SimulatedExecution(Execution):
         self._compute = nodes.compute.fitted(schedule, self._measured)
         self._arrivals = nodes.arrivals
         self._costs = _codec_time(nodes, plan, model, samples)
+        self._networks: list[LinkNetwork] = []
+        self._kernel: Kernel | None = None
+        self._recorder: Recorder | None = None
+        self.failures: list[Failure] = []
         self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
@@ -149,9 +164,12 @@ class SimulatedExecution(Execution):
         """Return a function that lets the time of a block step of a node pass."""
         compute, charge, speed = self._compute.seconds, self._timeline.charge, self._speeds[node]
         progress = self._progress
+        agents = None if self._kernel is None else self._kernel.agents
 
         def passes(epoch: int, batch: int, block: int) -> None:
             charge(compute(node, epoch, batch, block) / speed)
+            if agents is not None:
+                agents.computing(node)
             progress()
 
         return passes
@@ -160,38 +178,71 @@ class SimulatedExecution(Execution):
         """Show a block step more, with virtual seconds and events a second."""
         bar = self._bar
         if bar.update():
-            rate = self._kernel.events / max(bar.format_dict["elapsed"], 1e-9)
+            events = 0 if self._kernel is None else self._kernel.events
+            rate = events / max(bar.format_dict["elapsed"], 1e-9)
             bar.set_postfix_str(f"{self._timeline.monotonic():.4g} virtual s, {rate:,.0f} events/s", refresh=False)
 
     def run(
         self, builds: Mapping[int, Build], classes: Sequence[type], at_end: Callable[[str], AbstractContextManager[None]]
     ) -> Results:
         """Build the nodes and run them to their ends on the virtual clock."""
-        began = time.perf_counter()
-        kernel = Kernel(list(builds), self._timeline, self._network, classes, self._platform.transport)
+        with self.watched():
+            return run_kernel(self.kernel(classes), builds, at_end)
+
+    @property
+    def delay(self) -> float:
+        """Seconds of a message from a host to the driver."""
+        latencies = [seconds for row in self._platform.latencies for seconds in row]
+        return self._platform.latency or max(latencies, default=0.0)
+
+    def kernel(self, classes: Sequence[type] = ()) -> Kernel:
+        """Return the kernel of an attempt, which goes on with the clock, the count and the digest of the one before.
+
+        Args:
+            classes: class table of the values that may travel.
+        """
+        network = network_of(self._platform, self._ids, self._seed)
+        self._networks.append(network)
+        kernel = Kernel(
+            self._ids, self._timeline, Disturbed(network) if self.faults.faults else network, classes, self._platform.transport
+        )
+        before, self._kernel = self._kernel, kernel
+        if before is not None:
+            kernel.events, kernel.digest = before.events, before.digest
         kernel.costs = self._costs if self._costs.table() else None
-        recorder = Recorder(self._ids) if self._arrivals is True else None
+        recorder = self._recorder = Recorder(self._ids) if self._arrivals is True else None
         kernel.order = Replayer(self._arrivals) if isinstance(self._arrivals, Arrivals) else recorder
         for nodes in self._hosts:
             kernel.share_cores(nodes, self._platform.cores)
+        return kernel
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Show the progress of the job while it runs, and keep its times when it has ended."""
+        began = time.perf_counter()
         with Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
-            self._bar, self._kernel = bar, kernel
-            results = run_kernel(kernel, builds, at_end)
-        seconds, platform = kernel.ended, self._platform.describe()
-        took = time.perf_counter() - began
-        links = {link: (size, busy) for link, size, busy in self._network.busy()}
+            self._bar = bar
+            yield
+        kernel, took = self._kernel, time.perf_counter() - began
+        if kernel is None:
+            return
+        links: dict[str, tuple[float, float]] = {}
+        for network in self._networks:
+            for link, size, busy in network.busy():
+                before = links.get(link, (0.0, 0.0))
+                links[link] = before[0] + size, before[1] + busy
         self.simulated = Simulated(
-            platform,
-            seconds,
+            self._platform.describe(),
+            kernel.ended,
             kernel.events,
             took,
             self._measured,
             self._costs.table(),
             links,
             kernel.digest.hexdigest(),
-            None if recorder is None else recorder.arrivals,
+            tuple(self.failures),
+            None if self._recorder is None else self._recorder.arrivals,
         )
-        return results
 
 
 def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Samples) -> Execution:

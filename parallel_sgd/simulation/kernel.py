@@ -116,6 +116,29 @@ class MemoryChannel:
         return True
 
 
+class Gone(Exception):
+    """Error that ends a turn of a node whose process is no more; nothing else hears of it."""
+
+
+class Agents(Protocol):
+    """Agents of the nodes, as the kernel calls them."""
+
+    def begins(self, node: int, moment: float) -> None:
+        """Note that a node, which has waited until `moment`, goes on."""
+
+    def computing(self, node: int) -> None:
+        """Note that a node is about to compute a block, until the time of the clock."""
+
+    def computes(self, node: int, until: float) -> None:
+        """Note that a node computes until a moment."""
+
+    def failed(self, node: int, error: BaseException) -> None:
+        """Note that the process of a node has ended with an error."""
+
+    def idle(self, now: float, until: float) -> None:
+        """Note that nothing happens between two moments, the second of which may be infinite."""
+
+
 Build = Callable[[MemoryChannel], Participant]
 _Leaving = tuple[float, int, int, Parcel]
 
@@ -131,9 +154,22 @@ class Seat:
         cores: those of its host, where it has to share them, else None.
         inbox: packets that have arrived, with their senders.
         looks_at_peers: whether its wait may end when a node leaves.
+        gone: whether its process is no more, or stands still for ever.
     """
 
-    __slots__ = ("alarm", "busy", "context", "cores", "inbox", "looks_at_peers", "node", "participant", "result", "wait")
+    __slots__ = (
+        "alarm",
+        "busy",
+        "context",
+        "cores",
+        "gone",
+        "inbox",
+        "looks_at_peers",
+        "node",
+        "participant",
+        "result",
+        "wait",
+    )
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -147,6 +183,7 @@ class Seat:
         self.cores: Cores[Seat] | None = None
         self.inbox: list[tuple[int, Parcel]] = []
         self.looks_at_peers = False
+        self.gone = False
 
 
 class Kernel:
@@ -167,6 +204,7 @@ class Kernel:
         watch: clock of the accounts of the nodes.
         costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
         order: keeps or sets the order of arrival; None: packets are taken as they come.
+        agents: hear of the turns of the nodes, and of their errors; None: an error of a node is raised.
     """
 
     def __init__(
@@ -185,6 +223,7 @@ class Kernel:
         self.digest = hashlib.sha256()
         self.costs: Costs | None = None
         self.order: Order | None = None
+        self.agents: Agents | None = None
         self._clock = clock
         self._timeline = clock if isinstance(clock, Timeline) else None
         self.watch: Clock = self._timeline or PERFORMANCE
@@ -192,7 +231,8 @@ class Kernel:
         self._seats = {node: Seat(node) for node in nodes}
         self._reader = FrameReader()
         self._reader.classes = classes
-        self._alarms: list[tuple[float, int, int]] = []
+        self._alarms: list[tuple[float, int, int | Callable[[], None]]] = []
+        self._left = 0
         self._number = 0
         self._last: tuple[int, object, Parcel] | None = None
         # packets that leave while their node is charged: networks take them in the order of time
@@ -235,6 +275,8 @@ class Kernel:
         """
         if target not in self._seats:
             raise ValueError(f"A packet must go to one of the nodes {sorted(self._seats)}, got {target}")
+        if self._seats[sender].gone:
+            return Sent(0, 0)
         last = self._last
         if last is not None and last[1] is content and last[0] == sender and last[2].key == key and _is_still(content, last[2]):
             parcel = last[2]
@@ -283,6 +325,40 @@ class Kernel:
         self._number += 1
         heappush(self._alarms, (moment, self._number, node))
 
+    def act(self, moment: float, action: Callable[[], None]) -> None:
+        """Add an event of no node: `action` is called at `moment`, or now where that is over."""
+        now = self._clock.monotonic() if self._timeline is None else self._timeline.now
+        self._number += 1
+        heappush(self._alarms, (max(moment, now), self._number, action))
+
+    def halt(self, node: int) -> None:
+        """Let a node have no turns any more; the others wait for it."""
+        self._seats[node].gone = True
+
+    def remove(self, node: int) -> None:
+        """End a node without a result: the others hear that it has left."""
+        seat = self._seats[node]
+        if node in self.here:
+            seat.gone = True
+            self._leave(seat)
+
+    def do_without(self, node: int) -> None:
+        """Let the run end without the result of a node that was removed."""
+        if self._seats[node].result is None:
+            self._left -= 1
+
+    def waiting(self) -> list[int] | None:
+        """List the nodes that wait; None while one computes, or stands still for ever."""
+        now = self._clock.monotonic()
+        here = [seat for seat in self._seats.values() if seat.result is None and seat.node in self.here]
+        if any(seat.gone or seat.busy > now for seat in here):
+            return None
+        return [seat.node for seat in here]
+
+    def participants(self) -> dict[int, Participant]:
+        """Return the participants of the nodes."""
+        return {node: seat.participant for node, seat in self._seats.items() if seat.participant is not None}
+
     def run(self) -> Results:
         """Let all nodes run to their ends, and return the result of each.
 
@@ -291,10 +367,11 @@ class Kernel:
         start = self._clock.monotonic()
         for node in self._seats:
             self.wake(start, node)
-        left = sum(seat.result is None for seat in self._seats.values())
-        while left:
+        self._left = sum(seat.result is None for seat in self._seats.values())
+        while self._left:
             self.events += 1
-            left -= self._next()
+            ended = self._next()  # which may remove others
+            self._left -= ended
         return {node: seat.result for node, seat in self._seats.items() if seat.result is not None}
 
     def _next(self) -> int:
@@ -302,6 +379,10 @@ class Kernel:
         if self._leaving:
             self._let_leave()
         alarms, coming = self._alarms, self.network.next_moment()
+        if self.agents is not None:
+            following = min((alarms[0][0] if alarms else math.inf), math.inf if coming is None else coming)
+            if following > self._clock.monotonic() + _LONG:
+                self.agents.idle(self._clock.monotonic(), following)  # which may add events
         arrivals: Sequence[Arrival] = ()
         if coming is not None and not (alarms and alarms[0][0] < coming):
             moment = coming
@@ -311,6 +392,9 @@ class Kernel:
         elif alarms:
             moment, _, node = heappop(alarms)
             self._clock.advance_to(moment)
+            if not isinstance(node, int):
+                node()
+                return 0
             turns = {self._seats[node]: None}
             if self._seats[node].alarm <= moment:
                 self._seats[node].alarm = math.inf
@@ -346,7 +430,7 @@ class Kernel:
 
         Raises: Deadlock when there is none.
         """
-        waiting = [seat for seat in self._seats.values() if seat.result is None]
+        waiting = [seat for seat in self._seats.values() if seat.result is None and not seat.gone]
         found = dict.fromkeys([seat for seat in waiting if seat.wait is None or seat.context.run(seat.wait.ready)])
         if not found:
             waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in waiting if seat.wait is not None)
@@ -355,7 +439,7 @@ class Kernel:
 
     def _turn(self, seat: Seat, moment: float) -> int:
         """Let the node have a turn if it has time and a core; return 1 if it has ended, else 0."""
-        if seat.result is not None or seat.busy > moment:
+        if seat.result is not None or seat.busy > moment or seat.gone:
             return 0  # what has arrived waits until the node has time for it
         cores = seat.cores
         if cores is not None and not cores.grant(seat, moment):
@@ -364,7 +448,12 @@ class Kernel:
         timeline = self._timeline
         if timeline is not None:
             timeline.advance_to(moment)  # the nodes of one moment compute at the same time, not one after the other
-        ended = self._go_on(seat)
+        agents = self.agents
+        if agents is None:
+            ended = self._go_on(seat)
+        else:
+            agents.begins(seat.node, moment)
+            ended = self._watched(seat, agents)
         if self._later:
             rest = iter(self._later)
             first, self._later = next(rest), []
@@ -375,6 +464,8 @@ class Kernel:
             self.wake(seat.busy, seat.node)
             if cores is not None:
                 cores.take(seat.busy)
+            if agents is not None and not seat.gone:
+                agents.computes(seat.node, seat.busy)
         if cores is not None:
             self._wake_next(cores, moment)
         return ended
@@ -383,6 +474,17 @@ class Kernel:
         following = cores.next(moment)
         if following is not None:
             self.wake(following[0], following[1].node)
+
+    def _watched(self, seat: Seat, agents: Agents) -> int:
+        """Let a node go on, and tell the agents of an error that ends its process; return 1 if it has ended, else 0."""
+        try:
+            return self._go_on(seat)
+        except Gone:
+            return 0
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a process may end with
+            seat.gone = True
+            agents.failed(seat.node, error)
+            return 0
 
     def _go_on(self, seat: Seat) -> int:
         """Hand over the arrived packets, and let the node go on if it can; return 1 if it has ended, else 0."""
@@ -481,6 +583,8 @@ class Kernel:
             check_conserved({node: accounts.entries() for node, accounts in books.items()}, in_flight)
 
 
+#: Seconds in which nothing happens, that agents hear of.
+_LONG: Final = 5.0
 #: Nodes from which on the collector of cycles is felt.
 _MANY: Final = 16
 #: Types of values that cannot change once their arrays are read-only.
@@ -517,8 +621,15 @@ def _is_same(array: object, copy: NDArray[Any]) -> bool:
 
 
 @contextmanager
-def _frozen_garbage() -> Iterator[None]:
-    """Spare the collector of cycles the objects of many nodes, which it would look at again and again."""
+def frozen_garbage(nodes: int) -> Iterator[None]:
+    """Spare the collector of cycles the objects of many nodes, which it would look at again and again.
+
+    Args:
+        nodes: their number; nothing is done for a few, nor within such a block.
+    """
+    if nodes <= _MANY or gc.get_freeze_count():
+        yield
+        return
     gc.collect()
     gc.freeze()
     try:
@@ -573,7 +684,7 @@ def run_kernel(
     try:
         for node, build in builds.items():
             kernel.build(node, build)
-        with _frozen_garbage() if len(builds) > _MANY else nullcontext():
+        with frozen_garbage(len(builds)):
             results = kernel.run()
     finally:
         kernel.close(at_end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from network.nodes import Address
 
@@ -11,10 +11,13 @@ from ..engine.channel import Parameter_Server
 from ..nodes import InProcessNodes, check_ps
 from ..options.checks import positive
 from .codec_time import CodecTime, codec_time_of
-from .compute import MEASURED, Compute, compute_of
+from .compute import MEASURED, Compute, compute_of, time_of
 from .order import Arrivals
 from .platform import Platform
 from .platform_text import platform_of
+
+#: Seconds that an agent takes to start a process of a job again: fork, imports, order, data and model at hand.
+START_SECONDS: Final = 1.0
 
 
 class SimulatedNodes(InProcessNodes):
@@ -26,7 +29,12 @@ class SimulatedNodes(InProcessNodes):
         codec_time: the times of codecs; None: they are measured.
         arrivals: the order of arrival that is followed, True to keep it, or None.
         seed: keys the draws of random times.
+
+    Attributes:
+        start_seconds: after a failure, from the order to start again until a process trains.
     """
+
+    start_seconds = START_SECONDS
 
     def __init__(
         self, platform: Platform, compute: Compute, codec_time: CodecTime | None, arrivals: Arrivals | bool | None, seed: int
@@ -47,6 +55,7 @@ def simulated(
     arrivals: Arrivals | bool | None = None,
     seed: int = 0,
     shared: bool | None = None,
+    restart: Any = START_SECONDS,
 ) -> SimulatedNodes:
     """Return `count` simulated nodes (and a parameter server), on which a job computes in this process what it computes on
     agents, to the bit, and is timed by a virtual clock.
@@ -63,6 +72,7 @@ def simulated(
         arrivals: True keeps the order in which packets arrive, in `result.simulated.arrivals`; such an order is followed.
         seed: keys the draws of the times, never those of training.
         shared: whether workers that are in equal states have one model, as a job of many needs it; None: past 16 workers.
+        restart: time that the processes of a node take to start again after a failure, such as `1s`.
 
     Raises: ValueError or TypeError naming the field, before anything runs.
 
@@ -84,6 +94,7 @@ def simulated(
     times = compute_of(compute, seed, range(count))
     nodes = SimulatedNodes(platform_of(platform).fitted(len(here)), times, codec_time_of(codec_time), arrivals, seed)
     nodes.shared = shared
+    nodes.start_seconds = time_of("'restart'", restart)
     for node_id in here:
         nodes.add(node_id, Address("simulated", node_id + 3))
     return nodes

@@ -72,3 +72,7 @@ class Timeline:
     def advance_to(self, moment: float) -> None:
         """Begin the event at `moment`; nothing has been charged yet."""
         self.now, self.charged = moment, 0.0
+
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass between two events: that of the driver, while no node runs."""
+        self.advance_to(self.monotonic() + seconds)

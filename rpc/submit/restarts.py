@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from network.clock import SleepingClock, SystemClock
 from network.controller import Controller
 from network.names import did_you_mean
 from network.nodes import NodeAssignment
@@ -109,14 +109,20 @@ Result = TypeVar("Result")
 
 
 class Retry:
-    """Repetition of a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed."""
+    """Repetition of a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed on a clock."""
 
-    def __init__(self, seconds: float, *kinds: type[Exception], never: tuple[type[Exception], ...] = ()) -> None:
-        self._seconds, self._kinds, self._never = seconds, kinds, never
+    def __init__(
+        self,
+        seconds: float,
+        *kinds: type[Exception],
+        never: tuple[type[Exception], ...] = (),
+        clock: SleepingClock = SystemClock(),  # noqa: B008 - it has no state
+    ) -> None:
+        self._seconds, self._kinds, self._never, self._clock = seconds, kinds, never, clock
 
     def call(self, function: Callable[[], Result]) -> Result:
         """Return the result of `function`; raise its last error."""
-        deadline = time.monotonic() + self._seconds
+        deadline = self._clock.monotonic() + self._seconds
         said = ""
         while True:
             try:
@@ -124,10 +130,10 @@ class Retry:
             except self._never:
                 raise
             except self._kinds as error:
-                left = deadline - time.monotonic()
+                left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
                 if str(error) != said:
                     said = str(error)
                     _log.info("%s Trying again for up to %.0f s.", said, left)
-                time.sleep(min(RETRY_SECONDS, left))
+                self._clock.sleep(min(RETRY_SECONDS, left))

@@ -29,7 +29,6 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
 from parallel_sgd import JobFailed, ParallelSGD
 from parallel_sgd.codec.plain import Plain
-from parallel_sgd.driver import restart_loop
 from parallel_sgd.driver.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
 from parallel_sgd.driver.membership import DiscoveredNodes, Inbox, SameNodes, Survivors, failure_of
 from parallel_sgd.driver.restart_loop import RestartLoop
@@ -44,7 +43,6 @@ from rpc.elastic import FunctionDiscovery, Worker
 from rpc.errors import Deposed
 from rpc.lease import NoMajority
 from rpc.liveness.limits import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS
-from rpc.submit import restarts
 from rpc.submit.recovery import AGAIN, DETERMINISTIC, SHRINK, WAIT, Place, Recovery
 from rpc.support.files import CONFIGURATION
 from rpc.support.logs import get_logger
@@ -364,12 +362,12 @@ class Loop(RestartLoop):
         election = SimpleNamespace(granted={})
         self._candidacy: Any = SimpleNamespace(require=lambda: agree(self.seconds), conclude=lambda *_: None, election=election)
         self._manifest: Any = SimpleNamespace(job="job")
-        self._run, self._clock, self._begun = None, clock, clock.monotonic()
+        self._run, self.clock, self._begun = None, clock, clock.monotonic()
         self._agrees, self._starts = agree, start
 
     @property
     def seconds(self) -> float:
-        return self._clock.monotonic() - self._begun
+        return self.clock.monotonic() - self._begun
 
     def _conclude(self, outcome: str, *_: object) -> None:
         self.ended = outcome
@@ -392,12 +390,8 @@ class Loop(RestartLoop):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
-    made = VirtualClock(100.0)
-    time = SimpleNamespace(monotonic=made.monotonic, sleep=made.advance)
-    monkeypatch.setattr(restart_loop, "time", time)
-    monkeypatch.setattr(restarts, "time", time)
-    return made
+def clock() -> VirtualClock:
+    return VirtualClock(100.0)
 
 
 def until(seconds: float, error: Exception) -> Callable[[float], None]:
