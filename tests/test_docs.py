@@ -19,6 +19,8 @@ GUIDES = [
     "parallel_sgd/profiles/blockassignment/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
 ]
+# what these show stands in guides that remain, or is tested by itself
+LONG = {f"docs/{name}.md" for name in ("codec-guide", "elastic", "failure-detection", "gallery", "launchers", "reliability")}
 GUIDES_IN_TWO = ["README.md", "README.zh-CN.md"]
 SAME = {"docs/gallery.md": ["gallery/model.svg"]}  # pictures in which are no seconds and no last digits
 BLOCK = re.compile(r"^(<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -40,13 +42,17 @@ def test_blocks_are_found_and_skipped() -> None:
     assert program(text + "```python\nd = 4\n```\n") == ("\n\na = 1\n" + "\n" * 10 + "d = 4\n", 2)
 
 
+def test_the_guides_that_are_left_to_make_long_are_there() -> None:
+    assert {*GUIDES} > LONG
+
+
 def test_the_chinese_readme_shows_the_same_programs() -> None:
     """So what runs in one runs in the other."""
     blocks = [[match["code"] for match in BLOCK.finditer((ROOT / name).read_text("utf-8"))] for name in GUIDES_IN_TWO]
     assert blocks[0] == blocks[1]
 
 
-@pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.parametrize("guide", [pytest.param(guide, marks=pytest.mark.long if guide in LONG else ()) for guide in GUIDES])
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     code, count = program((ROOT / guide).read_text("utf-8"))
     if not count:

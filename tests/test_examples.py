@@ -186,6 +186,7 @@ def test_ctrl_c_is_quiet_while_programs_import(tmp_path: Path) -> None:
         assert (finished.returncode, finished.stdout, finished.stderr) == (130, b"", b""), path
 
 
+@pytest.mark.long
 def test_a_late_and_a_killed_worker_change_nothing(tmp_path: Path) -> None:
     finished = run(tmp_path, "codecs/stragglers.py", "--local", "3", "--victim", "0", "--epochs", "2")
     assert finished.returncode == 0, finished.stderr

@@ -111,6 +111,7 @@ except nbclient.exceptions.CellExecutionError as error:
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_notebook_tells_it(tmp_path: Path) -> None:
     pytest.importorskip("nbclient")
     hide(tmp_path, "network")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import nbformat
@@ -26,6 +26,8 @@ SHOWN = {
     "6-reading-a-report": ("JobHistory: 3 epochs", BAR, "<Figure", "worker 1 computed longer than the others", REPORT),
 }  # fmt: skip
 
+IN_THE_GATE = ("1-first-network", "5-a-worker-dies")  # which call what the others call, too
+
 
 def shown(cells: Iterable[Cell]) -> str:
     """All outputs, in all of their forms."""
@@ -35,9 +37,14 @@ def shown(cells: Iterable[Cell]) -> str:
 
 @pytest.mark.processes
 @pytest.mark.timeout(300)  # one after the other
-def test_notebooks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "chosen",
+    [IN_THE_GATE, pytest.param(sorted({*SHOWN} - {*IN_THE_GATE}), marks=pytest.mark.long)],
+    ids=["gate", "others"],
+)
+def test_notebooks(chosen: Sequence[str], tmp_path: Path) -> None:
     """Each runs without an error, shows what it is about, and says what is stored. The kernel starts once for all of them."""
-    books = {name: read(name) for name in SHOWN}
+    books = {name: read(name) for name in chosen}
     stored = copy.deepcopy(books)
     execute_all(books, tmp_path)
     for name, book in books.items():

@@ -99,6 +99,7 @@ def has_ipv6() -> bool:
 
 @covers("SEC-19", "SEC-20", "SEC-4")
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.share(2)
 def test_who_relays_loopback_alters_nothing(own: Cluster, tmp_path: Path, host: str) -> None:
     """The port of an agent that has moved, and that of `::1` beside one on 127.0.0.1: the handshake goes through
     the relay, and no record opens in which it swaps a bit, of an order or of code; nothing runs, nothing is read."""

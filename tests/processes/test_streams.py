@@ -119,6 +119,7 @@ def test_what_an_agent_leaves_out_is_counted_and_told_once(own: Cluster, tmp_pat
     assert note.startswith(f"[{count} lines were left out here: nobody reads it; they are in {agent.work}/log/")
 
 
+@pytest.mark.long
 def test_an_agent_whose_reader_is_stopped(own: Cluster, tmp_path: Path) -> None:
     """As `worker.py | less` has it: what it said meanwhile comes when the reader goes on, in order and whole."""
     path, shown = own.root / "console", own.root / "shown"
@@ -211,6 +212,7 @@ def test_a_submitter_whose_streams_nobody_reads(place: Path) -> None:
     ran(place)
 
 
+@pytest.mark.long
 def test_a_submitter_whose_log_nobody_reads(place: Path) -> None:
     """The result is printed as ever."""
     with unread(place) as console, submitting(place, stdout=subprocess.PIPE, stderr=console) as process:

@@ -149,6 +149,7 @@ def test_three_epochs_on_changing_hosts(free: Cluster, tmp_path: Path) -> None:
 
 
 @covers("EL-27", "EL-19")
+@pytest.mark.long
 def test_a_frozen_host_is_fenced(own: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """a stopped worker counts as failed within N + 1 s; so does one whose whole host stands still, and when that
     goes on it is out: nothing that it sends is accepted, and it says its farewell."""

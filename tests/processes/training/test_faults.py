@@ -79,7 +79,7 @@ def image_job() -> ParallelSGD:
         (Int8, "throttle 0-1 1mbit; +200ms 0-1", 125e3, 2),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_a_link_that_is_throttled_and_late(
     agents: LocalNodes, tmp_path: Path, codec: type[Codec], fault: str, rate: float, rounds: int
 ) -> None:
@@ -175,6 +175,7 @@ def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
 
 @covers("FLT-27")
 @pytest.mark.parametrize("fault", ["swallow 0-2@e2.b1@a*", "swallow 0>2@e2.b1@a*"], ids=["both", "one"])
+@pytest.mark.share(2)
 def test_one_dead_link_costs_one_worker(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:

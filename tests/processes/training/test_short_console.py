@@ -139,6 +139,7 @@ def test_an_error_of_a_worker_that_starts_again_is_a_sentence(tmp_path: Path) ->
 
 
 @covers("SUB-10", "SUB-12")
+@pytest.mark.long
 def test_agents_of_a_node_file_keep_the_story(tmp_path: Path) -> None:
     """Each line once; further tables are one line; the last lines are those of every job."""
     with cluster(tmp_path / "agents") as agents:

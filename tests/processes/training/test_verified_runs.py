@@ -34,6 +34,7 @@ def verified(result: JobResult, capsys: pytest.CaptureFixture[str], *options: ob
 
 @needs_choice
 @covers("RUN-1", "RUN-3")
+@pytest.mark.long
 def test_a_run_on_agents_with_other_kernels_is_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its files name the kernels of the nodes, which are not those of this process, and verify and run take them."""
     with cluster(tmp_path / "cluster") as made:
