@@ -73,6 +73,7 @@ CODECS = (
 @covers("SIM-2")
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.share(3)
 def test_the_bits_are_those_of_nodes_without_time(name: str, count: int, tmp_path: Path) -> None:
     kind = getattr(codecs, name)
     needs = kind.traits.needs_server
