@@ -60,7 +60,7 @@ class Entry(NamedTuple):
 class BatchPackets(NamedTuple):
     """Packets of one codec that a node sent and received in one batch; sizes in bytes, as in `Entry`.
 
-    A packet belongs to the batch that stands in its key, whenever it arrives. What a sync type or a checkpoint sends has the
+    A packet belongs to the batch that stands in its key, whenever it arrives. Packets of a sync type or a checkpoint have the
     name of these in place of a codec's. The state that a sharded rule gathers after an epoch has the number behind its last
     batch.
 

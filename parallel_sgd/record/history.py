@@ -116,7 +116,7 @@ class JobHistory(History):
         return whole
 
     def _add_bytes(self, counted: bool) -> None:
-        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. What goes between two epochs belongs to
+        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. Packets between two epochs belong to
         the first one.
         """
         self._counted = counted
