@@ -18,6 +18,7 @@ import numpy as np
 from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
+from nn.dataset.interface import Arrays
 from rpc import limits, shipping
 from rpc.lease import Candidate
 from rpc.shipping import Bundle
@@ -44,7 +45,6 @@ from ..engine.job_executor import (
 )
 from ..engine.plan import likes_of
 from ..engine.server_executor import ServerExecutor
-from ..engine.training import Samples
 from ..engine.worker_executor import WorkerExecutor
 from ..options.fields import VALUE
 from ..options.job_options import PlainOptions
@@ -244,7 +244,7 @@ def attempt_resources(
     attempt: int,
     workers: int,
     bandwidth: float,
-    samples: Callable[[], Samples],
+    samples: Callable[[], Arrays],
     told: Callable[[int, str], None] | None = None,
 ) -> Callable[[int, str], Any]:
     """Return a function of node and request that answers the requests of one attempt.

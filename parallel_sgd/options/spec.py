@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from network.faults.plan import FaultPlan
 from network.nodes import is_loopback
 from nn.dataset import ArrayDataset
-from nn.dataset.interface import PARTS, AbsDataset, row_checksums_of
+from nn.dataset.interface import PARTS, AbsDataset, Arrays, row_checksums_of
 from nn.dataset.transforms.abstract import AbsTransformer, check_order
 from nn.extension import takes
 from nn.model import Model
@@ -35,7 +35,6 @@ from ..codec.plain import Plain
 from ..engine.batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
 from ..engine.channel import Parameter_Server
 from ..engine.plan import WorkerPlan, server_codecs
-from ..engine.training import Samples
 from ..nodes import InProcessNodes, LocalNodes
 from ..profiles.blockassignment.abstract import ISetting
 from ..record.ledger import Grid
@@ -157,7 +156,7 @@ class JobSpec:
         return (kind, self.data.get_config()) if built_in else None
 
 
-def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | None, arrays: Samples) -> DataPlan | None:
+def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | None, arrays: Arrays) -> DataPlan | None:
     """Return the plan that the model of a job gets: that of the data set, with checksums of its rows.
 
     Args:
@@ -194,7 +193,7 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
     return replace(plan, rows=dict(zip(PARTS, map(row_checksums_of, arrays), strict=True)))
 
 
-def with_data(spec: JobSpec, arrays: Samples) -> JobSpec:
+def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     """Return the spec with the parts that depend on the samples: the plan that is kept, and the weights of classes by number.
 
     Args:
