@@ -25,7 +25,8 @@ from .driver.remote_run import run_on_agents
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import JobOptions, options
-from .options.spec import JobSpec, make_spec, with_data
+from .options.make_spec import make_spec, with_data
+from .options.spec import JobSpec
 from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
 

@@ -19,7 +19,8 @@ from parallel_sgd.codec import Codec, GlobalSettings, Plain, Ring
 from parallel_sgd.driver.manifest import job_resources
 from parallel_sgd.engine.job_executor import TRANSFER
 from parallel_sgd.options.job_options import JobOptions
-from parallel_sgd.options.spec import JobSpec, exact_default, make_spec
+from parallel_sgd.options.make_spec import exact_default, make_spec
+from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from rpc.support.logs import SUBMIT_LOGGER
 
