@@ -28,7 +28,7 @@ from ..record.report import model_name
 from ..record.run import JobResult, keep_checkpoints, new_run, place_work
 from ..record.spared import spared
 from ..run_page.outcome import reported
-from .manifest import make_manifest
+from .make_manifest import make_manifest
 from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
 from .restart_loop import RestartLoop
 

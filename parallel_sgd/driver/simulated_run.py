@@ -24,7 +24,7 @@ from ..record.spared import spared
 from ..simulation.execution import SimulatedExecution
 from ..simulation.failures import Disturbed, Ended, Nodes
 from ..simulation.kernel import Build, Kernel, Results, frozen_garbage, run_kernel
-from .manifest import make_manifest
+from .make_manifest import make_manifest
 from .membership import SameNodes
 from .restart_loop import Begin, RestartLoop, RunningAttempt
 
