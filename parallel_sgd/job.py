@@ -12,7 +12,7 @@ import numpy as np
 
 from network.names import did_you_mean
 from nn import arguments
-from nn.dataset.interface import AbsDataset
+from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import listed
 from nn.model import Model
@@ -22,11 +22,11 @@ from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents
-from .engine.training import Samples
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import JobOptions, options
-from .options.spec import JobSpec, make_spec, with_data
+from .options.make_spec import make_spec, with_data
+from .options.spec import JobSpec
 from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
 
@@ -174,7 +174,7 @@ class ParallelSGD:
                 return result
 
 
-def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
         from .driver.local_run import run_here  # noqa: PLC0415 - a submitter needs no worker in its process
 

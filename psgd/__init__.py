@@ -73,7 +73,7 @@ def worker() -> int:
 
 def submit() -> int:
     """`psgd-submit`: train a saved model on several workers, or look after a job."""
-    return _run("parallel_sgd.commands.cli")
+    return _run("parallel_sgd.__main__")
 
 
 def _run(module: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from parallel_sgd.commands import jobs as known
 from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
-from parallel_sgd.commands.cli import carry_out
+from parallel_sgd.commands.output import carry_out
 from rpc import OptionParser
 
 from . import above_0, positive

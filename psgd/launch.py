@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from parallel_sgd.commands import options as known
-from parallel_sgd.commands.cli import carry_out
 from parallel_sgd.commands.nodes import launcher_from
-from parallel_sgd.commands.output import EXIT_OK
+from parallel_sgd.commands.output import EXIT_OK, carry_out
 from parallel_sgd.commands.submit import nodes_of
 from parallel_sgd.elastic import launch as run_everywhere
 from parallel_sgd.elastic.script import run_script

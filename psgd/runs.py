@@ -106,9 +106,10 @@ def _read(run: Run) -> RunRecords:
 
 def _facts(run: Run) -> dict[str, Any]:
     """Return the facts of a run that the list tells; a file that cannot be read is told as the problem of the run."""
-    from parallel_sgd.record.door import Door, RecordError  # noqa: PLC0415 - as above
+    from parallel_sgd.record.defaults import differing  # noqa: PLC0415 - as above
+    from parallel_sgd.record.door import Door, RecordError  # noqa: PLC0415
     from parallel_sgd.record.outcome import read_outcome  # noqa: PLC0415
-    from parallel_sgd.record.settings import differing, settings_of_run  # noqa: PLC0415
+    from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
 
     door = Door(run.path)
     found: dict[str, Any] = {"run": run.path.name, "title": run.title, "job": run.job, "began": run.began / 1e9}

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from parallel_sgd.commands import options, tables
-from parallel_sgd.commands.cli import carry_out
+from parallel_sgd.commands.output import carry_out
 
 from .cli import Task
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.extension import Extension, OverrideWarning, conflict, is_ours, listed, mistakable
-from parallel_sgd.engine.merge import Copy, Span
+from parallel_sgd.engine.block_tree import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
 from rpc.support.logs import get_logger
 

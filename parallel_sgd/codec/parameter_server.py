@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from parallel_sgd.engine.block_tree import Span, block_tree
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span, TreeSum, block_tree
+from parallel_sgd.engine.merge import TreeSum
 from parallel_sgd.engine.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, CheckingPackets, Tracking, netEncapsulation

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from parallel_sgd.engine.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
+from parallel_sgd.engine.block_tree import Copy, Span, block_tree
+from parallel_sgd.engine.merge import BlockMean, OwnMean, TreeSum
 from parallel_sgd.engine.unusable import Unusable
 
 from .interfaces import Array, BlockWeight, Codec, Partial, TakingLate, netEncapsulation

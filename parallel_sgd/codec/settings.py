@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
+from parallel_sgd.engine.block_tree import Span, supplied
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span, supplied
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 

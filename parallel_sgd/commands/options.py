@@ -17,13 +17,12 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
-from rpc.support.logs import NORMAL, QUIET, VERBOSE
 
 from ..options.job_options import JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
-from .output import program_name
+from .output import program_name, verbosity_of
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -201,10 +200,6 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
         further = given["gd_params"] if isinstance(options.gd_params, str) else given["gd_params"][1:]
         given["gd_params"] = (options.learn_rate, *further)
     return {**given, "verbose": verbosity_of(options)}
-
-
-def verbosity_of(options: argparse.Namespace) -> int:
-    return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
 
 
 def load_model(path: str) -> Model:

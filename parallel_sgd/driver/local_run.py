@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.threads import limited_to_one_thread
 from rpc import new_job_id
@@ -31,7 +32,7 @@ from ..engine.exchange import Participant
 from ..engine.parameter_server import Server, build_server
 from ..engine.plan import likes_of
 from ..engine.progress import START
-from ..engine.training import Hooks, Samples, prepared
+from ..engine.training import Hooks, prepared
 from ..engine.worker import Worker, build_worker
 from ..errors import JobFailed
 from ..options.spec import JobSpec
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:
     """Run a job inside this process, and keep the record of its run.
 
     Args:
@@ -86,7 +87,7 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
 def _run_in(
     run: RunFolder,
     spec: JobSpec,
-    arrays: Samples,
+    arrays: Arrays,
     job_id: str,
     followers: Followers | None,
     on_failure: Callable[[int, JobFailed], None],

@@ -18,37 +18,17 @@ import numpy as np
 from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
-from rpc import limits, shipping
+from nn.dataset.interface import Arrays
+from rpc import limits
 from rpc.lease import Candidate
 from rpc.shipping import Bundle
-from rpc.submit import FAIL, REDUNDANT, SHRINK, Recovery, pack_executable
+from rpc.submit import SHRINK, Recovery
 from rpc.support.files import parsed, read_result
 from rpc.support.logs import clean_text
 
-from ..codec.choice import CodecChoice
-from ..codec.interfaces import Codec
 from ..engine.channel import Parameter_Server
-from ..engine.job_executor import (
-    CHECKPOINT,
-    DATA,
-    EXTRA,
-    MISC,
-    MODEL,
-    OPTIMIZER,
-    RECORD,
-    SAMPLES,
-    SETTING,
-    TELLS,
-    TRANSFER,
-    options_of,
-)
-from ..engine.plan import likes_of
-from ..engine.server_executor import ServerExecutor
-from ..engine.training import Samples
-from ..engine.worker_executor import WorkerExecutor
-from ..options.fields import VALUE
+from ..engine.job_executor import CHECKPOINT, DATA, MISC, MODEL, SAMPLES, SETTING, TELLS, TRANSFER, options_of
 from ..options.job_options import PlainOptions
-from ..options.spec import JobSpec
 
 Resources = Mapping[str, Any]
 _MOST_IDENTITY: Final = 1000  # characters that a node may tell
@@ -122,31 +102,6 @@ class JobManifest:
             raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
 
 
-def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") -> JobManifest:
-    """Make the manifest with which the submitter drives a job, and which it leaves to its standby drivers.
-
-    Args:
-        spec: the job.
-        samples_size: bytes of the samples.
-        job: id of the job.
-        record: the part of the record of the run that nodes keep; "" for none.
-
-    Raises: TypeError for code that cannot travel, ValueError for too much of it.
-    """
-    objects = spec.shipped()
-    return JobManifest(
-        job,
-        spec.policy,
-        spec.min_workers,
-        spec.discovery is not None,
-        spec.plan.assignment.block_2_node,
-        pack_executable(WorkerExecutor, objects),
-        pack_executable(ServerExecutor, objects),
-        shipping.pack({"dataset": objects["dataset"]}).objects,
-        job_resources(spec, samples_size, record),
-    )
-
-
 @dataclass(frozen=True)
 class AttemptState:
     """State in which the newest attempt began, handed on to agents so that a standby driver can go on from it.
@@ -195,45 +150,6 @@ class AttemptState:
         return made
 
 
-def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resources:
-    """Return, by request, the resources that all attempts have in common: plain data and arrays. The samples themselves are not
-    among them.
-    """
-    plan, options = spec.plan, spec.options
-    return {
-        SETTING: {
-            "options": options.travelling(VALUE),
-            "order": plan.order,
-            "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
-            "has_buffers": bool(spec.model.store.buffers),
-            "server_keeps": spec.server_keeps,
-        },
-        MODEL: np.frombuffer(spec.model_file(), np.uint8),
-        OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
-        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
-        MISC: {
-            "epochs": options.epoch,  # for readers of a post-mortem
-            "carries_on": spec.policy == REDUNDANT,
-            "awaits_verdict": spec.policy != FAIL,
-            "resume": [] if spec.resume is None else list(spec.resume.jobs),
-            RECORD: record,
-            "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
-        },
-        EXTRA: list(plan.codec_parameters.values()),
-        TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": options.sync_type.__name__},
-        SERVER_TRANSFER: {"codec": _names(plan.server_codec, plan.default_codec)},
-        CHECKPOINT: _checkpoints(spec),
-    }
-
-
-def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
-    given = None if spec.resume is None else spec.resume.local
-    if given is None:
-        return None
-    nodes = [*spec.plan.assignment.nodes, Parameter_Server]
-    return {**given.resources(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
-
-
 def package_bytes(resources: Resources) -> int:
     """Return the bytes of samples and model."""
     return int(resources[DATA]["bytes"]) + len(resources[MODEL])
@@ -244,7 +160,7 @@ def attempt_resources(
     attempt: int,
     workers: int,
     bandwidth: float,
-    samples: Callable[[], Samples],
+    samples: Callable[[], Arrays],
     told: Callable[[int, str], None] | None = None,
 ) -> Callable[[int, str], Any]:
     """Return a function of node and request that answers the requests of one attempt.
@@ -279,10 +195,3 @@ def attempt_resources(
         return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer
-
-
-def _names(codec: CodecChoice, default: type[Codec]) -> str:
-    if isinstance(codec, Mapping):
-        named: dict[int | str, str] = {variable: kind.__name__ for variable, kind in codec.items()}
-        return str(named | {"rest": default.__name__})
-    return (codec or default).__name__

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from network.request import Request
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from rpc import Coordinator, Deposed, new_job_id
 from rpc.lease import new_driver
@@ -18,7 +19,6 @@ from ..checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from ..codec.parameters import warn_of_unread
 from ..engine.accounts import NO_ACCOUNTS, AccountError, Entry, NodeAccounts, Times, check_conserved, unread
 from ..engine.channel import Parameter_Server
-from ..engine.training import Samples
 from ..errors import JobFailed, describe_failures
 from ..nodes import LocalNodes
 from ..options.spec import JobSpec
@@ -28,7 +28,7 @@ from ..record.report import model_name
 from ..record.run import JobResult, keep_checkpoints, new_run, place_work
 from ..record.spared import spared
 from ..run_page.outcome import reported
-from .manifest import make_manifest
+from .make_manifest import make_manifest
 from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
 from .restart_loop import RestartLoop
 
@@ -39,7 +39,7 @@ _MOST_COUNT: Final = 1 << 53
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:
     """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
 
     Agents that this process has started end with it; all others are given the manifest with which they go on with the job

@@ -14,6 +14,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
+from nn.dataset.interface import Arrays
 from rpc import Coordinator, Deposed, SubmissionError, limits
 from rpc.job import common_kernels
 from rpc.lease import Candidacy, Handoff, NoMajority
@@ -24,7 +25,6 @@ from rpc.support.logs import DETAIL, SUBMIT_LOGGER, get_logger
 from ..engine.channel import Parameter_Server
 from ..engine.job_executor import MISC
 from ..engine.socket_channel import can_do_without
-from ..engine.training import Samples
 from ..errors import JobFailed, describe_failures, places_of, report_of
 from ..record.identity import Told
 from ..record.spared import spared
@@ -95,7 +95,7 @@ class RestartLoop:
         membership: Membership,
         recovery: Recovery,
         request: Request,
-        samples: Callable[[], Samples],
+        samples: Callable[[], Arrays],
         run: RunFolder | None,
         *,
         driver: str = "",

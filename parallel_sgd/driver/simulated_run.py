@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from network.request import Request
+from nn.dataset.interface import Arrays
 from rpc import Coordinator
 from rpc.messages import Verdict
 from rpc.submit import AGAIN, Recovery
@@ -17,14 +18,13 @@ from ..checkpoint.locate import HeldCheckpoints
 from ..checkpoint.state import Resumption
 from ..checkpoint.store import Store
 from ..engine.socket_channel import can_do_without
-from ..engine.training import Samples
 from ..options.spec import JobSpec
 from ..record.simulated import Failure
 from ..record.spared import spared
 from ..simulation.execution import SimulatedExecution
 from ..simulation.failures import Disturbed, Ended, Nodes
 from ..simulation.kernel import Build, Kernel, Results, frozen_garbage, run_kernel
-from .manifest import make_manifest
+from .make_manifest import make_manifest
 from .membership import SameNodes
 from .restart_loop import Begin, RestartLoop, RunningAttempt
 
@@ -120,7 +120,7 @@ class SimulatedLoop(RestartLoop):
         lost: state and detail of the nodes that were lost and could be done without.
     """
 
-    def __init__(self, spec: JobSpec, samples: Samples, job: str, execution: SimulatedExecution, builds_of: BuildsOf) -> None:
+    def __init__(self, spec: JobSpec, samples: Arrays, job: str, execution: SimulatedExecution, builds_of: BuildsOf) -> None:
         manifest = make_manifest(spec, sum(array.nbytes for array in samples), job)
         membership = SameNodes(spec.options.nodes)
         recovery = Recovery(spec.policy, spec.options.max_restarts)

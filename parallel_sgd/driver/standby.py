@@ -16,6 +16,7 @@ from network.errors import NetworkError, ProtocolError
 from network.keys import KEY_SIZE, Key
 from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
+from nn.dataset.interface import Arrays
 from rpc import limits, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.lease import OVER, Candidacy, Decision, Newer, later_term, new_driver
@@ -26,7 +27,6 @@ from rpc.support.files import parsed, read_regular
 from rpc.support.logs import CleanFormatter, get_logger
 
 from ..engine.job_executor import DATA, samples_at_hand
-from ..engine.training import Samples
 from ..errors import JobFailed
 from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
@@ -145,7 +145,7 @@ class StandbyDriver:
             _log.warning("The discovery of hosts has ended with the submitter: nobody joins from here on.")
         return Survivors(nodes, self._manifest.min_workers) if self._manifest.policy == SHRINK else SameNodes(nodes)
 
-    def _load_samples(self) -> Samples:
+    def _load_samples(self) -> Arrays:
         """Load the data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
 
         Raises: NetworkError when it is not here either.

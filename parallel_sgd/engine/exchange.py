@@ -20,8 +20,9 @@ from rpc.support.logs import get_logger
 from ..batch_sync.sync.interface import ISyncType
 from ..codec.bank import CodecBank
 from ..codec.interfaces import BlockSum, Codec
+from .block_tree import block_tree
 from .channel import Wait
-from .merge import MeanOfHalves, block_tree
+from .merge import MeanOfHalves
 
 _log = get_logger("parallel_sgd.engine.exchange")
 

@@ -16,7 +16,7 @@ from network.clock import SystemClock
 from network.nodes import NodeAssignment
 from nn.data import load_arrays
 from nn.dataset import checksum_of
-from nn.dataset.interface import AbsDataset
+from nn.dataset.interface import AbsDataset, Arrays
 from nn.threads import describe_blas, has_bits
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.job import KERNEL_VARIABLES
@@ -37,7 +37,6 @@ from .exchange import Participant
 from .fault_injection import FaultInjector, disturbed, injected
 from .plan import WorkerPlan, reassigned
 from .socket_channel import can_do_without, close_gracefully, run_process
-from .training import Samples
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
@@ -190,13 +189,13 @@ class JobExecutor(AbsExecutable):
         return ReplyPackage({**self._result, "remarks": self._remarks[:_MOST_REMARKS]})
 
 
-def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Samples | None:
+def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Arrays | None:
     """Load a data set from the cache, else, if a built-in one is named, from where it usually lies; return None where it is not
     on this node.
 
     Raises: OSError or ValueError where it cannot be loaded, TypeError for a recipe of something else.
     """
-    arrays: Samples | None = load_arrays(cache, checksum)
+    arrays: Arrays | None = load_arrays(cache, checksum)
     if arrays is None and recipe is not None:
         kind, config = recipe
         if not issubclass(kind, AbsDataset):  # a recipe from the wire is called only if it is of this class

@@ -17,7 +17,8 @@ from ..codec.interfaces import Array, BlockWeight, CheckingPackets, Codec, Takin
 from ..codec.settings import GlobalSettings, JobSettings
 from ..codec.traits import PacketTraits, Traits
 from ..profiles.blockassignment.abstract import ISetting
-from .merge import LateMean, Span, TreeSum, block_tree
+from .block_tree import Span, block_tree
+from .merge import LateMean, TreeSum
 from .unusable import Like, Unusable, check_form, is_finite, not_finite
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.arrays import Array
+from nn.dataset.interface import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from .plan import WorkerPlan
 
 _log = get_logger("parallel_sgd.checkpoint")
-Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
 Faults = Callable[[int, int], bool]
 GradientReady = Callable[[Variable], None]
@@ -78,7 +78,7 @@ class Work:
         blocks: numbers of the blocks of this worker.
     """
 
-    data: Samples
+    data: Arrays
     batches: Batches
     blocks: Sequence[int]
 
@@ -100,7 +100,7 @@ class Continuity:
     callbacks: JobCallbacks | None = None
 
 
-def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, seed: int, *, keeps_plan: bool) -> Samples:
+def prepared(model: Model, transform: AbsTransformer | None, samples: Arrays, seed: int, *, keeps_plan: bool) -> Arrays:
     """Return the samples as the model is trained on them, and complete the plan of the model.
 
     A plan of the model is never applied here: the data set has made numbers of its rows by it already.
@@ -115,7 +115,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
     if transform is None:
         return samples
     if not keeps_plan:
-        made: Samples = transform(*samples, seed=seed)
+        made: Arrays = transform(*samples, seed=seed)
         return made
     from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job with a plan or a transform
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from rpc.support.logs import get_logger
@@ -38,7 +39,7 @@ from .channel import Channel, Parameter_Server
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
-from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
+from .training import Continuity, Hooks, Training, TrainingProcess, Work
 
 #: A vector that holds as many bytes takes no further variable, and leaves while the gradients before it are computed.
 JOINED_BYTES: Final = 1 << 17
@@ -70,7 +71,7 @@ class Worker:
 def build_worker(
     plan: WorkerPlan,
     model: Model,
-    data: Samples,
+    data: Arrays,
     channel: Channel,
     clock: Callable[[], float],
     hooks: Hooks | None = None,

@@ -13,6 +13,7 @@ import numpy as np
 from network.clock import SystemClock
 from nn.data import save_arrays
 from nn.dataset import checksum_of
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication
@@ -43,7 +44,7 @@ from .job_executor import (
 from .plan import WorkerPlan
 from .progress import START
 from .socket_channel import SocketChannel
-from .training import Hooks, Samples, prepared
+from .training import Hooks, prepared
 from .worker import build_worker
 
 
@@ -55,7 +56,7 @@ class WorkerExecutor(JobExecutor):
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         super().__init__(node_id, working_group, initializer_id)
-        self._samples: Samples | None = None
+        self._samples: Arrays | None = None
         self._files: list[Path] = []
         self._folder: Path | None = None
         self._record: list[Path] = []
@@ -78,7 +79,7 @@ class WorkerExecutor(JobExecutor):
     def prepare(self) -> None:
         """Keep the samples for next time, transform them, and rebuild the model."""
         if self._samples is None:
-            arrays: Samples = tuple(self._parts[SAMPLES])
+            arrays: Arrays = tuple(self._parts[SAMPLES])
             # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")

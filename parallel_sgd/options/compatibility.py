@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nn.optimizer
-from nn.dataset.interface import AbsDataset, drawn_rows
+from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import HiddenName, is_ours
 from nn.model import Model
@@ -37,7 +37,6 @@ from ..codec.settings import GlobalSettings, MissingParameter
 from ..engine.batches import Batches
 from ..engine.channel import Parameter_Server
 from ..engine.plan import WorkerPlan
-from ..engine.training import Samples
 from ..profiles.blockassignment.abstract import ISetting
 from ..simulation.kernel import Kernel
 from ..simulation.timeline import SkippingClock
@@ -209,7 +208,7 @@ _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
 def check_data(
-    model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
+    model: Model, arrays: Arrays, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
 ) -> None:
     """Check that `model` takes the samples that `transform` makes of the data set, and that they fill a batch of the plan.
 
@@ -254,7 +253,7 @@ def check_data(
     Batches(len(made[0]), block_size, block_count)  # refuses too few samples
 
 
-def _views(arrays: object) -> Samples:
+def _views(arrays: object) -> Arrays:
     """Return the four arrays, read-only: a transform leaves its arguments as they are."""
     given = _four(arrays, "'data' must load")
     for name, array in zip(_PARTS, given, strict=True):
@@ -264,7 +263,7 @@ def _views(arrays: object) -> Samples:
     return given
 
 
-def _four(arrays: object, what: str) -> Samples:
+def _four(arrays: object, what: str) -> Arrays:
     if not isinstance(arrays, (tuple, list)) or len(arrays) != len(_PARTS):
         got = f"{len(arrays)} of them" if isinstance(arrays, (tuple, list)) else type(arrays).__name__
         raise TypeError(f"{what} four arrays, {', '.join(_PARTS)}, got {got}")
@@ -275,13 +274,13 @@ def _four(arrays: object, what: str) -> Samples:
     return train_x, train_y, test_x, test_y
 
 
-def _transformed(transform: AbsTransformer | None, arrays: Samples, seed: int) -> Samples:
+def _transformed(transform: AbsTransformer | None, arrays: Arrays, seed: int) -> Arrays:
     if transform is None:
         return arrays
     return _four(transform(*arrays, seed=seed), f"'transform' {type(transform).__name__} must return")
 
 
-def _some(arrays: Samples, count: int) -> Samples:
+def _some(arrays: Arrays, count: int) -> Arrays:
     """Return a batch of each part, and beyond it a sample of each class that only other samples have."""
     parts = []
     for x, y in (arrays[:2], arrays[2:]):
@@ -296,7 +295,7 @@ def _some(arrays: Samples, count: int) -> Samples:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[Any, float] | str | None) -> None:
+def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, float] | str | None) -> None:
     """Refuse samples or labels that the model does not take; `bad` is the first of the data set that is not finite."""
     for name, x, y in (("train", made[0], made[1]), ("test", made[2], made[3])):
         left = _bad_row(f"{name}_x", x, model.dtype)
@@ -340,7 +339,7 @@ def _more(labels: NDArray[np.generic], model: Model) -> str:
     return ""
 
 
-def _origin(data: AbsDataset | None, given: Samples, part: str, row: int) -> str:
+def _origin(data: AbsDataset | None, given: Arrays, part: str, row: int) -> str:
     """Tell, for a row of a part that was drawn, its row among the samples as they were given; "" where nothing was drawn."""
     drawn = drawn_rows(data, len(given[0]), len(given[2]))
     if drawn is None:

@@ -457,7 +457,7 @@ class JobOptions(Options):
 
     def checked(self) -> PlainOptions:
         """Return these options, each in its plain form; checks that need other options, or the model, are left to
-        `spec.make_spec`.
+        `make_spec.make_spec`.
 
         Raises: ValueError or TypeError naming the option, the expectation and the value.
         """

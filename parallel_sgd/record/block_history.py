@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parallel_sgd.codec.interfaces import copies_of
-from parallel_sgd.engine.merge import Copy
+from parallel_sgd.engine.block_tree import Copy
 
 from ..engine.progress import COLUMNS, NOBODY, History, Row, Stretch
 from .table import Table

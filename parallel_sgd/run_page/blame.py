@@ -15,8 +15,8 @@ from statistics import median_low
 from typing import Final, NamedTuple
 
 from .records import Batch, Key, Runs
+from .terms import SERVER, worker
 
-SERVER: Final = -2
 _LEAST = 20e-6  # seconds; a shorter wait is none
 _SHARE = 0.001  # of the run; less is not told
 Costs = Mapping[int, Sequence[tuple[str, float, float]]]
@@ -263,11 +263,6 @@ def _entries(
             yield CODEC, codec, seconds * share
         if not own:
             yield CODEC, ALL_CODECS, seconds
-
-
-def worker(node: int) -> str:
-    """Return the name of a `node` on a page: its number, or parameter server."""
-    return "parameter server" if node == SERVER else f"worker {node}"
 
 
 def link(one: int, other: int) -> str:

@@ -15,9 +15,9 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import Effort, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, SERVER, Blame, Cause, blame
+from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
 from .records import Batch, RunRecords, Runs
-from .terms import word
+from .terms import SERVER, word
 from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
@@ -245,12 +245,6 @@ def _batches(runs: Runs, failures: Sequence[float] = ()) -> dict[str, Any]:
         if begins and zero <= moment <= begins[-1]
     ]
     return {"workers": sorted(runs), "rows": found, "restarts": restarts}
-
-
-def slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:
-    """Return the batches that took longest, each with its node."""
-    every = [(node, row) for node, rows in runs.items() for row in rows]
-    return sorted(every, key=lambda pair: -pair[1].total)[:count]
 
 
 def _micro(seconds: float) -> int:

@@ -20,10 +20,11 @@ from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import InProcessNodes, are_here
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
+from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
-from parallel_sgd.record.settings import differing, settings_of_run
+from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities

@@ -9,19 +9,19 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.history import BYTES
-from parallel_sgd.record.settings import differing, settings_of_run
+from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
-from .blame import worker
 from .data import SIMULATED, WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data
 from .records import RunRecords
-from .terms import PHASES, term
+from .terms import PHASES, term, worker
 from .timeline import write_timeline
 
 REPORT: Final = PAGE

@@ -23,8 +23,8 @@ from rpc.messages import Verdict
 from rpc.submit import Follower, node_folder
 from rpc.support.files import sample
 
-from .blame import worker
 from .records import RunRecords
+from .terms import worker
 
 _FEW: Final = 8
 """Workers; of each of more less is read, so that a state of all of them costs no more."""

@@ -11,9 +11,9 @@ from parallel_sgd.checkpoint.locate import stores_of_run, works_of
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
-from .blame import SERVER, worker
 from .records import RunRecords
 from .tables import folded, seconds, stamp, table
+from .terms import SERVER, worker
 
 _LOST = re.compile(r"Node\((-?\d+)\) at \S+ is lost: (.+)")
 INTERRUPT: Final = KeyboardInterrupt.__name__

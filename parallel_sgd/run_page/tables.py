@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from nn.model.history import History
 
-from .blame import WAIT, worker
-from .data import slowest
-from .records import RunRecords, Runs
-from .terms import PHASES, term, word
+from .blame import WAIT
+from .records import Batch, RunRecords, Runs
+from .terms import PHASES, term, word, worker
 from .timeline import ORDER
 
 _EXACT: Final = dict(PHASES.values())
@@ -130,6 +129,12 @@ def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Seq
     return table(head, found, " ".join(head))
 
 
+def _slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:
+    """Return the batches that took longest, each with its node."""
+    every = [(node, row) for node, rows in runs.items() for row in rows]
+    return sorted(every, key=lambda pair: -pair[1].total)[:count]
+
+
 def slowest_table(runs: Runs) -> str:
     rows = [
         (
@@ -140,7 +145,7 @@ def slowest_table(runs: Runs) -> str:
             *(Seconds(getattr(row, name)) for name in ORDER),
             _peer(row.peer),
         )
-        for node, row in slowest(runs, 20)
+        for node, row in _slowest(runs, 20)
     ]
     return table(["", "epoch", "batch", "in all", *map(word, ORDER), "waited for"], rows, "The slowest batches", _EXACT)
 

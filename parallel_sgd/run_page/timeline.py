@@ -12,8 +12,8 @@ from typing import Final
 from parallel_sgd.record.files import TIMELINE
 from rpc.support.files import publish
 
-from .blame import worker
 from .records import Runs
+from .terms import worker
 
 _MODE: Final = 0o644
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")

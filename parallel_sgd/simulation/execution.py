@@ -12,6 +12,7 @@ from typing import Final
 
 from network.faults.plan import FaultPlan
 from nn.dataset.download import Bar
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.model.batches import as_type
 from rpc.support.logs import is_quiet
@@ -20,7 +21,6 @@ from ..codec.choice import choose_codecs, choose_server_codecs
 from ..engine.accounts import Figures
 from ..engine.batches import Batches, BlockFeeder
 from ..engine.plan import WorkerPlan
-from ..engine.training import Samples
 from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
 from ..record.simulated import Failure, Simulated
@@ -114,7 +114,7 @@ class SimulatedExecution(Execution):
     Raises: ValueError naming the field that does not fit.
     """
 
-    def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> None:
+    def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> None:
         super().__init__(is_shared(nodes, plan, model))
         self.clock = self._timeline = Timeline(wall=time.time())
         self.start_seconds = nodes.start_seconds
@@ -245,7 +245,7 @@ class SimulatedExecution(Execution):
         )
 
 
-def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Samples) -> Execution:
+def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> Execution:
     """Return the execution of a job in this process.
 
     Args:
@@ -281,7 +281,7 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
     return bool(wanted) or (wanted is None and many and can_share(plan, model))
 
 
-def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> CodecTime:
+def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> CodecTime:
     """Return the times of the codecs of a job, measured where they are not given."""
     if nodes.codec_time is None:
         return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
@@ -294,7 +294,7 @@ def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: 
     return nodes.codec_time
 
 
-def _block_seconds(model: Model, plan: WorkerPlan, samples: Samples) -> float:
+def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:
     """Time the block step of a copy of the model, and return the median."""
     copy = deepcopy(model)
     options = plan.options

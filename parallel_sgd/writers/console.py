@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
+from nn.dataset.interface import Arrays
 from nn.model.history import VALIDATION
 from rpc.submit.run_folder import shown
 from rpc.support.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.processors import usable_cores
 
-from ..engine.training import Samples
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
 from ..record.history import BYTES, EPOCH, Figures, JobHistory
@@ -37,7 +37,7 @@ class JobConsole:
         arrays: its samples.
     """
 
-    def __init__(self, spec: JobSpec, arrays: Samples) -> None:
+    def __init__(self, spec: JobSpec, arrays: Arrays) -> None:
         self._spec = spec
         self._samples = len(arrays[0]), len(arrays[2])
         self._began = monotonic()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from parallel_sgd.commands import cli
+from parallel_sgd.__main__ import main
+from parallel_sgd.commands import output
 from rpc import Coordinator, Reclaimer, UnknownJob
 from rpc.agent.children import project_root
 
@@ -76,7 +77,7 @@ def test_a_job_that_failed_on_one_node_has_failed_when_it_is_fetched(
     assert trio.run(Late, tmp_path / "first").error
     monkeypatch.chdir(tmp_path)
     Path("worker.json").write_text(json.dumps({"Worker": [str(agent.address) for agent in trio.agents]}))
-    assert cli.main(["--retrieve", "--key-file", str(trio.key_file)]) == cli.EXIT_OK
+    assert main(["--retrieve", "--key-file", str(trio.key_file)]) == output.EXIT_OK
     assert json.loads(Path("runs/latest/outcome.json").read_text())["state"] == "failed"
 
 

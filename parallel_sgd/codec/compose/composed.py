@@ -22,8 +22,8 @@ from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers, gathered, room_for, scattered
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.codec.traits import Traits
+from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span
 from parallel_sgd.engine.unusable import Like
 
 from .builder import refuse

@@ -9,8 +9,9 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import Draw, State, room_for
+from parallel_sgd.engine.block_tree import BlockTree, Span, block_tree
 from parallel_sgd.engine.channel import Others
-from parallel_sgd.engine.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
+from parallel_sgd.engine.merge import BlockMean, TreeSum
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .merge import MergeRule, Round

@@ -12,7 +12,7 @@ from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import Draw, Part
-from parallel_sgd.engine.merge import reduce_tree
+from parallel_sgd.engine.block_tree import reduce_tree
 
 
 class Round(NamedTuple):

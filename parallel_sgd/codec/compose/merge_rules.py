@@ -11,7 +11,7 @@ from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import gathered, room_for, scattered
-from parallel_sgd.engine.merge import reduce_tree
+from parallel_sgd.engine.block_tree import reduce_tree
 
 from .merge import MergeRule, Round, WeightedMean, tree_sum, weighted_mean
 

@@ -11,7 +11,7 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Draw, PayloadError, Pipeline
 from parallel_sgd.codec.pipeline.stage import Remembers, room_for, share
-from parallel_sgd.engine.merge import Span
+from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.unusable import Like
 
 from .builder import build

@@ -12,8 +12,8 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import MERGE, Remembers
+from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span
 from parallel_sgd.engine.unusable import Like
 
 from .composed import Batch, Composed

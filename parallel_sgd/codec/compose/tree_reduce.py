@@ -9,7 +9,8 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers
-from parallel_sgd.engine.merge import Span, TreeSum
+from parallel_sgd.engine.block_tree import Span
+from parallel_sgd.engine.merge import TreeSum
 from parallel_sgd.engine.unusable import Like
 
 from .builder import build

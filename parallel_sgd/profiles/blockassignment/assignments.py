@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import ClassVar
 
-from parallel_sgd.engine.merge import Span, halves
+from parallel_sgd.engine.block_tree import Span, halves
 from parallel_sgd.record.bounds import MOST_BLOCKS
 
 from .abstract import AbsBlockAssignment
