@@ -21,7 +21,11 @@ from .report import document, embedded
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
-_FIGURE: Final = {"best": "best epoch", "one worker alone": "one worker alone, about"}
+_FIGURE: Final = {
+    "best": "best epoch",
+    "one worker alone": "one worker alone, at most",
+    "speed-up": "speed-up, at most",
+}
 """Names of figures as the page shows them, where they are not those of the console."""
 
 

@@ -169,7 +169,7 @@ def _result(records: RunRecords) -> str:
     if effort is not None and effort.workers > 1:
         lines.append(effort.told(bool(crowd)) + " Restarts are not counted." * bool(outcome.get("incidents")))
         if not crowd:
-            cards.append((f"{effort.speed_up:.2g}", f"speed-up by {effort.workers} workers"))
+            cards.append((f"{effort.speed_up:.2g}", f"speed-up by {effort.workers} workers, at most"))
     shown = "".join(f"<li><b>{escape(figure)}</b><span>{escape(name)}</span></li>" for figure, name in cards)
     said = "".join(f"<li>{escape(line)}</li>" for line in lines)
     drawn = (f'<ul class="cards">{shown}</ul>' if shown else "") + note + (f'<ul class="told">{said}</ul>' if said else "")
