@@ -87,8 +87,11 @@ def _find(directory: str, name: str) -> Run:
         if name in (run.path.name, run.job):
             return run
     with contextlib.suppress(OSError, ValueError):  # a name with a NUL
-        path = Path(os.path.realpath(name))
-        run_here = Run.read(path)
+        path = os.path.realpath(name)
+        for run in known:  # its files are shown as those of a run here
+            if os.path.realpath(run.path) == path:
+                return run
+        run_here = Run.read(Path(path))
         if run_here is not None:
             return run_here
     there = ", ".join(run.path.name for run in known[:5]) or "none"
@@ -123,7 +126,13 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _list(given: argparse.Namespace) -> int:
     found = [_facts(run) for run in runs_in(Path(given.directory))]
-    return tell(given, {"runs": found}, _table(found) if found else f"There are no runs in {Path(given.directory, RUNS)}.")
+    return tell(
+        given,
+        {"runs": found},
+        _table(found)
+        if found
+        else f"There are no runs in {shown(Path(given.directory, RUNS))}. Each job that is started here leaves one there.",
+    )
 
 
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
@@ -137,7 +146,11 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
     figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
-    differs = ", ".join(f"{name}={value}" for name, value in facts["differs"].items())
+    from parallel_sgd.record.settings import DATA  # noqa: PLC0415 - as above
+
+    # a terminal shows the begin, and data seldom differ from run to run
+    ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
+    differs = ", ".join(f"{name}={value}" for name, value in ordered)
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
 
@@ -161,9 +174,9 @@ def _delete(given: argparse.Namespace) -> int:
 
 def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
-    from parallel_sgd.record.history import EPOCH  # noqa: PLC0415 - as above
+    from parallel_sgd.record.history import BYTES, EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.summary import best_epoch, epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import crowd_of, effort_in, history_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
@@ -175,9 +188,14 @@ def _show(given: argparse.Namespace) -> int:
     best = best_epoch(history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]
     lines += [f"job      {run.job}"]
-    lines += [f"{name:20} {value}" for name, value in facts["differs"].items()]
-    lines += [epoch_line(row, int(history.rows[-1][EPOCH])) for row in history.rows[-1:]]
+    if facts["differs"]:
+        lines += ["settings that differ from the defaults:"]
+        lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
+    told = [{name: value for name, value in row.items() if name != BYTES} for row in history.rows[-1:]]
+    lines += [epoch_line(row, int(row[EPOCH])) for row in told]
     lines += [f"best     {best}"] if best is not None else []
+    platform = platform_of(records)
+    lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
     lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
     if not records.went_well:
@@ -205,5 +223,5 @@ def _compare(given: argparse.Namespace) -> int:
     sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
     path = Path(given.output)
     publish(path, compare_page(records), 0o644)
-    sys.stdout.write(f"{shown(path)}\n")
+    sys.stdout.write(f"page: {shown(path)}\n")
     return 0

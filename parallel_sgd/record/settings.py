@@ -10,8 +10,9 @@ from ..options.job_options import JobOptions
 from .door import Door
 from .files import JOB_FILE
 
-__all__ = ["differing", "settings_of_run"]
-_DATA: Final = ("dataset", "transform")
+__all__ = ["DATA", "differing", "settings_of_run"]
+DATA: Final = ("dataset", "transform")
+"""Settings that tell the data of a run."""
 _RUN: Final = ("workers", "server", "blocks")
 _TITLE: Final = "mission_title"
 _MOST_TEXT: Final = 200
@@ -28,7 +29,7 @@ def settings_of_run(door: Door) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     found: dict[str, str] = {}
-    for table, names in (("data", _DATA), ("run", _RUN), ("options", None)):
+    for table, names in (("data", DATA), ("run", _RUN), ("options", None)):
         values = content.get(table, {})
         if not isinstance(values, dict):
             raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")
@@ -37,8 +38,11 @@ def settings_of_run(door: Door) -> dict[str, str]:
 
 
 def differing(settings: dict[str, str]) -> dict[str, str]:
-    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do."""
-    defaults = _defaults()
+    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do.
+
+    One block per worker is the default.
+    """
+    defaults = {**_defaults(), "blocks": settings.get("workers", "")}
     return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
 
 

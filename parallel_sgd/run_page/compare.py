@@ -14,7 +14,7 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, seconds
 
 from . import tables
-from .data import crowd_of, effort_in, history_of
+from .data import SIMULATED, crowd_of, effort_in, history_of, platform_of
 from .records import RunRecords
 from .report import document, embedded
 
@@ -42,6 +42,8 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     outcome = run.outcome
     found = {"state": str(outcome.get("state", "not ended"))}
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+    if platform := platform_of(run):
+        found[SIMULATED] = platform
     best = best_epoch(history_of(run))
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)

@@ -87,6 +87,18 @@ def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
     assert alone == [line for line in lines if "One worker alone" in line], shown
 
 
+def test_simulated(tmp_path: Path) -> None:
+    """The hosts stand in a line of their own, and virtual seconds are called that."""
+    *lines, _result = piped(tmp_path, "parallel_sgd.simulated(2, 'star 100Mbit/s 1ms', compute='1ms', codec_time=0)")
+    head = [
+        HEAD[0].replace("on this machine", "on simulated hosts"),
+        r"hosts    star of 2 hosts; 100 Mbit/s and 1 ms; .*",
+        HEAD[1],
+    ]
+    done = END[0].replace(": ", r"\. Simulated, not measured: \d+\.\d+ s of virtual time, without the time of codecs: ", 1)
+    assert matches(lines, [*head, *EPOCHS, done, *END[1:]]), lines
+
+
 @pytest.mark.long
 def test_the_whole_story(tmp_path: Path) -> None:
     lines = piped(tmp_path, "parallel_sgd.local_workers(2)", verbose=2)
