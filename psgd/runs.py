@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
-from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, runs_in, shown
+from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown
 from rpc.support.console import in_columns
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def _guarded(task: Task) -> Task:
 def _find(directory: str, name: str) -> Run:
     """Return the run that is meant: by its folder, its name in `runs/` or its job. Raises: ValueError."""
     known = runs_in(Path(directory))
-    if name == LATEST and known:
+    if name == LATEST:
+        if not known:
+            raise ValueError(none_in(Path(directory)))
         return known[0]
     for run in known:
         if name in (run.path.name, run.job):
@@ -129,9 +131,7 @@ def _list(given: argparse.Namespace) -> int:
     return tell(
         given,
         {"runs": found},
-        _table(found)
-        if found
-        else f"There are no runs in {shown(Path(given.directory, RUNS))}. Each job that is started here leaves one there.",
+        _table(found) if found else none_in(Path(given.directory)),
     )
 
 

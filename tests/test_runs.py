@@ -137,6 +137,24 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
         assert psgd(capsys, "show", name)[1] == text
 
 
+@pytest.mark.processes
+def test_a_name_of_the_list_is_taken_by_each_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train()
+    assert psgd(capsys, "report", "digits-1")[:2] == (0, f"{place}/runs/digits-1/report.html\n")
+    assert psgd(capsys, "verify", "digits-1")[0] == 0
+    code, text, _ = psgd(capsys, "run", "digits-1", "--local", "2", "--quiet")
+    assert code == 0 and "The weights equal those of" in text
+    for command in ("report", "verify", "run", "page"):
+        code, _, said = psgd(capsys, command, "digits-9")
+        assert code == 2 and "digits-9" in said
+
+
+@pytest.mark.parametrize("command", ["show", "report", "page"])
+def test_where_no_job_has_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, _, said = psgd(capsys, command)
+    assert code == 2 and said == "psgd: There are no runs in ./runs. Each job that is started here leaves one there.\n"
+
+
 def test_a_simulated_run_is_told_as_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train()
     job = digits_job()
