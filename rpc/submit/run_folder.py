@@ -268,7 +268,8 @@ def path_of(name: str) -> str:
 
 def none_in(directory: Path) -> str:
     """Return a sentence on a `directory` in which no job has run."""
-    return f"There are no runs in {shown(directory / RUNS)}.{' Each job that is started here leaves one there.' * (directory == Path())}"
+    here = " Each job that is started here leaves one there." if directory == Path() else ""
+    return f"There are no runs in {shown(directory / RUNS)}.{here}"
 
 
 def shown(path: Path) -> str:
