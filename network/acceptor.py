@@ -254,7 +254,7 @@ class _PendingConnection:
         # one byte, unsealed: before its proof a stranger learns nothing else about this node
         self._put(bytes([hint]))
         who = f" as node {self._accept.node}" if self._accept is not None and self._accept.node is not None else ""
-        return Dropped(self.link.peer, f"refused{who}: {hint.name}")
+        return Dropped(self.link.peer, f"refused{who}: {hint.told}")
 
     def _put(self, data: bytes) -> None:
         # a handshake message is smaller than any socket buffer, so it goes out in one piece or the peer does not read

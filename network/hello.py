@@ -18,7 +18,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgpack
 
@@ -49,6 +49,21 @@ class Hint(enum.IntEnum):
     BUSY = 4
     ROLE = 5
     FULL = 6
+
+    @property
+    def told(self) -> str:
+        """Words for the log of the server, with the name of the hint."""
+        return f"{_WORDS[self]} ({self.name})"
+
+
+_WORDS: Final = {
+    Hint.BAD_KEY: "it has another key",
+    Hint.VERSION: "it speaks another version of the protocol, or none",
+    Hint.NO_SUCH_JOB: "it asks for a job that does not run here",
+    Hint.BUSY: "another job runs here",
+    Hint.ROLE: "its role is not admitted here",
+    Hint.FULL: "there are too many connections",
+}
 
 
 class Refused(Rejected):

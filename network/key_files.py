@@ -58,7 +58,7 @@ def load_key_file(path: str | os.PathLike[str]) -> Keyring:
     if keyring is None:
         raise KeyFileError(
             f"Key file {path} does not exist; copy it from a machine of the cluster and 'chmod 600' it, "
-            f"or make a new one with 'psgd-worker --new-key --key-file {path}'."
+            f"name another one with --key-file, or make a new one with 'psgd-worker --new-key --key-file {path}'."
         )
     return keyring
 
@@ -123,7 +123,8 @@ class KeySource:
             self._tell(f"The keys stay those that were read before: {error}")
         else:
             if keyring.keys != self._keyring.keys:
-                self._tell(f"The key file has changed: {' and '.join(key.id.hex() for key in keyring)} admit from now on.")
+                ids = [key.id.hex() for key in keyring]
+                self._tell(f"The key file has changed: {' and '.join(ids)} admit{'s' * (len(ids) == 1)} from now on.")
             self._keyring = keyring
         self._seen = state
         return self._keyring
