@@ -36,6 +36,7 @@ from rpc.liveness.stall_detector import Declare, Signs, StallDetector
 from rpc.messages import Verdict
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
+from ..engine.accounts import EVERY
 from ..record.simulated import Failure
 from .kernel import Carrier, Gone, Kernel
 from .network import LinkNetwork
@@ -380,7 +381,8 @@ class Nodes:
         found: dict[int, list[list[int]]] = {}
         for node, participant in self._kernel.participants().items():
             counts: dict[int, list[int]] = {}
-            for entry in participant.exchange.bank.accounts.entries():
+            entries = participant.exchange.bank.accounts.entries()
+            for entry in (entry for entry in entries if entry.peer != EVERY):
                 counts.setdefault(entry.peer, [entry.peer, 0, 0])[1 if entry.direction == "sent" else 2] += entry.packets
             found[node] = list(counts.values())
         return found
