@@ -21,13 +21,7 @@ _LATER = "not built yet"
 EXEMPT: dict[str, str] = {
     "RUN-10": _LATER,
     "RUN-12": _LATER,
-    "SIM-3": _LATER,
-    "SIM-5": _LATER,
-    "SIM-10": _LATER,
-    "SIM-12": _LATER,
-    "SIM-13": _LATER,
     "SIM-14": _LATER,
-    "SIM-15": _LATER,
     "SIM-16": _LATER,
     "SIM-20": _LATER,
     "SIM-21": _LATER,
