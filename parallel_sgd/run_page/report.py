@@ -126,7 +126,8 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
         return head
     times = outcome.get("simulated") or {}
     took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
-    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.</p>"
+    trace = f" SHA-256 of its trace: <code>{escape(str(times['digest']))}</code>." if times else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>"
 
 
 def _story(records: RunRecords) -> str:

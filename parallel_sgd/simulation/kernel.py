@@ -26,7 +26,7 @@ from network.message import Undecoded
 from network.wire import Kind, Sent, as_bytes, pack
 
 from ..codec.interfaces import Codec
-from ..engine.accounts import PERFORMANCE, check_rows
+from ..engine.accounts import MEMORY, PERFORMANCE, check_rows
 from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
 from .cores import Cores
@@ -323,6 +323,8 @@ class Kernel:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
             sealed = pack(Kind.MESSAGE, key, content, True, self._classes)
             size = Sent(sealed.raw, sealed.overhead)
+        elif self.transport == MEMORY:
+            size = Sent(packed.raw, 0)  # the frame that tells of it is no packet
         return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)
 
     def wake(self, moment: float, node: int) -> None:
@@ -444,11 +446,16 @@ class Kernel:
 
     def _turn(self, seat: Seat, moment: float) -> int:
         """Let the node have a turn if it has time and a core; return 1 if it has ended, else 0."""
-        if seat.result is not None or seat.busy > moment or seat.gone:
-            return 0  # what has arrived waits until the node has time for it
         cores = seat.cores
+        if seat.result is not None or seat.gone:
+            if cores is not None and cores.leave(seat):
+                self._wake_next(cores, moment)
+            return 0
+        if seat.busy > moment:
+            return 0  # what has arrived waits until the node has time for it
         if cores is not None and not cores.grant(seat, moment):
-            self._wake_next(cores, moment)
+            if cores.is_first(seat):  # if all woke the first, and it them, they would go round for ever
+                self._wake_next(cores, moment)
             return 0
         timeline = self._timeline
         if timeline is not None:
