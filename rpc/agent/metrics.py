@@ -55,11 +55,13 @@ def as_text(families: Iterable[Family]) -> str:
 
 
 def _escaped(text: str, quoted: bool = False) -> str:
+    # backslashes first, or those of the line feeds would be doubled
     text = text.replace("\\", r"\\").replace("\n", r"\n")
     return text.replace('"', r"\"") if quoted else text
 
 
 def _number(value: float) -> str:
+    # repr, not a fixed format: counters of seconds may be large
     return str(value) if isinstance(value, int) else repr(round(value, 6))
 
 

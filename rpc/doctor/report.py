@@ -131,6 +131,7 @@ class Report:
         told: set[Address] = set()
         for worker in self.workers:
             if worker.link is not None and _is_off(worker.link):
+                # one clock that is off would show in each of its pairs
                 told.add(worker.address)
                 yield Problem(str(worker.address), f"its clock is {_ahead(worker.link.offset)} the one here.", repair)
         for pair in self.pairs:
@@ -147,6 +148,7 @@ class Report:
             if lost.intersection((pair.source, pair.target)):
                 continue
             source, target = status.get(pair.source), status.get(pair.target)
+            # another instance answers there: the address means two machines
             other = target is not None and pair.found.instance not in ("", target.instance)
             if not pair.found.problem and not other:
                 continue
@@ -186,6 +188,7 @@ class Report:
         measured = [pair for pair in self.pairs if pair.found.bandwidth and hosts.get(pair.source) != hosts.get(pair.target)]
         for pair in measured:
             others = [each.found.bandwidth for each in measured if each is not pair]
+            # the median: one fast or slow pair must not move the measure
             if others and pair.found.bandwidth * SLOW < (usual := statistics.median(others)):
                 what = f"sends {_rate(pair.found.bandwidth)} to {pair.target}, where other pairs have {_rate(usual)}."
                 yield Problem(str(pair.source), what, "Look at cable, duplex, switch port and traffic of this way.")
@@ -270,6 +273,7 @@ def _swallows(link: Measured, way: str) -> str:
 def _cells(link: Measured | None) -> tuple[str, str, str]:
     if link is None or link.problem:
         return "-", "-", "-"
+    # after rounding: -0.00 ms would look like a fault
     sign = "-" if round(1e3 * link.offset, 2) < 0 else "+"
     clock = f"{sign}{_seconds(abs(link.offset))} ± {_seconds(link.uncertainty)}"
     if link.swallowed:

@@ -51,6 +51,7 @@ def parse_hosts(text: str) -> list[Host]:
             host = parse_host(line)
         except ValueError as error:
             raise ValueError(f"Line {number} of the hosts: {error}") from error
+        # the same line twice is a slip; two numbers for one host are a contradiction
         if slots.setdefault(host.address, host.slots) != host.slots:
             raise ValueError(
                 f"Line {number} of the hosts: {host.address} has {host.slots} slot(s) here and {slots[host.address]} above."
@@ -112,7 +113,9 @@ def deal(
         out: slots that get none.
     """
     places = [place for host in hosts for place in slots_of(host) if place not in out]
+    # a stable sort: kept slots first, otherwise in the order of hosts
     chosen = sorted(range(len(places)), key=lambda rank: places[rank] not in keep)[:maximum]
+    # and back in that order, so that ranks follow the hosts
     return [places[rank] for rank in sorted(chosen)]
 
 
@@ -200,6 +203,7 @@ class Blacklist:
         after a while.
         """
         for ban in self._bans.values():
+            # those with a cool-down come back by themselves
             if ban.until == math.inf and (ban.ask is None or (silent and ban.ask <= now)):
                 ban.until = now
 

@@ -218,6 +218,7 @@ class Reader:
         """
         header = self._header()
         alive, moved = (0.0, 0.0) if header is None else header[2:]
+        # a second of grace: the process may have written between the agent's clock and this read
         return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)
 
     def work(self) -> int:
@@ -245,6 +246,7 @@ class Reader:
     def _header(self) -> tuple[bytes, int, float, float] | None:
         with contextlib.suppress(OSError):
             data = os.pread(self._descriptor, _HEADER.size, 0)
+            # the process may have truncated its memory
             if len(data) == _HEADER.size and data.startswith(_MAGIC):
                 magic, written, alive, moved = _HEADER.unpack(data)
                 return magic, written, alive, moved
@@ -259,6 +261,7 @@ class Reader:
             for place, count in parts:
                 if count:
                     data += os.pread(self._descriptor, count * _ENTRY.size, _RING_AT + place * _ENTRY.size)
+        # whole entries only
         return data[: len(data) - len(data) % _ENTRY.size]
 
     def close(self) -> None:

@@ -103,6 +103,7 @@ class _Gatherer:
 
         Raises: NetworkError when the agent is lost, silent, or breaks the rules.
         """
+        # by agent and node: an agent may have been several nodes
         folder = self._directory / f"{place}.{node}"
         folder.mkdir(parents=True)
         download = Download(folder, node)
@@ -141,6 +142,7 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
     for node in com.available_clients:
         with contextlib.suppress(NetworkError):  # gone meanwhile
             com.post(node, ListJobs().to_value())
+    # an agent that leaves meanwhile is not waited for
     while set(com.available_clients) - found.keys():
         try:
             received = com.get_one(timeout=max(0.0, deadline - clock.monotonic()))

@@ -96,6 +96,7 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
                 os.fsync(descriptor)  # before it has its name
         finally:
             os.close(descriptor)
+        # the old content or the new one, never a part
         os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
@@ -116,6 +117,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
 def read_regular(path: Path, most: int = MOST_BYTES) -> str:
     """Read as `read_text` does, where another user may have put a pipe in the file's place: none holds this program up."""
+    # O_NONBLOCK: opening a pipe without a writer would wait for one
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -167,6 +169,7 @@ def open_folder(root: Path | str, way: Sequence[str] = ()) -> int:
     for name in way:
         outer = folder
         try:
+            # step by step, each below the descriptor of the one before: no folder can be swapped on the way
             folder = os.open(_plain(name), _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
         finally:
             os.close(outer)
@@ -236,6 +239,7 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
             return size + _write(descriptor, text)
         except OSError:
             with contextlib.suppress(OSError):
+                # half a line would spoil the next one, too
                 os.ftruncate(descriptor, size)
             raise
     finally:
@@ -249,6 +253,7 @@ def end_of_rows(descriptor: int) -> int:
     at = os.fstat(descriptor).st_size
     while at:
         begin = max(0, at - _MOST_HEAD)
+        # from the end, as the half row is short and the table may be long
         found = os.pread(descriptor, at - begin, begin).rfind(b"\n")
         if found >= 0:
             return begin + found + 1
@@ -336,6 +341,7 @@ def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> An
     begin, end = file.tell(), file.seek(0, SEEK_END)
     reader = FrameReader(limits=Limits(message=end - file.seek(begin)))  # no memory for arrays that the file does not hold
     reader.classes = classes
+    # two are enough to know that it is not one
     while len(reader.messages) < 2 and (size := file.readinto(reader.buffer())):
         reader.advance(size)
     if len(reader.messages) != 1:
