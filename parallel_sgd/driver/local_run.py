@@ -92,6 +92,7 @@ def _run_in(
     on_failure: Callable[[int, JobFailed], None],
 ) -> JobResult:
     shipped = spec.shipped()
+    # the table of classes that packets may have, as agents would make it from the code that they get
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     content, title = spec.model_file(), spec.options.mission_title
     whole = Model.from_bytes(content, shipped["custom_objects"])
@@ -100,6 +101,7 @@ def _run_in(
     execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, whole, samples)
     plan, together = execution.plan(spec.plan), None
     agents: Nodes | None = None
+    # state of several attempts is kept out here: `builds_of` is called for each, `build` for each node of it
     stores: dict[int, Store] = {}
     common: SimulatedKeeper | None = None
     workers: dict[int, Worker] = {}
@@ -113,10 +115,12 @@ def _run_in(
     tables = None if followers is None else followers.tables(run, job_id)
 
     def build(node: int, channel: MemoryChannel) -> Worker:
+        # shared by all workers in equal states, else one for each
         model = together or Model.from_bytes(content, shipped["custom_objects"])
         model.inputs = whole.inputs
         folder = make_folder(node)
         resumption = resumptions.get(node)
+        # rows of earlier attempts that no checkpoint covers stay in the ledger as undone
         earlier = Earlier(folder, START) if resumption is None and plan.attempt else None
         if resumption is not None:
             earlier = resumption.earlier()
@@ -143,6 +147,7 @@ def _run_in(
         )
         return workers[node]
 
+    # once for all attempts: each goes on in the folder of the one before
     def make_folder(node: int) -> Path:
         if node not in folders:
             folders[node] = run.path / node_folder(node)
@@ -161,8 +166,10 @@ def _run_in(
             return None
         nonlocal common
         path = folder / model_name(title, node)
+        # a parameter server has no model
         model = ModelFile(content, shipped["custom_objects"], path, whole.inputs) if node >= 0 else None
         store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
+        # without attempts that fail, checkpoints are written beside training, as on agents
         if agents is None:
             return Keeper(store, spec.plan.header(job_id, node), model)
         container = plan.optimizer
@@ -170,6 +177,7 @@ def _run_in(
             stores[node] = store
             made = agents.keepers[node] = SimulatedKeeper(store, plan.header(job_id, node), model)
             return made
+        # one keeper writes for all workers that share the state
         if common is None:
             stores[node], common = store, SimulatedKeeper(store, plan.header(job_id, node), model)
         begin = resumptions[node].position if node in resumptions else START
@@ -204,9 +212,11 @@ def _run_in(
         """Return the builds of an attempt, which goes on from the newest state of those before it."""
         nonlocal plan, together, agents
         agents = watched_by
+        # the attempt is part of the key of every packet (FD-14)
         plan = execution.plan(replace(spec.plan, attempt=attempt))
         together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
         if attempt:
+            # closed first, so that the newest checkpoint is on the disk when the next attempt looks
             close_common()
             server = Parameter_Server if server_keeps else None
             found = resumptions_of(stores, plan.assignment.nodes, server, folders)
@@ -228,6 +238,7 @@ def _run_in(
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
         identities = [Told(1, node, own_identity()) for node in sorted(spec.options.nodes)]
+        # without faults and restarts one run is all: no loop, and no agents
         if isinstance(execution, SimulatedExecution) and (execution.faults.faults or spec.policy in AGAIN):
             loop = SimulatedLoop(spec, arrays, job_id, execution, builds_of)
             loop.on_failure = on_failure
@@ -245,11 +256,13 @@ def _run_in(
     with spared("The identities of the nodes"):
         keep_identities(run.path, identities)
     for node in lost:
+        # RUN-8: figures of the others count
         workers.pop(node, None)
         participants.pop(node, None)
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
     accounts = dict.fromkeys(participants, NO_ACCOUNTS)
+    # each by itself: a node with an error in its accounts leaves the others theirs
     for node, participant in participants.items():
         with spared(f"The accounts of node({node})"):
             accounts[node] = participant.exchange.bank.accounts.close(participant.exchange.bank.staleness)
@@ -265,6 +278,7 @@ def _run_in(
     ledger = None
     with spared("The ledger"):
         batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
+        # where only a few have tables, rows would be lacking that no worker has lost
         if len(reports) == len(workers):
             ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
     return JobResult(figures, models, files, accounts, job_id, lost, restarts, ledger, execution.simulated)
@@ -296,6 +310,7 @@ def _resumptions(spec: JobSpec) -> dict[int, Resumption]:
         return {}
     found = spec.resume.local
     if found is None:
+        # checkpoints that are with agents cannot be reached from this process
         raise CheckpointError(
             f"'resume' names job {spec.resume.jobs[0]}, of which there is no checkpoint here: give the directory of its "
             f"run, or nodes that have run it"

@@ -91,6 +91,7 @@ class JobManifest:
 
     def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
         """Make the candidate that asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        # under shrink nodes that failed are left out, so the election does not wait for them
         leaves_out = self.policy == SHRINK
         return Candidate(
             self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
@@ -101,6 +102,7 @@ class JobManifest:
 
         Raises: ValueError when it exceeds the size of a message.
         """
+        # by name: bundles have fields that do not travel, such as classes
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _BUNDLES:
             bundle = content[name]
@@ -117,6 +119,7 @@ class JobManifest:
         """
         try:
             content = dict(read_result(path, ()))
+            # the reader looks at the form, the constructor at the names: a manifest lies on a disk
             return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
         except (TypeError, ValueError, KeyError) as error:
             raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
@@ -176,10 +179,13 @@ class AttemptState:
 
         Raises: ValueError, TypeError.
         """
+        # a nested structure could exhaust the stack of a plain reader
         state = cls(**parsed(json.loads, text))
+        # plain types exactly, before anything is computed with them
         right = type(state.attempt) is int and isinstance(state.nodes, dict) and isinstance(state.recovery, dict)
         if not right or not all(type(text) is str for text in (*state.nodes.values(), state.kernels)):
             raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
+        # addresses are parsed here, so that a wrong one is an error of the text and not of a later attempt
         state.assignment()
         try:
             # only to see that it can be read
@@ -204,6 +210,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         SETTING: {
             "options": options.travelling(VALUE),
             "order": plan.order,
+            # with the type: the server, which has no model, refuses arrays of another one (SEC-24)
             "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
@@ -214,11 +221,13 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         MISC: {
             "epochs": options.epoch,  # for readers of a post-mortem
             "carries_on": spec.policy == REDUNDANT,
+            # all policies but fail: what follows depends on which node failed
             "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
             RECORD: record,
             "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
         },
+        # values alone: keys may be objects of the user's classes, and travel with the code
         EXTRA: list(plan.codec_parameters.values()),
         TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": options.sync_type.__name__},
         SERVER_TRANSFER: {"codec": _names(plan.server_codec, plan.default_codec)},
@@ -231,6 +240,7 @@ def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
     if given is None:
         return None
     nodes = [*spec.plan.assignment.nodes, Parameter_Server]
+    # paths of tables mean something only to agents on this machine
     return {**given.resources(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
 
 
@@ -263,6 +273,7 @@ def attempt_resources(
     def answer(node: int, request: str) -> Any:
         if request.startswith(TELLS):
             if told is not None:
+                # what a node tells goes into files and logs: no control characters, and not too long (SEC-17)
                 told(node, clean_text(request.removeprefix(TELLS))[:_MOST_IDENTITY])
             return None
         if request == SETTING:
@@ -272,10 +283,12 @@ def attempt_resources(
         if request == SAMPLES:
             return [np.asarray(array) for array in samples()]
         if request == CHECKPOINT:
+            # one content for each owner: several workers may take the same
             sent = resources[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))
             tables = sent["tables"].get(node, "")
             return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
+        # both ask for TRANSFER; the names of their codecs differ
         return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer

@@ -286,6 +286,7 @@ def identity(value: object) -> object:
 
     A part keeps these as attributes of the same names; attributes of other names do not count.
     """
+    # plain types alone: the identity is written as JSON into the fingerprint
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):

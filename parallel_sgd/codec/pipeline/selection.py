@@ -148,6 +148,7 @@ def write_indices(writer: Writer, indices: Indices, n: int) -> None:
     """Write ascending indices, each once, below n."""
     k = indices.size
     ways = sizes(k, n)
+    # of equal sizes the first way, so that a sender has one form for the same indices
     way = ways.index(min(ways))
     writer.write(np.array([k], np.uint32))
     writer.write(np.array([way], np.uint8))
