@@ -39,6 +39,7 @@ def settings_of_run(door: Door) -> dict[str, str]:
 def differing(settings: dict[str, str]) -> dict[str, str]:
     """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do."""
     defaults = _defaults()
+    # against the texts that defaults have, since the file holds texts
     return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
 
 
@@ -47,6 +48,7 @@ def _defaults() -> dict[str, str]:
     for each in fields(JobOptions):
         about = each.metadata["option"]
         if about.flag is not None and each.default not in (MISSING, None):
+            # as a text of the file: both sides pass the same form
             try:
                 found[each.name] = _text(about.form.write(each.default, str))
             except Unnamed:
