@@ -45,6 +45,7 @@ def check_parameters(given: Mapping[Hashable, Any], kinds: Iterable[type[Any]]) 
     """
     found = {kind: reads(kind) for kind in dict.fromkeys(kinds)} if given else {}
     names = {key for each in found.values() for key in each.keys}
+    # SUB-46: keys that no class reads; certain only where the code of all classes is known
     strange = [key for key in given if key not in names]
     if strange and all(each.all_known for each in found.values()):
         told = [f"{kind.__name__} reads {each}" for kind, each in found.items() if each.keys or issubclass(kind, Codec)]
@@ -56,7 +57,9 @@ def check_parameters(given: Mapping[Hashable, Any], kinds: Iterable[type[Any]]) 
 
 def warn_of_unread(given: Mapping[Hashable, Any], unread: Iterable[Iterable[int]], kinds: Iterable[type[Any]]) -> None:
     """Name, at the end of a job, the parameters that no codec has read; `unread` are their places, as each node tells."""
+    # of all nodes: a server's codecs read other parameters than the workers'
     by_all = set.intersection(*map(set, unread))
+    # only for the hint, so the code is walked only where there is something to tell
     names = {key for kind in kinds for key in reads(kind).keys} if by_all else set()
     told = [f"{key!r}{did_you_mean(key, names - given.keys())}" for place, key in enumerate(given) if place in by_all]
     if told:
@@ -81,12 +84,15 @@ class _Walk:
     def follow(self, root: Any) -> None:
         todo = [root]
         while todo:
+            # by identity: objects need not be hashable, nor equal only to themselves
             item = todo.pop()
+            # each object once, since functions name each other in circles
             if id(item) not in self._seen:
                 self._seen[id(item)] = item
                 todo += self._parts(item)
 
     def _parts(self, item: Any) -> Iterator[Any]:
+        # a call through a variable cannot be followed
         if item is _GET or item is GlobalSettings:  # kept somewhere, so anybody may call it with anything
             self.all_known = False
         elif isinstance(item, types.FunctionType):
@@ -94,6 +100,7 @@ class _Walk:
                 yield from self._named(item)
         elif isinstance(item, type):
             for base in item.__mro__:
+                # bases of other packages read no parameters of ours
                 followed = _may_read(base.__module__)
                 yield from (part for name, part in vars(base).items() if followed or name == _COMPOSITION)
         elif isinstance(item, (staticmethod, classmethod, types.MethodType)):
@@ -119,9 +126,11 @@ class _Walk:
         codes = list(_codes(function.__code__))
         names = {name for code in codes for name in (*code.co_names, *code.co_freevars)}
         space = {**function.__globals__, **_closure(function)}
+        # imports within a function bind names that its globals lack
         space.update({name: sys.modules[name] for name in names - space.keys() if name in sys.modules})  # imported within
         if not _is_ours(function.__module__):
             self.all_known &= not (names & _OPAQUE or any(_GET.__name__ in code.co_consts or _imports(code) for code in codes))
+        # the source is parsed only where the function names the reader at all
         if _GET.__name__ in names or any(space.get(name) is each for name in names for each in (GlobalSettings, _GET)):
             self._ask(function, space)
         for name in names & space.keys():
@@ -146,6 +155,7 @@ class _Questions(ast.NodeVisitor):
         self.keys: set[Hashable] = set()
         self.all_known = True
         nodes = list(ast.walk(tree))
+        # names that the function assigns itself hide those of its module
         self._local = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self._local |= {node.arg for node in nodes if isinstance(node, ast.arg)}
         self._space = {name: value for name, value in space.items() if name not in self._local}
@@ -163,9 +173,11 @@ class _Questions(ast.NodeVisitor):
         if not self._gets(node.func):
             self.generic_visit(node)
             return
+        # a keyword without a name is `**arguments`, whose key cannot be known
         given = [*node.args[:1], *(each.value for each in node.keywords if each.arg in ("key", None))]
         try:
             self.keys.add(self._value(given[0]))
+        # computed keys: the class may ask for anything
         except (ValueError, TypeError, LookupError, AttributeError):
             self.all_known = False
         for further in (*node.args[1:], *node.keywords):
@@ -194,6 +206,7 @@ class _Questions(ast.NodeVisitor):
         """
         value = self._object(node) if isinstance(node, (ast.Name, ast.Attribute)) else ast.literal_eval(node)
         hash(value)
+        # a function or class as key would be another object on each node
         if callable(value):
             raise TypeError(f"no key: {value!r}")
         found: Hashable = value
@@ -220,6 +233,7 @@ def _may_read(name: str) -> bool:
         return False
     if is_user_module(name):
         return True
+    # a copy: to look at a value may import something, and so change the module
     values = list(vars(sys.modules[name]).values())
     if _is_ours(name):
         return any(value is GlobalSettings for value in values)
@@ -237,6 +251,7 @@ def _source(function: types.FunctionType) -> list[ast.AST]:
         return []
     found: list[ast.AST] = []
     for node in ast.walk(tree):
+        # several on one line cannot be told apart by the code object, so all are read
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
             if first == function.__code__.co_firstlineno:
@@ -250,6 +265,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    # nested functions and lambdas as well: their code objects are constants of the outer one
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -258,6 +274,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _imports(code: types.CodeType) -> bool:
     found = {str(each.argval) for each in dis.get_instructions(code) if each.opname == "IMPORT_NAME"}
+    # modules that are loaded already run no code when they are imported again
     return not found <= sys.modules.keys() | sys.stdlib_module_names
 
 
@@ -266,6 +283,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             found[name] = cell.cell_contents
+        # a variable that is bound later, as in recursion
         except ValueError:  # empty so far
             continue
     return found

@@ -45,9 +45,11 @@ class Parameters(Mapping[Any, Any]):
     """Extra parameters of the job; `unread` are the places, from 0, of those that nothing on this node has looked up."""
 
     def __init__(self, given: Mapping[Any, Any]) -> None:
+        # a copy: parameters are the same for the whole job, whatever becomes of the dictionary
         self._given = dict(given)
         self._read: set[Hashable] = set()
 
+    # every reading counts, of `get` too, which comes here
     def __getitem__(self, key: Hashable) -> Any:
         value = self._given[key]
         self._read.add(key)
@@ -62,6 +64,7 @@ class Parameters(Mapping[Any, Any]):
     @property
     def unread(self) -> list[int]:
         """Places in the order in which the job gives them, which is the same on all nodes."""
+        # places, not keys: these need not be of a type that travels
         return [place for place, key in enumerate(self._given) if key not in self._read]
 
 
@@ -98,6 +101,7 @@ class JobSettings:
         self.variable = 0
         self.step = (-1, -1)
         self.sender: int | None = None
+        # filled on demand: with 10,000 workers the spans of all would cost more than those that are met (SIM-20)
         self.spans: dict[int, frozenset[Span]] = {}  # that a node supplies, of those that `check_span` was asked for
 
     def check_node(self, codec: Codec) -> None:
@@ -116,6 +120,7 @@ class JobSettings:
 
         Raises: Unusable where another node has sent it.
         """
+        # tests and simulations call codecs without a bank, and then without a sender
         if self.sender is not None and node != self.sender:
             raise Unusable(f"it speaks for node({node})")
 
@@ -127,11 +132,13 @@ class JobSettings:
         spans = self.spans.get(node)
         if spans is None and node in self.assignment.nodes:
             blocks = tuple(self.assignment.node_2_block[node])
+            # one object for all codecs of a process, by the cache of `supplied`
             spans = self.spans[node] = supplied(self.assignment.block_count, blocks)
         if spans is None or span not in spans:
             raise Unusable(f"it holds a sum over the blocks [{span[0]}, {span[1]}), which node({node}) does not supply")
 
 
+# a context variable, not a global: workers in one process have settings of their own, also in threads
 _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")
 
 
@@ -163,6 +170,7 @@ class GlobalSettings:
         settings = GlobalSettings.current()
         value = settings.parameters.get(key, default)
         if value is REQUIRED:
+            # `in` would not do: a parameter may be given as None
             raise MissingParameter(key, settings.codec)
         return value
 
@@ -177,6 +185,7 @@ class GlobalSettings:
             who = settings.codec or "A codec"
             raise LookupError(f"{who} asks for the value of variable {settings.variable}, which this node does not have")
         view = settings.values[settings.variable].view()
+        # live but closed: a codec may look at the parameters and not change them
         view.flags.writeable = False
         return view
 
@@ -199,6 +208,7 @@ class GlobalSettings:
         """
         try:
             return _CURRENT.get()
+        # outside a job LookupError of a context variable says nothing to an author
         except LookupError:
             raise LookupError(
                 "GlobalSettings is empty outside a job (a class body runs before it): read it in a codec's __init__ or "

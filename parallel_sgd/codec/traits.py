@@ -103,11 +103,13 @@ class Traits:
 
     def of_subclass(self) -> Traits:
         """Return the traits that a subclass without its own inherits: all but `elementwise` and `takes_sums`."""
+        # a subclass may change what is done with each number, so it must say again that vectors and sums suit it
         return replace(self, elementwise=False, takes_sums=False) if self.elementwise or self.takes_sums else self
 
 
 def _check_booleans(traits: Traits | PacketTraits) -> None:
     for each in fields(traits):
+        # by the text of the annotation: types are texts under `from __future__ import annotations`
         value = getattr(traits, each.name)
         if each.type == "bool" and not isinstance(value, bool):
             raise TypeError(f"{type(traits).__name__} '{each.name}' must be True or False, got {value!r}")
@@ -120,6 +122,7 @@ IN_PACKETS: Final[Mapping[str, str]] = {
     "keeps_type": "keeps_type",
     "takes_alike": "alike",
 }
+# the former class had methods or attributes by these names; `elementwise` was the method `joins`
 FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not in ("elementwise", "packets")), *IN_PACKETS)
 
 
@@ -127,6 +130,7 @@ def with_former(traits: Traits, flags: Mapping[str, Any]) -> Traits:
     """Return traits with the values of attributes of the former names."""
     packets = {IN_PACKETS[name]: value for name, value in flags.items() if name in IN_PACKETS}
     if "forms" in packets:
+        # it may be a list in old classes
         packets["forms"] = tuple(packets["forms"])
     own = {name: value for name, value in flags.items() if name not in IN_PACKETS}
     own = {name: bool(value) if name not in ("takes", "gives") else value for name, value in own.items()}

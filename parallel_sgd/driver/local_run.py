@@ -91,6 +91,7 @@ def _run_in(
     on_failure: Callable[[int, JobFailed], None],
 ) -> JobResult:
     shipped = spec.shipped()
+    # the table of classes that packets may have, as agents would make it from the code that they get
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     content, title = spec.model_file(), spec.options.mission_title
     whole = Model.from_bytes(content, shipped["custom_objects"])
@@ -99,6 +100,7 @@ def _run_in(
     execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, whole, samples)
     plan, together = execution.plan(spec.plan), None
     agents: Nodes | None = None
+    # state of several attempts is kept out here: `builds_of` is called for each, `build` for each node of it
     stores: dict[int, Store] = {}
     common: SimulatedKeeper | None = None
     workers: dict[int, Worker] = {}
@@ -114,10 +116,12 @@ def _run_in(
     common_tables: CommonTables | None = None
 
     def build(node: int, channel: MemoryChannel) -> Worker:
+        # shared by all workers in equal states, else one for each
         model = together or Model.from_bytes(content, shipped["custom_objects"])
         model.inputs = whole.inputs
         folder = make_folder(node)
         resumption = resumptions.get(node)
+        # rows of earlier attempts that no checkpoint covers stay in the ledger as undone
         earlier = Earlier(folder, START) if resumption is None and plan.attempt else None
         if resumption is not None:
             earlier = resumption.earlier()
@@ -147,6 +151,7 @@ def _run_in(
         )
         return workers[node]
 
+    # once for all attempts: each goes on in the folder of the one before
     def make_folder(node: int) -> Path:
         if node not in folders:
             folders[node] = run.path / node_folder(node)
@@ -166,8 +171,10 @@ def _run_in(
             return None
         nonlocal common
         path = folder / model_name(title, node)
+        # a parameter server has no model
         model = ModelFile(content, shipped["custom_objects"], path, whole.inputs) if node >= 0 else None
         store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
+        # without attempts that fail, checkpoints are written beside training, as on agents
         if agents is None:
             return Keeper(store, spec.plan.header(job_id, node), model)
         container = plan.optimizer
@@ -175,6 +182,7 @@ def _run_in(
             stores[node] = store
             made = agents.keepers[node] = SimulatedKeeper(store, plan.header(job_id, node), model)
             return made
+        # one keeper writes for all workers that share the state
         if common is None:
             stores[node], common = store, SimulatedKeeper(store, plan.header(job_id, node), model)
         begin = resumptions[node].position if node in resumptions else START
@@ -209,6 +217,7 @@ def _run_in(
         """Return the builds of an attempt, which goes on from the newest state of those before it."""
         nonlocal plan, together, agents, tabled, common_tables
         agents = watched_by
+        # the attempt is part of the key of every packet (FD-14)
         plan = execution.plan(replace(spec.plan, attempt=attempt))
         together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
         tabled = _tabled(plan.assignment.nodes, execution.shared, agents is not None)
@@ -218,6 +227,7 @@ def _run_in(
             names = [metric.name for metric in whole.metrics]
             common_tables = CommonTables(run.path / node_folder(first), title, names, earlier)
         if attempt:
+            # closed first, so that the newest checkpoint is on the disk when the next attempt looks
             close_common()
             server = Parameter_Server if server_keeps else None
             found = resumptions_of(stores, plan.assignment.nodes, server, folders)
@@ -239,6 +249,7 @@ def _run_in(
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
         identities = [Told(1, node, own_identity()) for node in sorted(spec.options.nodes)]
+        # without faults and restarts one run is all: no loop, and no agents
         if isinstance(execution, SimulatedExecution) and (execution.faults.faults or spec.policy in AGAIN):
             loop = SimulatedLoop(spec, arrays, job_id, execution, builds_of)
             loop.on_failure = on_failure
@@ -261,6 +272,7 @@ def _run_in(
     with spared("The identities of the nodes"):
         keep_identities(run.path, identities)
     for node in lost:
+        # RUN-8: figures of the others count
         workers.pop(node, None)
         participants.pop(node, None)
     figures = {node: results[node] for node in workers}
@@ -329,6 +341,7 @@ def _resumptions(spec: JobSpec) -> dict[int, Resumption]:
         return {}
     found = spec.resume.local
     if found is None:
+        # checkpoints that are with agents cannot be reached from this process
         raise CheckpointError(
             f"'resume' names job {spec.resume.jobs[0]}, of which there is no checkpoint here: give the directory of its "
             f"run, or nodes that have run it"

@@ -56,6 +56,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         SETTING: {
             "options": options.travelling(VALUE),
             "order": plan.order,
+            # with the type: the server, which has no model, refuses arrays of another one (SEC-24)
             "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
@@ -66,11 +67,13 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         MISC: {
             "epochs": options.epoch,  # for readers of a post-mortem
             "carries_on": spec.policy == REDUNDANT,
+            # all policies but fail: what follows depends on which node failed
             "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
             RECORD: record,
             "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
         },
+        # values alone: keys may be objects of the user's classes, and travel with the code
         EXTRA: list(plan.codec_parameters.values()),
         TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": options.sync_type.__name__},
         SERVER_TRANSFER: {"codec": _names(plan.server_codec, plan.default_codec)},
@@ -83,6 +86,7 @@ def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
     if given is None:
         return None
     nodes = [*spec.plan.assignment.nodes, Parameter_Server]
+    # paths of tables mean something only to agents on this machine
     return {**given.resources(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
 
 

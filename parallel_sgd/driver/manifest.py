@@ -71,6 +71,7 @@ class JobManifest:
 
     def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
         """Make the candidate that asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        # under shrink nodes that failed are left out, so the election does not wait for them
         leaves_out = self.policy == SHRINK
         return Candidate(
             self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
@@ -81,6 +82,7 @@ class JobManifest:
 
         Raises: ValueError when it exceeds the size of a message.
         """
+        # by name: bundles have fields that do not travel, such as classes
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _BUNDLES:
             bundle = content[name]
@@ -97,6 +99,7 @@ class JobManifest:
         """
         try:
             content = dict(read_result(path, ()))
+            # the reader looks at the form, the constructor at the names: a manifest lies on a disk
             return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
         except (TypeError, ValueError, KeyError) as error:
             raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
@@ -131,10 +134,13 @@ class AttemptState:
 
         Raises: ValueError, TypeError.
         """
+        # a nested structure could exhaust the stack of a plain reader
         state = cls(**parsed(json.loads, text))
+        # plain types exactly, before anything is computed with them
         right = type(state.attempt) is int and isinstance(state.nodes, dict) and isinstance(state.recovery, dict)
         if not right or not all(type(text) is str for text in (*state.nodes.values(), state.kernels)):
             raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
+        # addresses are parsed here, so that a wrong one is an error of the text and not of a later attempt
         state.assignment()
         try:
             # only to see that it can be read
@@ -179,6 +185,7 @@ def attempt_resources(
     def answer(node: int, request: str) -> Any:
         if request.startswith(TELLS):
             if told is not None:
+                # what a node tells goes into files and logs: no control characters, and not too long (SEC-17)
                 told(node, clean_text(request.removeprefix(TELLS))[:_MOST_IDENTITY])
             return None
         if request == SETTING:
@@ -188,10 +195,12 @@ def attempt_resources(
         if request == SAMPLES:
             return [np.asarray(array) for array in samples()]
         if request == CHECKPOINT:
+            # one content for each owner: several workers may take the same
             sent = resources[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))
             tables = sent["tables"].get(node, "")
             return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
+        # both ask for TRANSFER; the names of their codecs differ
         return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer

@@ -54,19 +54,23 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
     """
     nodes = spec.options.nodes
+    # before anything is prepared: local agents may have ended
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
+    # nodes of an agent keep the text, for a submitter that fetches the run from elsewhere (SUB-15)
     record = "" if spec.is_local else job_text(spec, job, spec.model_file())  # the folder of a local run has it
     manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
+    # told by the nodes where these choose, by us where we have the checkpoints
     if spec.resume is not None and spec.resume.local is not None:
         _log.info("%s", spec.resume.local.choice.said)
     elif spec.resume is not None:
         _log.info("Training goes on from the newest state of job %s; logs tell which.", spec.resume.name)
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
+            # folders of local workers are in the run's folder, so the run is closed when these have ended
             nodes.ended.append(run.close)  # they still write there
             place_work(run, job, agents)
         else:
@@ -88,18 +92,22 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
         loop.tables = None if followers is None else followers.tables(run, job)
         try:
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
+        # files of a failed job are fetched too, and belong to its record
         except JobFailed as failed:
             adopt(run.path, failed.files)
             keep_identities(run.path, loop.identities)
             raise
+        # the job goes on at its agents (`left`), or was stopped
         except KeyboardInterrupt:
             outcome.goes_on = loop.left
             keep_identities(run.path, loop.identities, ended=not loop.left)
             raise
+        # another driver goes on: this process has lost the right to fetch results (INV-14)
         except Deposed as error:
             outcome.goes_on = True
             keep_identities(run.path, loop.identities, ended=False)
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
+        # RUN-8: the job has its results here
         with spared("The record of the run"):
             adopt(run.path, coordinator.files)
         with spared("The identities of the nodes"):
@@ -136,6 +144,7 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
     """
     if coordinator.failures:
         _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
+    # a result of another type becomes one that has nothing
     told = {node: content if isinstance(content, dict) else {} for node, content in results.items()}
     models: dict[int, Model] = {}
     for node, files in sorted(coordinator.files.items()):
@@ -143,9 +152,11 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
             if node in told and path.name == model_name(spec.options.mission_title, node):
                 with spared(f"Reading the model of node({node})"):
                     models[node] = Model.load(path, spec.shipped()["custom_objects"])
+    # servers (below 0) have no figures
     figures = {node: content.get("result", {}) for node, content in told.items() if node >= 0}
     accounts = dict.fromkeys(told, NO_ACCOUNTS)
     for node, content in told.items():
+        # rows from the wire: a wrong one costs this node its accounts, not the job its result
         with spared(f"Reading the accounts of node({node})"):
             entries = [Entry(*row) for row in content["accounts"]]
             accounts[node] = NodeAccounts(entries, Times(*content["times"]), content["staleness"])
@@ -174,6 +185,7 @@ def _is_count(value: object) -> bool:
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:
     """Warn when nodes computed with different libraries or kernels, so that their last bits differ."""
+    # the first node is the measure; which one is right cannot be told
     reference = min(numerics, default=0)
     for node, described in sorted(numerics.items()):
         if described != numerics[reference]:

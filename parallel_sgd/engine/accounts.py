@@ -117,6 +117,7 @@ class NodeAccounts(list[Entry]):
         staleness.
         """
         lines = []
+        # by transport and by codec: each of both adds up to the same totals
         ways, codecs = {f"By {entry.transport}" for entry in self}, {entry.codec for entry in self}
         for whose in ("", *sorted(ways), *sorted(codecs)):
             for direction in (SENT, RECEIVED):
@@ -145,6 +146,7 @@ class Joined(NamedTuple):
     """
 
     variables: range
+    # in numbers, not in bytes: a codec may send fewer bytes than the vector has
     sizes: tuple[int, ...]
 
     def shares(self, *sums: int) -> Iterator[tuple[int, list[int]]]:
@@ -238,6 +240,7 @@ class Accounts:
     def _count(self, variable: int, way: int, size: Sent | Message) -> None:
         """Count a packet of the batch that runs; `way` is the place of its direction in the numbers of its codec."""
         count, (place, variables) = self.counts[self.step], self.places[variable]
+        # in place: the row is in the dictionary already
         at = slice(place + way, place + way + SENT_AT)
         count[at] = map(add, count[at], (variables, size.raw, size.overhead))
 
@@ -245,9 +248,11 @@ class Accounts:
         """Return what was counted and not returned before, in the order of batches: up to the batch `until`, from 0, or all."""
         found = []
         for step in sorted(step for step in self.counts if until is None or step <= until):
+            # taken out: a later call returns what has come since, and the memory of long jobs stays small
             count = self.counts.pop(step)
             for place, codec in zip(range(0, len(count), 2 * SENT_AT), self._classes, strict=True):
                 received, sent = (count[at : at + SENT_AT] for at in (place, place + SENT_AT))
+                # a codec that was silent in a batch has no row
                 if received[0] or sent[0]:
                     ways = ((packets, raw, raw + overhead) for packets, raw, overhead in (sent, received))
                     found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *(each for way in ways for each in way)))
@@ -273,6 +278,7 @@ class Accounts:
         """
         if 0 <= place < len(self._joined):
             return self._joined[place]
+        # places of sync type and checkpoints lie behind the vectors: shifted to numbers behind the last variable
         if self._joined and place > 0:
             place += self._joined[-1].variables.stop - len(self._joined)
         return Joined(range(place, place + 1), (1,))
@@ -326,6 +332,7 @@ def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[
 
     Returns: packets by (sender, receiver, variable).
     """
+    # only packets towards the node that went first are in doubt; what it has sent itself was read
     gone_first = {(sender, receiver) for receiver, senders in unheard.items() for sender in senders}
     flying: Counter[tuple[int, int, int]] = Counter()
     for node, entries in books.items():
@@ -333,6 +340,7 @@ def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[
             if entry.direction == SENT and (node, entry.peer) in gone_first:
                 flying[node, entry.peer, entry.variable] += entry.packets
             elif entry.direction == RECEIVED and (entry.peer, node) in gone_first:
+                # the receiver's own book tells how many of them it read before it went
                 flying[entry.peer, node, entry.variable] -= entry.packets
     return flying
 
@@ -369,6 +377,7 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
         posted, arrived = (tuple(way.get(key, (0, 0, 0, 0))) for way in (sent, received))
         sender, receiver, variable, transport = key
         flying = in_flight.get((sender, receiver, variable), 0)
+        # where all has arrived bytes must agree, too, not just numbers of packets
         if posted[0] != arrived[0] + flying or (transport and posted != arrived):
             by = f" by {transport}" if transport else ""
             raise AccountError(
@@ -538,7 +547,9 @@ class Stopwatch:
                 yield wait
                 self.wait += clock() - start - (self.send + self.merge - other)
         finally:
+            # closed at this level first, so that the process sees GeneratorExit at its own wait
             process.close()
+            # after the process is closed: its last checkpoint is part of the node's time
             self._stop = clock()
 
 
@@ -595,6 +606,7 @@ class BatchWatch:
 
     def waited(self, before: float, peer: int | None) -> None:
         """Note the end of a wait. The stopwatch had `before` seconds of waiting before it; a packet of `peer` has ended it."""
+        # the peer of the longest wait is that of the batch
         if self._watch.wait - before > self._longest:
             self._longest, self._peer = self._watch.wait - before, peer
 

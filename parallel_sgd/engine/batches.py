@@ -55,6 +55,7 @@ class Batches:
         start = batch * self.batch_size
         if batch < self.whole:
             return slice(start + block * self.block_size, start + (block + 1) * self.block_size)
+        # integer division of running products: sizes differ by one at most, and the slices cover the tail without a gap
         blocks, tail = self.block_count, self.tail
         return slice(start + block * tail // blocks, start + (block + 1) * tail // blocks)
 
@@ -69,6 +70,7 @@ class Batches:
         if not self.tail:
             return {}
         sizes = {block: (rows := self.rows(self.whole, block)).stop - rows.start for block in blocks}
+        # the sum over these blocks only: a worker may ask for its own
         total = sum(sizes.values())
         return {block: size * len(sizes) / total if size else 0.0 for block, size in sizes.items()}
 
@@ -87,10 +89,12 @@ class Batches:
         """
         if kind == FIXED:
             return None
+        # keyed by the epoch, not drawn on: a restart in any epoch needs no state of a generator
         random = keyed(seed, "order", epoch)
         if kind == SHUFFLED:
             return random.permutation(self.samples)
         full = np.arange(self.whole * self.batch_size).reshape(self.whole, self.block_count, self.block_size)
+        # a row per block, with its samples of all whole batches: shuffled within the row, each stays in its block
         parts = random.permuted(full.transpose(1, 0, 2).reshape(self.block_count, -1), axis=1)
         dealt = parts.reshape(self.block_count, self.whole, self.block_size).transpose(1, 0, 2)
         # the samples of the tail belong to no block, so they are shuffled together
@@ -112,6 +116,7 @@ class BlockFeeder:
         self._order: NDArray[np.int64] | None = None
         # in the order of the training set a block is a view, which needs no memory
         size = 0 if order == FIXED else batches.block_size
+        # a shuffled block is gathered into memory of its own, which all blocks share
         self._memory = empty((size, *samples.shape[1:]), samples.dtype)
         self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
 
@@ -129,4 +134,5 @@ class BlockFeeder:
     def places(self, batch: int, block: int) -> range | Array:
         """Return the numbers of a block's samples in the training set as the transform has made it."""
         rows = self._batches.rows(batch, block)
+        # numbers are those of the whole training set, so that an error can name the sample
         return range(rows.start, rows.stop) if self._order is None else self._order[rows]

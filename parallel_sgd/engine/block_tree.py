@@ -26,6 +26,7 @@ class BlockTree:
         if block_count < 1:
             raise ValueError(f"BlockTree 'block_count' must be a positive integer, got {block_count}")
         self.root: Span = (0, block_count)
+        # as dictionaries, made once for a job: the merge of a packet looks up spans and computes none
         self.parent: dict[Span, Span] = {}
         self.sibling: dict[Span, Span] = {}
         self.path: dict[Span, tuple[Span, ...]] = {self.root: (self.root,)}
@@ -43,6 +44,7 @@ class BlockTree:
         """Return the fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
         held = sorted(set(blocks))
         spans: list[Span] = []
+        # both bounds travel along, so that a cover costs the spans it visits, not the blocks of each
         todo = [(self.root, 0, bisect_left(held, self.root[1]))]  # a span, and the part of `held` within it
         while todo:
             span, first, end = todo.pop()
@@ -51,6 +53,7 @@ class BlockTree:
             elif end > first:
                 left, right = halves(span)
                 middle = bisect_left(held, right[0], first, end)
+                # right below left on the stack: spans come out in block order
                 todo += [(right, middle, end), (left, first, middle)]
         return spans
 
@@ -76,6 +79,7 @@ def block_tree(block_count: int) -> BlockTree:
     return BlockTree(block_count)
 
 
+# one entry per worker and number of blocks: enough for simulated jobs of 10,000 workers (SIM-20)
 @lru_cache(maxsize=1 << 14)
 def supplied(block_count: int, blocks: tuple[int, ...]) -> frozenset[Span]:
     """Return the spans with sums that a worker supplies. Every node asks for those of every other one, in each codec.

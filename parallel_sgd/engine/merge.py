@@ -15,6 +15,7 @@ from .block_tree import BlockTree, Copy, Span, block_tree, halves
 from .unusable import Unusable
 
 # uses that the memory of a partial sum allows: read it, write into it, write into it and use it again afterwards
+# in order of preference: a sum is written into the memory that allows most
 _READ_ONLY, _GIVEN, _OWN = 0, 1, 2
 
 
@@ -32,6 +33,7 @@ class TreeSum:
         self._tree = tree
         self._tops = frozenset([tree.root] if tops is None else tops)
         self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and the use that its memory allows
+        # all parts of one value have one shape and type, so any spare buffer fits
         self._spare: list[Array] = []
         #: Spans added since `reset`, in that order, with their nodes; a wider span replaces those within it.
         self.copies: list[Copy] = []
@@ -57,14 +59,18 @@ class TreeSum:
         if path is None:
             raise ValueError(f"A partial sum must cover a subtree of the blocks {tree.root}, got {span}")
         if parts:
+            # this span or a wider one is there: a second copy after a rescue, or of a redundant worker (SUB-23)
             if not parts.keys().isdisjoint(path):
                 self.duplicates += 1
                 return None
+            # a wider sum replaces the parts of it that came before, so that no block counts twice
             if span[1] - span[0] > 1:
                 self._forget_inside(span)
         if node is not None:
             self.copies.append((span, node))
+        # an array in memory shared with its sender can be read only
         use = _GIVEN if given and value.flags.writeable else _READ_ONLY
+        # climbs as long as the sibling is there: at most log2(blocks) additions, and each addition once
         while span not in self._tops:
             sibling = tree.sibling[span]
             found = parts.pop(sibling, None)
@@ -76,6 +82,7 @@ class TreeSum:
             other, other_use = found
             if other.shape != value.shape:
                 raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {other.shape}")
+            # a tuple of bounds is smaller where it lies further left
             left, right = (other, value) if sibling < span else (value, other)
             if other_use > use:
                 out, out_use, rest, rest_use = other, other_use, value, use
@@ -115,6 +122,7 @@ class TreeSum:
         return self._spare.pop() if self._spare else empty(like.shape, like.dtype)
 
     def _forget_inside(self, span: Span) -> None:
+        # few: a span stays only as long as its sibling is lacking
         inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
         for part in inside:
             value, use = self._parts.pop(part)
@@ -164,6 +172,7 @@ class BlockMean(TreeSum):
             self.reset()
         done = self.add(span, value, stays, given, node)
         if done is None:
+            # before the new sum: the parts of the one before would count as duplicates
             return None
         # the mean of one block is the block: there is nothing to divide
         if self._count == 1:
@@ -171,6 +180,7 @@ class BlockMean(TreeSum):
         root, total = done
         use = self._parts[root][1]
         if use:  # divide in place; the buffer of the mean before holds the next sum
+            # `_mean` is the array that was returned last: it may be read until this call, not longer
             if self._mean is not None and self._mean[1] == _OWN:
                 self._spare.append(self._mean[0])
             self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
@@ -186,6 +196,7 @@ class BlockMean(TreeSum):
         if not self._parts:
             return None
         spans = sorted(self._parts)
+        # in the order of blocks, not of arrival: all workers with the same blocks get the same bits
         total = reduce(np.add, [self._parts[span][0] for span in spans])
         return Division(sum(high - low for low, high in spans))(total, empty(total.shape, total.dtype))
 
@@ -199,6 +210,7 @@ class MeanOfHalves:
         self._left, self._right, self._divide = left, right, divide
         self.shape = left.shape
         self.look: Callable[[Array], None] | None = None
+        # made when the first stretch is read: its length is the reader's
         self._stretch = np.empty_like(left[:0])
 
     def __len__(self) -> int:
@@ -217,6 +229,7 @@ class MeanOfHalves:
 
     def whole(self) -> Array:
         """Return all of it, in memory into which no other stretch is read."""
+        # the caller keeps the array that is returned, so the next stretch must not be read into it
         self._stretch = np.empty(0)
         return self[:]
 
@@ -229,6 +242,7 @@ class LateMean(TreeSum):
     def __init__(self, block_count: int) -> None:
         tree = block_tree(block_count)
         self._halves = halves(tree.root) if block_count > 1 else ()
+        # the halves are tops, so that adding ends one step before the root
         super().__init__(tree, tops=(tree.root, *self._halves))
         self._divide = Division(block_count)
         self._lent: list[Array] = []
@@ -248,6 +262,7 @@ class LateMean(TreeSum):
         if done is None:
             return None
         if done[0] == self._tree.root:
+            # the root came whole from one worker: there are no halves to leave for later
             return self._divide(done[1], empty(done[1].shape, done[1].dtype)) if self._halves else done[1]
         found = [self._parts[half] for half in self._halves if half in self._parts]
         if len(found) < 2:
@@ -257,6 +272,7 @@ class LateMean(TreeSum):
             raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {right.shape}")
         # the mean alone holds them, so that arrays in memory of others are let go of when they have been read
         self._lent += [half for half, use in ((left, left_use), (right, right_use)) if use == _OWN]
+        # an empty array stands at the root, so that a second copy of any block is found to be a duplicate
         self._parts = {self._tree.root: (left[:0].copy(), _READ_ONLY)}
         return MeanOfHalves(left, right, self._divide)
 
@@ -266,6 +282,7 @@ class OwnMean:
 
     def __init__(self, blocks: Sequence[int]) -> None:
         self._place = {block: place for place, block in enumerate(blocks)}
+        # over places of the own blocks, not over block ids: this mean is of one worker alone
         self._mean = BlockMean(len(blocks))
 
     def add(self, block: int, content: Array) -> Array | None:

@@ -63,6 +63,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     check_exchanges(op_type)
     op_type.admit(plan.optimizer.rule())
     check_sharded(op_type, plan.codec, sync_type, has_server)
+    # once for each class, not for each variable
     for kind in dict.fromkeys(kinds):
         if kind.traits.needs_server and not has_server:
             raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
@@ -73,6 +74,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
                 f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
             )
         sync_type.admit(kind, op_type)
+        # of composed codecs alone it is known what follows from their parts
         if hasattr(kind, "composition"):
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
                 # the line of the user's program that calls parallel()
@@ -115,6 +117,7 @@ def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
         what = f"gives back {given}, but 'op_type' {op_type.__name__} takes results for {op_type.gets}"
     else:
         return
+    # in the message, optimizers that would go with the codec
     fitting = [
         kind.__name__
         for kind in _optimizers()
@@ -126,6 +129,7 @@ def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
 
 def _is_known(codec: type[Codec]) -> bool:
     ours = (base for base in codec.__mro__ if issubclass(base, Codec) and base.__module__ != Codec.__module__)
+    # a codec of a user's own that says nothing is believed; one derived from ours has the meaning of its base
     says = codec.traits.takes is not None or codec.traits.gives is not None
     return says or any(base.__module__.split(".")[0] == _PACKAGE for base in ours)
 
@@ -146,6 +150,7 @@ def check_copies(op_type: type[IOptimizer], assignment: ISetting, codecs: Sequen
     by_block = not issubclass(op_type, ExchangingOptimizer) or op_type.by_block
     if by_block or not (has_buffers or any(codec.traits.takes_first_copy for codec in codecs)):
         return
+    # workers with the same block, but other blocks beside it, would put different sums for it
     for block, holders in enumerate(assignment.block_2_node):
         shares = [sorted(assignment.node_2_block[node]) for node in holders]
         for node, share in zip(holders, shares, strict=True):
@@ -165,6 +170,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
     """
     values = [variable.value for variable in model.store.variables]
     first = plan.assignment.nodes[0]
+    # the server's codecs as well, since the same class may refuse there
     for node, classes, own in ((first, kinds, values), (Parameter_Server, servers, [])):
         settings = plan.settings(own)
         GlobalSettings.install(settings)
@@ -190,6 +196,7 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
         return
     first = plan.assignment.nodes[0]
     settings = plan.settings([variable.value for variable in model.store.variables])
+    # a kernel without network: the bank needs a channel, and nothing is sent
     channel = Kernel([first], SkippingClock()).channel(first)
     names = tuple(variable.name for variable in model.store.variables)
     try:
@@ -227,6 +234,7 @@ def check_data(
     """
     block_size, block_count, seed = plan.options.block_size, plan.assignment.block_count, plan.options.seed
     given = _views(arrays)
+    # rows are looked at first, so that a sentence about a transform's output can name the row in the data set
     bad = [
         _bad_row(part, array, model.dtype, partial(_origin, data, given, part))
         for part, array in zip(_PARTS, given, strict=True)
@@ -235,6 +243,7 @@ def check_data(
     whole = bool(found) or sum(array.nbytes for array in given) <= _SMALL
     try:
         if not whole:
+            # too few samples are refused before any transform runs
             Batches(len(given[0]), block_size, block_count)
             try:
                 _check(
@@ -242,6 +251,7 @@ def check_data(
                 )
                 return
             except (OSError, ImportError):
+                # these say that the transform cannot run here, not that it is wrong
                 raise
             except Exception:  # noqa: BLE001  some rows may not do where all of them do: a transform may need more
                 _log.debug("Some rows do not fit, so all are tried.", exc_info=True)
@@ -256,6 +266,7 @@ def check_data(
 def _views(arrays: object) -> Arrays:
     """Return the four arrays, read-only: a transform leaves its arguments as they are."""
     given = _four(arrays, "'data' must load")
+    # objects cannot travel, nor be written into a run
     for name, array in zip(_PARTS, given, strict=True):
         if array.dtype.hasobject:
             raise TypeError(f"'data' must load arrays of numbers, got {name} of dtype {array.dtype}")
@@ -267,6 +278,7 @@ def _four(arrays: object, what: str) -> Arrays:
     if not isinstance(arrays, (tuple, list)) or len(arrays) != len(_PARTS):
         got = f"{len(arrays)} of them" if isinstance(arrays, (tuple, list)) else type(arrays).__name__
         raise TypeError(f"{what} four arrays, {', '.join(_PARTS)}, got {got}")
+    # views, so that the flags of the user's arrays stay as they are
     train_x, train_y, test_x, test_y = (np.asarray(array).view() for array in arrays)
     for name, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
         if x.ndim == 0 or y.ndim == 0 or not 0 < len(x) == len(y):
@@ -287,6 +299,7 @@ def _some(arrays: Arrays, count: int) -> Arrays:
         rows = [np.arange(min(count, len(x)))]
         if y.size == len(y) and y.dtype.kind in "biuf":
             values = y.reshape(-1)
+            # the lowest and the highest label must fit the outputs of the model
             rows.append(np.array([values.argmin(), values.argmax()]))
             if y.dtype.kind != "f":
                 rows.append(np.unique(values[:_LOOKED_AT], return_index=True)[1])
@@ -320,6 +333,7 @@ def _row(bad: str) -> str:
 
 def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """Advise how to make samples of this shape fit, in a job; "" where their number of values differs from the wanted one."""
+    # a reshape makes samples fit only where the number of values is the same
     if math.prod(shape) != math.prod(wanted):
         return ""
     if len(wanted) == 1:
@@ -355,12 +369,14 @@ def _bad_row(
     """
     if array.dtype.kind != "f" or not array.size:
         return ""
+    # so many rows at a time that a chunk has `_CHUNK` numbers, whatever a row has
     step = max(_CHUNK * len(array) // array.size, 1)
     for start in range(0, len(array), step):
         rows = np.ascontiguousarray(array[start : start + step])
         converted = as_type(rows, dtype)
         if not all_finite(converted):
             said = str(first_bad_sample(converted, rows, range(start, start + len(rows)))).replace("x[", f"{part}[")
+            # the row of the first wrong number, counted in the whole array
             return said + origin(start + int(np.argwhere(~np.isfinite(converted))[0, 0]))
     return ""
 

@@ -114,6 +114,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     Raises: ValueError or TypeError naming the argument, the expectation and the value.
     """
     options, nodes = given.checked(), given.nodes
+    # numbers of workers are places in assignments, so there may be no gap
     if nodes.worker_ids != list(range(len(nodes.worker_ids) or 1)):
         raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
     _check_bits(options)
@@ -127,6 +128,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     codec, server_codec = by_size(options.codec, names, sizes), by_size(options.ps_codec, names, sizes, "ps_codec")
     default_codec, remark = _default_codec(options, codec, assignment, sum(value.nbytes for value in values))
     kinds = choose_codecs(codec, default_codec, len(names))
+    # only to refuse what is no codec, in the words of its argument
     choose_codecs(server_codec, Plain, len(names), "ps_codec")
     if options.ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
@@ -157,12 +159,14 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
             ps_codec=server_codec,
             on_failure=policy,
             checkpoint_every=every,
+            # without a restart nothing begins at a commit, so none is made
             commit_every=options.commit_every if policy in AGAIN else NEVER,
             min_workers=fewest,
         ),
         default_codec,
         order=_order(options.shuffle, transform),
     )
+    # after all that is open was decided: the parts are checked as they will be used
     check_parts(plan, model, has_server)
     server_keeps = has_server and keeps_state(server_codecs(plan, len(names), bool(model.store.buffers)))
     fault = FaultPlan.parse(str(options.fault))
@@ -194,6 +198,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
 def _check_bits(options: PlainOptions) -> None:
     if options.bits is None:
         return
+    # several threads add in an order that depends on their number
     if options.bits == PORTABLE and options.blas_threads != 1:
         raise ValueError(f"'bits' {options.bits!r} takes one BLAS thread, got blas_threads={options.blas_threads!r}")
     with limited_to_one_thread():
@@ -215,8 +220,10 @@ def _default_codec(options: PlainOptions, codec: CodecChoice, assignment: ISetti
     if options.nodes.has_parameter_server:
         return Default(SyncPS)
     all_to_all = assignment.redundancy > 1 or options.sync_type.staleness > 0 or options.op_type.by_shard
+    # a class for all variables leaves nothing to the default
     if all_to_all or not (codec is None or isinstance(codec, Mapping)):
         return Default(Plain)
+    # all addresses of the loopback are this one host
     hosts = {"" if is_loopback(host) else host for host in (options.nodes[node].host for node in assignment.nodes)}
     return exact_default(assignment.node_count, size, len(hosts))
 

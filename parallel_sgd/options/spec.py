@@ -131,5 +131,6 @@ class JobSpec:
         describe it.
         """
         kind = type(self.data)
+        # an array data set has nothing but its samples to be made from
         built_in = kind.__module__.startswith("nn.dataset.") and kind is not ArrayDataset
         return (kind, self.data.get_config()) if built_in else None

@@ -19,6 +19,7 @@ def differing(settings: dict[str, str]) -> dict[str, str]:
     One block per worker is the default.
     """
     defaults = {**_defaults(), "blocks": settings.get("workers", "")}
+    # against the texts that defaults have, since the file holds texts
     return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
 
 

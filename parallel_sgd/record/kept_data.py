@@ -54,6 +54,7 @@ def keep(folder: Path, data: AbsDataset, most: float) -> KeptData:
     Raises:
         Unnamed: They are too large, of another type than numbers, or the disk is full.
     """
+    # as loaded: what the job trains on, before any transform
     arrays = data.load()
     size = sum(array.nbytes for array in arrays) / _MIB
     if most == 0:
@@ -64,10 +65,12 @@ def keep(folder: Path, data: AbsDataset, most: float) -> KeptData:
             f"samples in the memory of a program: {size:.1f} MiB, and keep_data={most:g} keeps up to {most:g} MiB in a run; "
             f"keep_data={needed} (--keep-data {needed}) would have kept them"
         )
+    # no text, no object, no long double: others may read these bytes otherwise
     if any(array.dtype.kind not in _KINDS or array.dtype.itemsize > 8 for array in arrays):
         raise Unnamed("samples in the memory of a program, of types that no file of a run takes")
     content = io.BytesIO()
     np.savez(content, **dict(zip(PARTS, arrays, strict=True)), allow_pickle=False)
+    # a draft first, since the folder may be read while a large file is written
     draft = folder / f".{DATA_FILE}.{secrets.token_hex(8)}"
     try:
         with open(open_to_write(draft, os.O_EXCL, 0o644), "wb") as file:

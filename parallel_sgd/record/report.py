@@ -57,6 +57,7 @@ class TrainingReport:
         self._node, self._earlier = node_id, earlier
         self._ledger_path = directory / f"LEDGER-{title}-N({node_id}).csv"
         self._ledger: LedgerTable | None = None
+        # a ledger of the last run of this title is none of this one
         if earlier is None:
             self._ledger_path.unlink(missing_ok=True)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
@@ -80,6 +81,7 @@ class TrainingReport:
         tables = []
         self._evaluated = 0  # epochs
         for kind, path, head in zip(KINDS, self.paths, heads, strict=True):
+            # accounts and costs are of this process alone, and written at its end
             rows = [] if earlier is None or kind in _AT_THE_END else earlier.rows(path, node_id, head)
             tables.append(Table(path, [head, *rows]))
             if kind == "EV":
@@ -104,11 +106,13 @@ class TrainingReport:
         """
         self._rows.append(row)
         if row[0] - self._saved >= SAVE_SECONDS:
+            # by the time of the rows: a step costs no look at a clock
             self.save()
             self._saved = row[0]
 
     def batch(self, row: BatchRow) -> None:
         """Add one batch: the row of `BatchWatch`, which goes out with the others."""
+        # out with the others, since a row costs less than a file access
         self._batch_rows.append(row)
 
     def traffic(self, counted: Callable[[tuple[int, int] | None], Iterable[BatchPackets]]) -> None:
@@ -125,6 +129,7 @@ class TrainingReport:
         """Add the row of an epoch after which training goes on with the state of another worker, if this one was stopped before
         it had evaluated the epoch itself.
         """
+        # only the one epoch that is lacking: others are rows of its own
         if self._evaluated == epoch - 1 and values:
             self.evaluation(epoch, values)
 
@@ -132,6 +137,7 @@ class TrainingReport:
         """Add one epoch, from 1: the seconds that it took, by the kind of work. `times` are those until now, of all epochs
         together.
         """
+        # times are told as sums, tables have seconds of the epoch
         passed = Times(*(now - before for now, before in zip(times, self._times, strict=True)))
         self._times = times
         self._epochs.add([(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
@@ -139,6 +145,7 @@ class TrainingReport:
 
     def weights(self, epoch: int, values: Mapping[str, Array]) -> None:
         """Add one epoch, from 1: the hash of each variable after it, by which the epoch can be verified."""
+        # hashes of what is in memory, before anything is written
         self._hashes.add([(epoch, name, hash_of(value)) for name, value in values.items()])
         self._hashes.save()
 
@@ -172,6 +179,7 @@ class TrainingReport:
         self._steps.add(self._rows)
         self._rows.clear()
         if over or self._batch_rows:
+            # packets of batches that have a row: later ones may still come
             last = None if over else (int(self._batch_rows[-1][1]) - 1, int(self._batch_rows[-1][2]) - 1)
             self._packets_of_batches.add(self._traffic(last))
         # as text, which takes a fifth of the time of a general writer
@@ -261,11 +269,13 @@ class StepRows:
         """Add one block step: its row up to the metrics, and the arrays of which these are computed, which may change
         afterwards.
         """
+        # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
         if slow or label.nbytes + prediction.nbytes > _WAITING_BYTES:
             self.flush()
             self._enter(head, label, prediction)
             return
+        # copied: model and feeder use their arrays again
         self._waiting.append((head, label.copy(), prediction.copy()))
         if len(self._waiting) >= _MOST_WAITING:
             self.flush()

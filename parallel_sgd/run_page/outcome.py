@@ -117,6 +117,7 @@ class Outcome:
             "incidents": self.incidents,
             "ended": time.time(),
         }
+        # RUN-11: a run may be passed on, so no path of this machine stays in it
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
         records = RunRecords.read(folder)
         if self._end["state"] != "done":
@@ -143,10 +144,12 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             raise
         finally:
             try:
+                # a job that was refused has no folder to write into
                 if run.has_begun:
                     outcome.write(run.path)
                     if outcome.page is not None and outcome.end["state"] != "done":
                         _log.info("report   %s", shown(outcome.page), extra=PLAIN)
+            # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
             with spared("The last state of the live page"):
@@ -201,6 +204,7 @@ def _of_nodes(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     told = read_identities(folder)
     if not told:
         return dict(environment)
+    # those of the nodes say more than those of the submitter
     kept = {name: value for name, value in environment.items() if name not in (*versions(), "computes with")}
     texts = {text for texts in told.values() for text in texts}
     if len(texts) == 1:

@@ -53,6 +53,7 @@ def write_report(folder: Path) -> Path:
 def write_page(records: RunRecords) -> Path:
     """Write the page and the timeline of `records` that were read already; return the path of the page. Raises: OSError."""
     page = without_places(render(records, page_data(records)), records.folder)
+    # RUN-4: `report` never rewrites a file of the manifest
     if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
         write_timeline(records.batches, records.folder)
     path = records.folder / REPORT
@@ -68,6 +69,7 @@ def script(name: str) -> str:
 def embedded(content: object) -> str:
     """Return JSON that ends no script."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=str)
+    # in a script element only `</` and two separators could end it or break it
     return text.replace("<", "\\u003c").replace("\N{LINE SEPARATOR}", "\\u2028").replace("\N{PARAGRAPH SEPARATOR}", "\\u2029")
 
 
@@ -98,6 +100,7 @@ def document(title: str, head: str, main: str, data: str, policy: str = _POLICY,
     """Return a page with its styles, scripts and data."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+# nothing from elsewhere: the page needs no network and tells no one
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{escape(title)} - Parallel-SGD</title><style>{script("page.css")}</style></head>
 <body><header>{head}</header><main>{main}</main>

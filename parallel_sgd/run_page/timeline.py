@@ -61,5 +61,6 @@ def _events(runs: Runs) -> Iterator[str]:
 def write_timeline(runs: Runs, folder: Path) -> Path:
     """Write the timeline into the folder of a run. Raises: OSError."""
     path = folder / TIMELINE
+    # mtime=0: the same batches give the same bytes, which the manifest hashes
     publish(path, gzip.compress(trace(runs).encode(), 1, mtime=0), _MODE)
     return path
