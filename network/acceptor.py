@@ -134,6 +134,7 @@ class Acceptor:
             connection = _PendingConnection(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, accept)
         except (OSError, NetworkError) as error:
             sock.close()
+            # told by the next `step`, as any other end: the caller has one place for all outcomes
             self._outcomes.append(Dropped(peer or "somebody", str(error)))
             return
         if len(self._silent(connection.host)) >= MAX_PENDING_PER_ADDRESS or len(self._pending) >= MAX_PENDING:
@@ -170,6 +171,7 @@ class Acceptor:
                 outcome = connection.step(self._policy, now, self._clock)
             except (NetworkError, OSError) as error:
                 outcome = Dropped(connection.link.peer, str(error))
+            # after the step: a proof that lies in the socket by now counts, however late this loop comes round
             if outcome is None and now >= connection.deadline:
                 outcome = Dropped(connection.link.peer, f"no key was proven within {HANDSHAKE_SECONDS:g} s")
             if outcome is not None:
@@ -196,6 +198,7 @@ class _PendingConnection:
 
     def __init__(self, link: SocketLink, deadline: float, hello: bytes, accept: Accept | None) -> None:
         self.link = link
+        # addresses are counted without their port, of which a flood has as many as it likes
         self.host = link.peer.rpartition(":")[0] or link.peer
         self.deadline = deadline
         self._reader = HelloReader(link.private)
@@ -217,6 +220,7 @@ class _PendingConnection:
             return self._turn_away(refusal.hint)
 
     def _go_on(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
+        # never more than the HELLO: a job process reads on from the next byte, in the kernel
         while self._reader.need:
             data = self._receive(self._reader.need)
             if data is None:
@@ -254,7 +258,7 @@ class _PendingConnection:
         # one byte, unsealed: before its proof a stranger learns nothing else about this node
         self._put(bytes([hint]))
         who = f" as node {self._accept.node}" if self._accept is not None and self._accept.node is not None else ""
-        return Dropped(self.link.peer, f"refused{who}: {hint.name}")
+        return Dropped(self.link.peer, f"refused{who}: {hint.told}")
 
     def _put(self, data: bytes) -> None:
         # a handshake message is smaller than any socket buffer, so it goes out in one piece or the peer does not read
@@ -264,8 +268,10 @@ class _PendingConnection:
 
     def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
         node, tells = (None, {}) if self._accept is None else (self._accept.node, self._accept.caps)
+        # role and caps are in the MAC that the client has proven; `node` is that of the keys, not the one it claims
         peer = Peer(hello.role, node, hello.caps)
         session = Session(self.link, handshake.keys, peer, is_server=True, clock=clock, tells=tells)
+        # accounts are exact to the byte, from the first one of the handshake on
         session.bytes_sent, session.bytes_read = self._sent, self._read
         # READY, by which the client sees that it was admitted
         session.send()

@@ -18,7 +18,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgpack
 
@@ -36,6 +36,7 @@ HEAD = struct.Struct("!4sH")
 LENGTH = struct.Struct("!H")
 
 _MAGIC = b"PSGD"
+# with the head, so that each message as a whole has at most 1 KiB
 _BODY_LIMIT = MESSAGE_LIMIT - HEAD.size
 _CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - PROOF_SIZE
 
@@ -49,6 +50,21 @@ class Hint(enum.IntEnum):
     BUSY = 4
     ROLE = 5
     FULL = 6
+
+    @property
+    def told(self) -> str:
+        """Words for the log of the server, with the name of the hint."""
+        return f"{_WORDS[self]} ({self.name})"
+
+
+_WORDS: Final = {
+    Hint.BAD_KEY: "it has another key",
+    Hint.VERSION: "it speaks another version of the protocol, or none",
+    Hint.NO_SUCH_JOB: "it asks for a job that does not run here",
+    Hint.BUSY: "another job runs here",
+    Hint.ROLE: "its role is not admitted here",
+    Hint.FULL: "there are too many connections",
+}
 
 
 class Refused(Rejected):
@@ -87,6 +103,7 @@ class Hello:
             "caps": dict(self.caps),
             "job": self.job,
         }
+        # absent, not empty, on a private link: a message of the other kind must not parse
         if self.share:
             fields |= {"e": self.share, "c": list(self.ciphers)}
         body = pack_fields(fields, hello_checks(not self.share), _BODY_LIMIT)
@@ -198,6 +215,7 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS, private: bool
         raise ProtocolError(f"A hello of {len(data)} bytes does not have the length that it states.")
     fields = unpack_fields(data[HEAD.size :])
     offered = fields.get("v")  # before the other fields, of which another version may have others
+    # only a well-formed range is answered; whatever else calls itself HELLO is a fault
     if is_version_range(offered) and not choose_version(offered, versions):
         raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
     fault = field_fault(fields, hello_checks(private))
@@ -296,6 +314,7 @@ def _are_ciphers(value: Any) -> bool:
     return (
         isinstance(value, list)
         and 1 <= len(value) <= _MOST_CIPHERS
+        # as texts: an item of another type need not hash, and is refused by the next line
         and len(set(map(str, value))) == len(value)
         and all(isinstance(name, str) and _CIPHER_NAME.fullmatch(name) is not None for name in value)
     )
@@ -344,6 +363,7 @@ def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:
     """Describe the first fault in the `fields` of a message by `checks`, None without one. Values are named by type: they
     may be hostile.
     """
+    # before any value: what is missing or unknown ends it, so each check finds its field
     if fields.keys() != checks.keys():
         return f"must have the fields {', '.join(checks)} and no others"
     for name, (holds, expectation) in checks.items():
@@ -378,6 +398,7 @@ def unpack_fields(body: bytes) -> dict[str, Any]:
             max_bin_len=_TEXT_LIMIT,
             max_ext_len=0,
         )
+    # no `from error`, and no text of it: both may show what a stranger has sent
     except (ValueError, msgpack.UnpackException) as error:
         raise ProtocolError(f"A handshake message must be msgpack within its limits: {type(error).__name__}.") from None
     if not isinstance(fields, dict):

@@ -61,6 +61,7 @@ def misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> Misp
     unique = list(dict.fromkeys(addresses))
     local = next((address for address in unique if _means_each_machine(address.host)), None)
     others = [address for address in unique if not _means_each_machine(address.host)]
+    # no loopback literal and no name that could turn out as one: nothing is looked up
     if local is None and all(is_ip(address.host) for address in others):
         return None
     deadline = time.monotonic() + limit
@@ -68,6 +69,7 @@ def misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> Misp
     for address in sorted(others, key=lambda each: not is_ip(each.host)):  # a name server may not be needed
         places = _places(address, deadline)
         if places and all(map(is_loopback, places)):
+            # on Debian a machine's own name is a loopback address to itself, and to others another one
             local = local or (None if _is_own_name(address.host) else address)
         elif places and distant is None and not any(map(_is_own_address, places)):
             distant = address
@@ -114,6 +116,7 @@ def _places(address: Address, deadline: float) -> list[str]:
 
 def _is_own_address(host: str) -> bool:
     """Tell if `host`, an IP address, is one of this machine: only those can be bound."""
+    # a datagram socket: it binds without disturbing a listener on the same port
     for family, place in resolve(Address(host, 0), NAME_SECONDS):
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -129,6 +132,7 @@ def _own_towards(other: Address) -> str:
     try:
         for family, place in resolve(other, NAME_SECONDS):
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                # of a datagram socket: the kernel chooses a route, and sends nothing
                 probe.connect(place)
                 return str(probe.getsockname()[0])
     except (OSError, NetworkError):

@@ -155,6 +155,7 @@ def pack(
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
     tag = TAG_SIZE if sealed else 0
     size = len(meta)
+    # told here, where the caller has its value at hand; the receiver could only end the connection
     if size > limits.meta:
         raise ValueError(f"A message may hold {limits.meta} bytes beside its arrays, got {size}: send large data as arrays.")
     if raw > limits.message:
@@ -246,6 +247,7 @@ class KnownTails:
         """Split meta whose tail was there before into head and `Known`; None for any other."""
         for length in self._lengths:
             known = self._known.get(meta[-length:])
+            # the head is not part of what was kept, so it is checked afresh
             if known is not None and meta[0] == 0x93 and len(meta) <= LONGEST:
                 try:
                     head = msgpack.unpackb(meta[1:-length], use_list=False)
@@ -307,6 +309,7 @@ def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> 
 
     Raises: ProtocolError for bytes that `pack` does not make, and for more objects than the budget allows.
     """
+    # first: msgpack would reserve whatever length the peer announces
     check_tree(meta, budget)
     size = len(meta)
     try:
@@ -317,6 +320,7 @@ def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> 
             object_pairs_hook=_one_tag,
             ext_hook=_no_extension,
             max_array_len=size,
+            # every map is one tag
             max_map_len=1,
             max_str_len=size,
             max_bin_len=size,
@@ -341,6 +345,7 @@ def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes, int]:
     try:
         unpacker.feed(meta)
         parts = unpacker.read_array_header()
+        # the tree stays bytes: it is opened when its value is asked for, which for many messages is never
         head, tail_at, layout = unpacker.unpack(), unpacker.tell(), unpacker.unpack()
     except ProtocolError:
         raise
@@ -386,12 +391,14 @@ def allocate(layout: Any, limit: int, pool: SlabPool | Places | None = None) -> 
             raise ProtocolError("A received message describes an array of a type that may not travel.")
         size = DTYPES[code]
         for length in shape:
+            # not isinstance: True is an int, too
             if type(length) is not int or not 0 <= length <= limit:
                 raise ProtocolError("A received message describes an array of an impossible shape.")
             size *= length
         total += size
         if total > limit:
             raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
+        # nothing is allocated before the last array has been counted
         specs.append((code, shape, size))
     try:
         if pool is None:

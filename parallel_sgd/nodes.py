@@ -267,7 +267,7 @@ class InProcessNodes(NodeAssignment):
     @property
     def place(self) -> str:
         """Place where they compute, for messages."""
-        return f"simulated on {self.simulated}" if self.simulated else "in this process"
+        return "on simulated hosts" if self.simulated else "in this process"
 
     def __enter__(self) -> InProcessNodes:
         return self

@@ -12,6 +12,7 @@ from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
 from parallel_sgd.commands.output import carry_out
 from rpc import OptionParser
+from rpc.submit.run_folder import path_of
 
 from . import above_0, positive
 from .cli import Task
@@ -34,7 +35,12 @@ def run(parser: argparse.ArgumentParser) -> Task:
     parser.set_defaults(post_mortem=None)
     defaults = _told_apart(parser)
     _show_first(parser)
-    parser.add_argument("job_file", metavar="JOB.TOML", help="of a run's folder, or that folder, such as runs/latest")
+    parser.add_argument(
+        "job_file",
+        metavar="JOB.TOML",
+        type=path_of,
+        help="of a run's folder, or that folder, such as runs/latest, or a run's name in runs/",
+    )
     _add_code(parser)
     return partial(_with_all, repeat.run, defaults)
 
@@ -49,7 +55,9 @@ def verify(parser: argparse.ArgumentParser) -> Task:
         "Exit codes: 0 all is equal, 1 something is not, or not signed as it must be, 2 wrong argument or "
         "file, or a run that cannot be computed again."
     )
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, such as runs/latest")
+    parser.add_argument(
+        "run", metavar="RUN", type=path_of, help="the folder of a run, such as runs/latest, or its name in runs/"
+    )
     parser.add_argument("--epoch", type=positive, metavar="K", help="this epoch, from the nearest checkpoint (default: all)")
     options.add_nodes(parser, "by N workers: of this process, or of the node file", None)
     parser.add_argument("--local", type=positive, metavar="N", help="by N workers of this machine")
@@ -77,7 +85,9 @@ def sign(parser: argparse.ArgumentParser) -> Task:
         "signing. A key pair: openssl ecparam -name prime256v1 -genkey -noout -out my.key; openssl ec -in my.key -pubout -out "
         "my.pub. Exit codes: 0 signed, 2 wrong argument, key or file, or a run that is not what its manifest says."
     )
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, such as runs/latest")
+    parser.add_argument(
+        "run", metavar="RUN", type=path_of, help="the folder of a run, such as runs/latest, or its name in runs/"
+    )
     parser.add_argument("--key", required=True, metavar="KEY", help="your private key (PEM); the extra sign is needed")
     options.add_output(parser)
     return partial(carry_out, repeat.sign)

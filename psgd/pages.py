@@ -16,6 +16,7 @@ from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import all_nodes
 from parallel_sgd.commands.output import EXIT_NETWORK
+from rpc.submit.run_folder import none_in, path_of
 from rpc.support.console import EXIT_NOT_SHOWN, show_result
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "run",
         nargs="?",
         default=RUN,
-        type=Path,
-        help="the folder of the run, or a directory, which stands for its newest (default: %(default)s)",
+        type=lambda name: Path(path_of(name)),
+        help="the folder of the run, its name in runs/, or a directory, which stands for its newest (default: %(default)s)",
     )
 
 
@@ -114,9 +115,11 @@ def _check(run: Path) -> Sequence[str]:
 
     Raises: ValueError saying why that is no folder of a run.
     """
+    if run == Path(RUN) and not os.path.lexists(run):
+        raise ValueError(none_in(Path()))
     problem, half = _problem_of(_folder_of(run))
     if problem:
-        raise ValueError(f"'run' must be the folder of a run, as {RUN}, got {str(run)!r}: {problem}")
+        raise ValueError(f"'run' must be the folder of a run, as {RUN}, or its name in runs/, got {str(run)!r}: {problem}")
     return half
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
-from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, runs_in, shown
+from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown
 from rpc.support.console import in_columns
 
 if TYPE_CHECKING:
@@ -81,14 +81,19 @@ def _guarded(task: Task) -> Task:
 def _find(directory: str, name: str) -> Run:
     """Return the run that is meant: by its folder, its name in `runs/` or its job. Raises: ValueError."""
     known = runs_in(Path(directory))
-    if name == LATEST and known:
+    if name == LATEST:
+        if not known:
+            raise ValueError(none_in(Path(directory)))
         return known[0]
     for run in known:
         if name in (run.path.name, run.job):
             return run
     with contextlib.suppress(OSError, ValueError):  # a name with a NUL
-        path = Path(os.path.realpath(name))
-        run_here = Run.read(path)
+        path = os.path.realpath(name)
+        for run in known:  # its files are shown as those of a run here
+            if os.path.realpath(run.path) == path:
+                return run
+        run_here = Run.read(Path(path))
         if run_here is not None:
             return run_here
     there = ", ".join(run.path.name for run in known[:5]) or "none"
@@ -124,7 +129,11 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _list(given: argparse.Namespace) -> int:
     found = [_facts(run) for run in runs_in(Path(given.directory))]
-    return tell(given, {"runs": found}, _table(found) if found else f"There are no runs in {Path(given.directory, RUNS)}.")
+    return tell(
+        given,
+        {"runs": found},
+        _table(found) if found else none_in(Path(given.directory)),
+    )
 
 
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
@@ -138,7 +147,11 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
     figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
-    differs = ", ".join(f"{name}={value}" for name, value in facts["differs"].items())
+    from parallel_sgd.record.settings import DATA  # noqa: PLC0415 - as above
+
+    # a terminal shows the begin, and data seldom differ from run to run
+    ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
+    differs = ", ".join(f"{name}={value}" for name, value in ordered)
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
 
@@ -162,9 +175,9 @@ def _delete(given: argparse.Namespace) -> int:
 
 def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
-    from parallel_sgd.record.history import EPOCH  # noqa: PLC0415 - as above
+    from parallel_sgd.record.history import BYTES, EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.summary import best_epoch, epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import crowd_of, effort_in, history_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
@@ -176,9 +189,14 @@ def _show(given: argparse.Namespace) -> int:
     best = best_epoch(history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]
     lines += [f"job      {run.job}"]
-    lines += [f"{name:20} {value}" for name, value in facts["differs"].items()]
-    lines += [epoch_line(row, int(history.rows[-1][EPOCH])) for row in history.rows[-1:]]
+    if facts["differs"]:
+        lines += ["settings that differ from the defaults:"]
+        lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
+    told = [{name: value for name, value in row.items() if name != BYTES} for row in history.rows[-1:]]
+    lines += [epoch_line(row, int(row[EPOCH])) for row in told]
     lines += [f"best     {best}"] if best is not None else []
+    platform = platform_of(records)
+    lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
     lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
     if not records.went_well:
@@ -206,5 +224,5 @@ def _compare(given: argparse.Namespace) -> int:
     sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
     path = Path(given.output)
     publish(path, compare_page(records), 0o644)
-    sys.stdout.write(f"{shown(path)}\n")
+    sys.stdout.write(f"page: {shown(path)}\n")
     return 0

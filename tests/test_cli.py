@@ -114,6 +114,7 @@ def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pyt
     assert trained.store.values.tobytes() == result.models[1].store.values.tobytes()
 
 
+@pytest.mark.long
 def test_parts_go_by_the_names_of_their_classes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert submit("--codec", "TopK", "--op-type", "LocalUpdate", "--sync-type", "SynchronizedSGD") == output.EXIT_OK
     assert submit("--codec", "asyncps", "--op-type", "gradientaveraging", "--sync-type", "stale:2") == output.EXIT_USAGE
@@ -169,6 +170,7 @@ def own(place: Path) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.long
 def test_classes_of_ones_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From a file, whose neighbours come too, and from a module beside the user."""
     code = submit(
@@ -281,7 +283,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--dataset arraydataset", r"--dataset 'arraydataset' is unknown"),
     ],
 )
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and one line that says what is wrong; nothing on standard output."""
     Path("broken.json").write_text("{")
@@ -435,7 +437,7 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
         ("--temporary --work-dir here", "--temporary makes a work directory of its own, got --work-dir 'here' too"),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_a_worker_that_cannot_start(tmp_path: Path, options: str, message: str) -> None:
     finished = script(WORKER, *options.split(), cwd=tmp_path)
     assert finished.returncode == 2
@@ -475,6 +477,7 @@ def test_versions_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("job_submit.py", "job_submit.py"),
     ],
 )
+@pytest.mark.share(3)
 def test_the_program_goes_by_the_name_by_which_it_was_called(
     called: str, name: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

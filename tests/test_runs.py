@@ -13,7 +13,7 @@ from psgd import cli
 
 import pytest
 
-from parallel_sgd import in_process
+from parallel_sgd import in_process, simulated
 from tests.processes.training.jobs import digits_job
 
 
@@ -47,13 +47,14 @@ def links(place: Path) -> dict[str, str]:
 
 def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Title and number, when, state, figures, what differs from the defaults; the newest first; also for programs."""
-    assert psgd(capsys, "runs") == (0, "There are no runs in runs.\n", "")
+    assert psgd(capsys, "runs") == (0, "There are no runs in ./runs. Each job that is started here leaves one there.\n", "")
     train(block_size=32)
     train("other", workers=1, gd_params=(0.01,))
     code, text, _ = psgd(capsys, "runs")
     head, first, second = text.splitlines()
     assert code == 0 and head.startswith("RUN") and first.startswith("other-1") and second.startswith("digits-1")
-    assert re.match(r"digits-1 +\d{4}-\d\d-\d\d \d\d:\d\d +done +Loss \d\.\d{4}  accuracy 0\.\d{4}  dataset=Digits, ", second)
+    told = r"digits-1 +\d{4}-\d\d-\d\d \d\d:\d\d +done +Loss \d\.\d{4}  accuracy 0\.\d{4}  "
+    assert re.match(told + ".*, dataset=Digits, transform=", second), "data come last, for the end may be cut"
     assert (
         "block_size=32" in second
         and "block_size" not in first
@@ -122,7 +123,7 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
     code, text, _ = psgd(capsys, "show")
     assert code == 0 and text.startswith("digits-1: done, began 20")
     for line in (
-        r"epoch +3",
+        r"  epoch +3",
         r"epoch 3/3   Loss \d\.\d{4}   accuracy .*   test: Loss .*",
         r"best     epoch \d, test accuracy 0\.\d{4}",
         r"time     computing \d+ %, exchanging \d+ %, waiting \d+ %",
@@ -130,8 +131,40 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
         r"model    \S*runs/digits-1/Node-0-Retrieve/MODEL-digits-N\(0\)\.model",
     ):
         assert re.search(rf"^{line}$", text, re.MULTILINE), (line, text)
+    assert "bytes" not in text and "blocks" not in text, "as on the console of the job, and one block per worker is the default"
     job = json.loads((place / "runs/digits-1/job.json").read_text())["job"]
-    assert psgd(capsys, "show", job)[1] == psgd(capsys, "show", "digits-1")[1] == text
+    for name in (job, "digits-1", "runs/digits-1", str(place / "runs/digits-1")):
+        assert psgd(capsys, "show", name)[1] == text
+
+
+@pytest.mark.processes
+def test_a_name_of_the_list_is_taken_by_each_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train()
+    assert psgd(capsys, "report", "digits-1")[:2] == (0, f"{place}/runs/digits-1/report.html\n")
+    assert psgd(capsys, "verify", "digits-1")[0] == 0
+    code, text, _ = psgd(capsys, "run", "digits-1", "--local", "2", "--quiet")
+    assert code == 0 and "The weights equal those of" in text
+    for command in ("report", "verify", "run", "page"):
+        code, _, said = psgd(capsys, command, "digits-9")
+        assert code == 2 and "digits-9" in said
+
+
+@pytest.mark.parametrize("command", ["show", "report", "page"])
+def test_where_no_job_has_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, _, said = psgd(capsys, command)
+    assert code == 2 and said == "psgd: There are no runs in ./runs. Each job that is started here leaves one there.\n"
+
+
+def test_a_simulated_run_is_told_as_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train()
+    job = digits_job()
+    nodes = simulated(2, "star 100Mbit/s 1ms", compute="1ms", codec_time=0)
+    job.parallel(nodes, epoch=1, mission_title="digits", verbose=0)
+    assert "simulated" not in psgd(capsys, "show", "digits-1")[1]
+    told = "simulated on star of 2 hosts; 100 Mbit/s and 1 ms; "
+    assert re.search(rf"^{told}.*: virtual seconds, not measured$", psgd(capsys, "show", "digits-2")[1], re.MULTILINE)
+    table = {row[0]: row[1:] for row in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])}
+    assert table["simulated on"][0] == "-" and f"simulated on {table['simulated on'][1]}".startswith(told)
 
 
 def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +172,7 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     train(), train(block_size=32, epoch=3), train(workers=1)
     code, text, _ = psgd(capsys, "compare", "digits-1", "digits-2", "-o", "two.html")
     table = {row[0]: row[1:] for row in rows(text)[:-1]}
-    assert code == 0 and table[""] == ["digits-1", "digits-2"] and text.splitlines()[-1] == "./two.html"
+    assert code == 0 and table[""] == ["digits-1", "digits-2"] and text.splitlines()[-1] == "page: ./two.html"
     assert table["block_size"] == ["64", "32"] and table["epoch"] == ["2", "3"] and table["state"] == ["done", "done"]
     assert not {"seed", "dataset", "workers", "mission_title"} & set(table)
     page = (place / "two.html").read_text("utf-8")

@@ -122,6 +122,7 @@ class LinkFault:
         what = self.kind
         if self.kind == "delay":
             what = f"+{time_text(self.delay)}" + (f"~{time_text(self.jitter)}" if self.jitter else "")
+        # in decimal: 0.07 * 100 is 7.000000000000001, and the text must be read as the same share
         percent = plain_number(Decimal(repr(self.share)) * 100)
         argument = {"throttle": f" {rate_text(self.rate)}", "lose": f" {percent}%"}.get(self.kind, "")
         return f"{what} {link}{step}{_attempt(self.attempt)}{argument}{_lasting(self.seconds)}"
@@ -148,6 +149,7 @@ def _lasting(seconds: float | None) -> str:
     return "" if seconds is None else f" for {time_text(seconds)}"
 
 
+# digits are bounded, here and below: int() of thousands of them raises an error of its own
 _NODE = r"(\d{1,6}|ps)"
 _NUMBER = r"\d{1,9}"
 _DELAY = re.compile(rf"\+{TIME}(?:~{TIME})?")
@@ -183,6 +185,7 @@ class _Clause:
             match = self._match(_DELAY, first, "a delay such as '+500ms' or '+500ms~100ms'")
             fields = {"delay": seconds_of(match[1], match[2]), "jitter": seconds_of(match[3], match[4]) if match[3] else 0.0}
             first = "delay"
+        # 'delay' is a kind, but no word of the grammar: it is written +500ms
         elif first not in LINK_KINDS or first == "delay":
             kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
             near = did_you_mean(first, kinds).rstrip("?")
@@ -198,6 +201,7 @@ class _Clause:
         code = None
         if kind == "exit" and self._words[:1] == ["code"]:
             code = int(self._option(re.compile(_NUMBER), "an exit code such as 'code 3'")[0])
+            # the system keeps the lowest eight bits of an exit code
             if code > 255:
                 raise self._error("an exit code from 0 to 255", str(code))
         self._end()
@@ -212,6 +216,7 @@ class _Clause:
         if kind == "throttle":
             rate = self._argument(re.compile(RATE), "a rate such as '1mbit'")
             fields["rate"] = rate_of(rate[1], rate[2])
+            # a link that brings nothing has a fault of its own: `swallow`
             if not fields["rate"]:
                 raise self._error("a rate above 0", repr(rate[0]))
         if kind == "lose":
@@ -230,6 +235,7 @@ class _Clause:
         target, *places = self._words.pop(0).split("@")
         step: Step | None = None
         attempt: int | None = FIRST
+        # steps begin with e, attempts with a: either may be absent
         if places and not places[0].startswith("a"):
             match = self._match(_STEP, places.pop(0), "a step such as '@e1.b3'")
             epoch, batch = int(match[1]), int(match[2] or 0)

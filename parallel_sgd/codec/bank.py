@@ -107,6 +107,7 @@ class CodecBank:
             channel.transport,
             joined,
             getattr(channel, "clock", PERFORMANCE),
+            getattr(channel, "by_link", True),
         )
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]

@@ -68,10 +68,11 @@ class Parameters(Mapping[Any, Any]):
 
 
 class JobSettings:
-    """Settings of one job as one node sees them. `codec` names the class whose code runs, for messages.
+    """Settings of one job as one node sees them.
 
-    `variable` is the id of the variable whose codec runs. `step` is the (epoch, batch), counted from 0, of the block that the
-    codec is given; of the packet, where it receives one, and `sender` then is the node that sent it.
+    `codec` names the class of the running codec, for messages; `variable` is the id of its variable. `step` is the (epoch,
+    batch), counted from 0, of the block that the codec is given; of the packet, where it receives one, and `sender` then is the
+    node that sent it.
 
     Args:
         assignment: the block assignment of the job.

@@ -264,7 +264,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     """
     folder = Path(given.run).resolve()
     if not folder.is_dir():
-        raise ValueError(f"The run must be a folder, such as runs/latest, and there is none at {given.run}.")
+        raise ValueError(
+            f"The run must be a folder, such as runs/latest, or the name of one in runs/, and there is none at {given.run}."
+        )
     signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
     manifest = RunManifest.read(folder)
     signature = signature_of(folder, manifest, signer)

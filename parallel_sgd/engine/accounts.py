@@ -11,10 +11,10 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from operator import add
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from network.clock import Clock
 from network.message import Message
@@ -26,6 +26,8 @@ __all__ = ["MEMORY", "RECEIVED", "SENT", "BatchPackets", "Entry", "NodeAccounts"
 SENT = "sent"
 RECEIVED = "received"
 MEMORY = "memory"
+EVERY: Final = -1
+"""Peer of a line that has the packets of all peers together."""
 
 
 class Entry(NamedTuple):
@@ -37,7 +39,7 @@ class Entry(NamedTuple):
     Args:
         codec: name of the codec class of the variable.
         variable: number of the variable.
-        peer: id of the node at the other end of the link.
+        peer: id of the node at the other end of the link; -1 for all links together, of most workers of a large simulation.
         direction: SENT or RECEIVED.
         transport: `tcp`, `unix` (a socket), `memory` (shared by processes of one host) or `process` (`in_process`).
         packets: number of packets.
@@ -60,7 +62,7 @@ class Entry(NamedTuple):
 class BatchPackets(NamedTuple):
     """Packets of one codec that a node sent and received in one batch; sizes in bytes, as in `Entry`.
 
-    A packet belongs to the batch that stands in its key, whenever it arrives. What a sync type or a checkpoint sends has the
+    A packet belongs to the batch that stands in its key, whenever it arrives. Packets of a sync type or a checkpoint have the
     name of these in place of a codec's. The state that a sharded rule gathers after an epoch has the number behind its last
     batch.
 
@@ -174,6 +176,17 @@ class PerformanceClock:
 PERFORMANCE: Final = PerformanceClock()
 
 
+class _Sums(defaultdict[tuple[str, int, int], list[int]]):
+    """Rows of accounts in which all peers are one."""
+
+    def __getitem__(self, key: tuple[str, int, int]) -> list[int]:
+        return super().__getitem__((key[0], key[1], EVERY))
+
+
+def _row() -> list[int]:
+    return [0, 0, 0, 0, 0]
+
+
 class Accounts:
     """Accounts of one node: the packets and bytes that it sends and receives, and the seconds of encoding and merging.
 
@@ -184,6 +197,7 @@ class Accounts:
         joined: vectors of variables that travel together. With them all numbers are places among these vectors; results are by
             variable nevertheless.
         clock: tells the seconds of the node.
+        by_link: whether each peer has a row; else all have one together, and a table of W nodes has no W * W rows.
 
     Attributes: `rows`, packets, raw bytes and overhead, and the packets and raw bytes of them that lay in memory, by
     (direction, variable, peer): code that enters many packets adds to them there; `encoding` and `merging`, the seconds of the
@@ -199,10 +213,11 @@ class Accounts:
         transport: Callable[[int], str],
         joined: Sequence[Joined] = (),
         clock: Clock = PERFORMANCE,
+        by_link: bool = True,
     ) -> None:
-        self.node_id = node_id
+        self.node_id, self.by_link = node_id, by_link
         self._codecs, self._transport, self._joined = tuple(codecs), transport, joined
-        self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+        self.rows: defaultdict[tuple[str, int, int], list[int]] = (defaultdict if by_link else _Sums)(_row)
         self._classes = tuple(dict.fromkeys(codecs))
         self.step = (0, 0)
         # its own factory, so that a batch costs no call of Python
@@ -241,10 +256,11 @@ class Accounts:
     def entries(self) -> list[Entry]:
         """Return all lines, ordered by direction, variable and peer, the socket before the memory."""
         found = []
+        joined = cache(self.joined)
         for (direction, place, peer), (packets, raw, overhead, shared, in_memory) in self.rows.items():
             transport = self._transport(peer)
             # what lay in memory went without a frame, so it has raw bytes and no overhead
-            for variable, (own, added, left) in self.joined(place).shares(raw - in_memory, overhead, in_memory):
+            for variable, (own, added, left) in joined(place).shares(raw - in_memory, overhead, in_memory):
                 link = (self._codecs[place], variable, peer, direction)
                 found.append(Entry(*link, transport, packets - shared, own, own + added, added))
                 if shared:
@@ -264,6 +280,11 @@ class Accounts:
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
         """Return the accounts of the node at its end."""
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
+
+    def close_later(self, staleness: Mapping[int, int]) -> Callable[[], NodeAccounts]:
+        """Return a function that makes the accounts of the node at its end, and holds nothing else of the node."""
+        self._transport = {peer: self._transport(peer) for _, _, peer in self.rows}.__getitem__
+        return partial(self.close, dict(staleness))
 
     def costs(self) -> list[tuple[str, int, float, float]]:
         """List class, variable, and the seconds of its codec with own blocks and with received packets, of codecs that took
@@ -354,6 +375,86 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
                 f"Node({sender}) sent {posted} of variable {variable} to node({receiver}){by}, where {arrived} arrived and "
                 f"{flying} packet(s) are in flight (packets, raw, wire and overhead bytes)."
             )
+
+
+def check_rows(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int, int], int]) -> None:
+    """Assert what `check_conserved` asserts, at the rows of the accounts: of many nodes of one process these are a thousandth
+    of the lines.
+
+    A link of a node that has no row for each peer is judged on the sum over all nodes.
+
+    Args:
+        books: accounts of each node, which all have the same variables and count for one transport.
+        in_flight: packets per (sender, receiver, place of the key) that were posted and not delivered.
+
+    Raises: AccountError, as `check_conserved`.
+    """
+    found = Counter[int]()
+    for (_, _, place), count in in_flight.items():
+        found[place] -= count
+    for node, accounts in books.items():
+        for (direction, place, peer), row in accounts.rows.items():
+            found[place] += row[0] if direction == SENT else -row[0]
+            other = books.get(peer)
+            if other is None or not other.by_link:
+                continue
+            back = other.rows.get((RECEIVED if direction == SENT else SENT, place, node))
+            link = (node, peer, place) if direction == SENT else (peer, node, place)
+            if row != back and link not in in_flight:
+                _disagree(books, in_flight)
+    for link, count in in_flight.items():
+        ends = [books.get(node) for node in link[:2]]
+        if all(end is not None and end.by_link for end in ends):
+            posted, arrived = (
+                end.rows.get((way, link[2], peer), (0,))[0]
+                for end, way, peer in zip(ends, (SENT, RECEIVED), link[1::-1], strict=True)
+                if end is not None
+            )
+            if posted != arrived + count:
+                _disagree(books, in_flight)
+    if any(found.values()) and not any(
+        peer != EVERY and peer not in books for each in books.values() for *_, peer in each.rows
+    ):
+        _disagree(books, in_flight)
+
+
+def _disagree(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int, int], int]) -> NoReturn:
+    """Raise the error of accounts that do not agree, by line where all nodes have lines for each peer."""
+    lines: Counter[tuple[int, int, int]] = Counter()
+    for (sender, receiver, place), count in in_flight.items():
+        for variable in next(iter(books.values())).joined(place).variables:
+            lines[sender, receiver, variable] = count
+    check_conserved({node: accounts.entries() for node, accounts in books.items()}, lines)
+    raise AccountError(
+        "The packets that all nodes together have sent are not those that they have received, and those in flight."
+    )
+
+
+class AccountsOfNodes(Mapping[int, NodeAccounts]):
+    """Accounts of the nodes of a job, each made of its rows when it is first asked for.
+
+    Args:
+        made: by node, makes its accounts.
+    """
+
+    def __init__(self, made: Mapping[int, Callable[[], NodeAccounts]]) -> None:
+        self._made = dict(made)
+        self._known: dict[int, NodeAccounts] = {}
+
+    def __getitem__(self, node: int) -> NodeAccounts:
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._made.pop(node)()
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted({*self._known, *self._made}))
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 Figures = dict[str, float]

@@ -100,7 +100,7 @@ class Position(NamedTuple):
 
     @property
     def next(self) -> str:
-        """Epoch and batch that follow, for people, who count from 1."""
+        """Epoch and batch that follow, for people, counted from 1."""
         return f"epoch {self.epoch + 1}, batch {self.batch + 1}" if self.batch else f"epoch {self.epoch + 1}"
 
 

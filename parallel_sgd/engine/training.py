@@ -56,6 +56,7 @@ class Hooks:
         remarks: gets the failures behind the last batch.
         block: called with epoch, batch and block before each block step, or None.
         evaluation: called with the evaluation in its place, or None.
+        steps: gets the rows of the block steps in place of the report, or None.
     """
 
     report: TrainingReport | None = None
@@ -66,6 +67,7 @@ class Hooks:
     remarks: list[str] = field(default_factory=list)
     block: Callable[[int, int, int], None] | None = None
     evaluation: Callable[[Callable[[], dict[str, float]]], dict[str, float]] | None = None
+    steps: Callable[[tuple[float | int, ...]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,8 @@ class TrainingProcess:
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
         self._report = hooks.report
-        self._rows = None if hooks.report is None else StepRows(hooks.report, model.metrics)
+        steps = hooks.steps if hooks.steps is not None or hooks.report is None else hooks.report.step
+        self._rows = None if steps is None else StepRows(steps, model.metrics)
         self._times = BatchWatch(exchange.accounts.watch)
         if hooks.report is not None:
             hooks.report.traffic(exchange.accounts.traffic)

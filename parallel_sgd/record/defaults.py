@@ -14,8 +14,11 @@ _TITLE: Final = "mission_title"
 
 
 def differing(settings: dict[str, str]) -> dict[str, str]:
-    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do."""
-    defaults = _defaults()
+    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do.
+
+    One block per worker is the default.
+    """
+    defaults = {**_defaults(), "blocks": settings.get("workers", "")}
     return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
 
 

@@ -14,7 +14,7 @@ from nn import arguments
 from nn.model.history import VALIDATION, History
 
 from .door import Door, RecordError
-from .tables import Column, read_table, warn
+from .tables import Column, Columns, by_node, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
@@ -86,11 +86,18 @@ class JobHistory(History):
         for node, paths in sorted(files.items()):
             tables: dict[str, Table] = {}
             for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-"))):
+                kind, table = path.name.partition("-")[0], Columns()
                 try:
-                    tables[path.name.partition("-")[0]], remark = read_table(Door(path.parent), path)
+                    table, remark = read_table(Door(path.parent), path)
                 except RecordError as error:
                     remark = f"Node({node}): {error}."
                 warn([remark])
+                if node_of(path.name) is not None:
+                    tables[kind] = table
+                elif kind == "BY":
+                    sent |= by_node(table)
+                else:
+                    found |= {other: (rows, {}) for other, rows in by_node(table).items()}
             if "TR" in tables:
                 found[node] = tables["TR"], tables.get("EV", {})
             if "BY" in tables:
@@ -116,7 +123,7 @@ class JobHistory(History):
         return whole
 
     def _add_bytes(self, counted: bool) -> None:
-        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. What goes between two epochs belongs to
+        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. Packets between two epochs belong to
         the first one.
         """
         self._counted = counted

@@ -18,11 +18,13 @@ from .block_history import LedgerTable
 from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
 from .table import Earlier, Table
+from .tables import NODE
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
 KINDS = ("TR", "EV", "TI", "AC", "BA", "BY", "CO", "WH", "ID")
 RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
 """Settings of a run, and the model that it begins with: kept by its nodes for a command that fetches it from elsewhere."""
+_STEP_COLUMNS: Final = ("Time", "Epochs", "Batches", "in", "Total", "Loss")
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 TRAFFIC_COLUMNS: Final = (
     *("Codec", "Epochs", "Batches"),
@@ -66,7 +68,7 @@ class TrainingReport:
         self._traffic: Callable[[tuple[int, int] | None], Iterable[BatchPackets]] = lambda _: ()
         self._saved = 0.0  # the time of the first row since the last `save`
         heads: list[tuple[str, ...]] = [
-            ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
+            (*_STEP_COLUMNS, *metrics),
             ("Loss", *metrics, "Epoch"),
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
             _ACCOUNT_COLUMNS,
@@ -200,6 +202,49 @@ class ServerTraffic:
         self._table.save()
 
 
+class CommonTables:
+    """Tables `TR-<title>.csv` and `BY-<title>.csv` of the workers of a process that have no tables of their own.
+
+    They have the columns of those, and the number of the worker in a last one, `Node`.
+
+    Args:
+        directory: the folder of the first worker.
+        title: that of the job.
+        metrics: names of the metrics.
+        earlier: the part that is over, of a job that goes on.
+    """
+
+    def __init__(self, directory: Path, title: str, metrics: Sequence[str], earlier: Earlier | None = None) -> None:
+        self._earlier = earlier
+        self._heads = {"TR": (*_STEP_COLUMNS, *metrics, NODE), "BY": (*TRAFFIC_COLUMNS, NODE)}
+        self.paths = {kind: directory / f"{kind}-{title}.csv" for kind in self._heads}
+        self._rows: dict[str, list[tuple[object, ...]]] = {kind: [] for kind in self._heads}
+        self._traffic: dict[int, Callable[[], Iterable[BatchPackets]]] = {}
+
+    def steps(self, node: int) -> Callable[[tuple[float | int, ...]], None]:
+        """Return a function that adds a block step of a worker, a row as `TrainingReport.step` takes it."""
+        add = self._rows["TR"].append
+        return lambda row: add((*row, node))
+
+    def traffic(self, node: int, counted: Callable[[], Iterable[BatchPackets]]) -> None:
+        """Take the packets of a worker from `Accounts.traffic` when the tables are written."""
+        self._traffic[node] = counted
+
+    def write(self) -> None:
+        """Write the rows until now, in the order of batches and nodes.
+
+        Raises: OSError when the disk refuses.
+        """
+        for node, counted in self._traffic.items():
+            self._rows["BY"] += [(*row, node) for row in counted()]
+        for kind, head in self._heads.items():
+            if rows := self._rows[kind]:
+                rows.sort(key=lambda row: (row[1], row[2], row[-1]))
+                path = self.paths[kind]
+                earlier = [] if self._earlier is None else self._earlier.rows(path, 0, head)
+                Table(path, [head, *earlier, *rows]).close()
+
+
 class StepRows:
     """Rows of block steps, with metrics that are computed for several at a time.
 
@@ -208,8 +253,8 @@ class StepRows:
     kind, for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
     """
 
-    def __init__(self, report: TrainingReport, metrics: Sequence[Metric]) -> None:
-        self._report, self._metrics = report, metrics
+    def __init__(self, enter: Callable[[tuple[float | int, ...]], None], metrics: Sequence[Metric]) -> None:
+        self._enter_row, self._metrics = enter, metrics
         self._waiting: list[tuple[tuple[float | int, ...], Array, Array]] = []
         self._last = -math.inf  # second of the step before
 
@@ -238,4 +283,4 @@ class StepRows:
             metric.reset()
             metric.update(label, prediction)
             results.append(metric.result())
-        self._report.step((*head, *results))
+        self._enter_row((*head, *results))

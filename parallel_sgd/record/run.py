@@ -39,7 +39,7 @@ from ..checkpoint.choose import choose
 from ..checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from ..checkpoint.resume import NODES, RESUMES
 from ..checkpoint.schedule import keeps
-from ..engine.accounts import NodeAccounts
+from ..engine.accounts import AccountsOfNodes, NodeAccounts
 from ..engine.progress import Position
 from ..options.spec import JobSpec
 from .bounds import MOST_EPOCHS
@@ -102,7 +102,7 @@ class JobResult(dict[str, float]):
         super().__init__(_means(figures))
         self.models = dict(models)
         self.files = dict(files)
-        self.accounts = dict(accounts)
+        self.accounts: Mapping[int, NodeAccounts] = accounts if isinstance(accounts, AccountsOfNodes) else dict(accounts)
         self.job_id = job_id
         self.failures = dict(failures or {})
         self.restarts = restarts

@@ -7,8 +7,9 @@ from typing import Any, Final
 from .door import Door
 from .files import JOB_FILE
 
-__all__ = ["settings_of_run", "text_of"]
-_DATA: Final = ("dataset", "transform")
+__all__ = ["DATA", "settings_of_run", "text_of"]
+DATA: Final = ("dataset", "transform")
+"""Settings that tell the data of a run."""
 _RUN: Final = ("workers", "server", "blocks")
 _MOST_TEXT: Final = 200
 
@@ -24,7 +25,7 @@ def settings_of_run(door: Door) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     found: dict[str, str] = {}
-    for table, names in (("data", _DATA), ("run", _RUN), ("options", None)):
+    for table, names in (("data", DATA), ("run", _RUN), ("options", None)):
         values = content.get(table, {})
         if not isinstance(values, dict):
             raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")

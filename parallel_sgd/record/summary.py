@@ -42,8 +42,9 @@ class Effort(NamedTuple):
     Attributes:
         workers: how many there were.
         seconds: from the first batch to the end, of the slowest worker.
-        alone: the seconds in which all workers computed, added up, each block once: the time that one worker alone would
-            have needed.
+        alone: the seconds in which all workers computed, added up, each block once: the most that one worker alone would
+            have needed. It would apply the rule and evaluate once, in place of once per worker, share no cache and no memory
+            bus with others, and could take larger blocks.
         computing: the share of their time in which the workers computed, 0 to 1.
         waiting: in which they waited for others.
     """
@@ -56,7 +57,7 @@ class Effort(NamedTuple):
 
     @property
     def speed_up(self) -> float:
-        """Ratio of the time of one worker alone to that of the workers."""
+        """Ratio of the most that one worker alone would have needed to the time of the workers."""
         return self.alone / self.seconds
 
     @property
@@ -66,7 +67,7 @@ class Effort(NamedTuple):
         return f"computing {self.computing:.0%}, exchanging {rest:.0%}, waiting {self.waiting:.0%}".replace("%", " %")
 
     def told(self, crowded: bool = False) -> str:
-        """Return the time that one worker alone would have needed, as a sentence.
+        """Return the most that one worker alone would have needed, as a sentence.
 
         Args:
             crowded: the workers shared cores, so that their seconds of computing include their waits for a core.
@@ -74,7 +75,7 @@ class Effort(NamedTuple):
         alone, took = seconds(self.alone), seconds(self.seconds)
         if crowded:
             return f"One worker alone: at most {alone}; {self.workers}, which took turns, took {took}."
-        return f"One worker alone: about {alone}; {self.workers} took {took}: speed-up {self.speed_up:.2g}."
+        return f"One worker alone: at most {alone}; {self.workers} took {took}: speed-up at most {self.speed_up:.2g}."
 
 
 def best_epoch(history: JobHistory) -> Best | None:

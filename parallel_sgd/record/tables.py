@@ -23,8 +23,22 @@ from .files import IDENTITIES
 from .identity import ATTEMPT_COLUMNS, IDENTITY_COLUMNS
 from .weight_hashes import HASH_COLUMNS
 
-__all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_hashes", "read_identities", "read_table", "warn"]
+__all__ = [
+    "NODE",
+    "Column",
+    "Columns",
+    "TableRows",
+    "by_node",
+    "node_of",
+    "read_columns",
+    "read_hashes",
+    "read_identities",
+    "read_table",
+    "warn",
+]
 
+NODE: Final = "Node"
+"""Column of tables that several workers share: the number of the worker."""
 Column = list[float | str]
 Columns = dict[str, Column]
 Convert = Callable[[str], float | str]
@@ -147,6 +161,7 @@ class TableRows:
         if lacking or len(set(self.head)) != len(self.head) or len(self.head) > _MOST_COLUMNS:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
+        known = {**known, NODE: _NODE_NUMBER}
         self._converts = [known.get(name, other) for name in self.head]
         self.columns = {name: [] for name in self.head}
 
@@ -245,6 +260,17 @@ def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
         return table.columns, ""
     count = f"{table.left_out} row{'s' if table.left_out > 1 else ''}"
     return table.columns, clean_text(f"{whose}: {count} of {file} left out: {table.why}.")
+
+
+def by_node(table: Mapping[str, Column]) -> dict[int, Columns]:
+    """Return the parts of a table that several workers share, by node, without the column of the nodes."""
+    places: dict[int, list[int]] = {}
+    for place, node in enumerate(table.get(NODE, ())):
+        places.setdefault(int(node), []).append(place)
+    return {
+        node: {name: [column[place] for place in own] for name, column in table.items() if name != NODE}
+        for node, own in sorted(places.items())
+    }
 
 
 def read_columns(path: Path) -> Columns:

@@ -14,14 +14,18 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, seconds
 
 from . import tables
-from .data import crowd_of, effort_in, history_of
+from .data import SIMULATED, crowd_of, effort_in, history_of, platform_of
 from .records import RunRecords
 from .report import document, embedded
 
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
-_FIGURE: Final = {"best": "best epoch", "one worker alone": "one worker alone, about"}
+_FIGURE: Final = {
+    "best": "best epoch",
+    "one worker alone": "one worker alone, at most",
+    "speed-up": "speed-up, at most",
+}
 """Names of figures as the page shows them, where they are not those of the console."""
 
 
@@ -38,6 +42,8 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     outcome = run.outcome
     found = {"state": str(outcome.get("state", "not ended"))}
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+    if platform := platform_of(run):
+        found[SIMULATED] = platform
     best = best_epoch(history_of(run))
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)

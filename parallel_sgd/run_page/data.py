@@ -73,6 +73,11 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     return (int(workers), int(cores)) if int(workers) > int(cores) else None
 
 
+def platform_of(records: RunRecords) -> str:
+    """Return the platform of a simulated run in a line, "" of any other."""
+    return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
+
+
 def effort_in(records: RunRecords) -> Effort | None:
     """Return how the workers of a run have spent their time; None where none has told it."""
     try:

@@ -246,11 +246,14 @@ document.addEventListener("DOMContentLoaded", () => {
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(draw, 120); });
   // a sheet is narrower than the window: 660 pixels fit on A4 and Letter
-  window.addEventListener("beforeprint", () => charts.forEach(chart => {
-    if (chart.getDom().clientWidth <= 660) return;
-    chart.resize({width: 660});
-    chart.getZr().flush();  // drawn now, not with the next picture of the screen
-  }));
+  window.addEventListener("beforeprint", () => {
+    document.documentElement.classList.toggle("dark", DARK.matches);  // paper is white: its charts are inverted
+    charts.forEach(chart => {
+      if (chart.getDom().clientWidth <= 660) return;
+      chart.resize({width: 660});
+      chart.getZr().flush();  // drawn now, not with the next picture of the screen
+    });
+  });
   window.addEventListener("afterprint", () => charts.forEach(chart => chart.resize({width: "auto"})));
   const data = document.getElementById("data");
   if (data) {

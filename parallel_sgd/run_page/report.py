@@ -19,7 +19,7 @@ from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
-from .data import SIMULATED, WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data
+from .data import WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data, platform_of
 from .records import RunRecords
 from .terms import PHASES, term, worker
 from .timeline import write_timeline
@@ -74,7 +74,7 @@ def embedded(content: object) -> str:
 def render(records: RunRecords, data: Mapping[str, Any]) -> str:
     """Return the whole page."""
     title = records.run.title if records.run else records.folder.name
-    title += " (simulated)" * bool(_platform(records))
+    title += " (simulated)" * bool(platform_of(records))
     contents = {
         "story": _story(records),
         "result": _result(records),
@@ -121,17 +121,13 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     again = f" after {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
     shown = {"left": "left running"}.get(state, state) + again
     head = f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
-    platform = _platform(records)
+    platform = platform_of(records)
     if not platform:
         return head
     times = outcome.get("simulated") or {}
     took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
-    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.</p>"
-
-
-def _platform(records: RunRecords) -> str:
-    """Return the platform of a simulated run, "" of any other."""
-    return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
+    trace = f" SHA-256 of its trace: <code>{escape(str(times['digest']))}</code>." if times else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>"
 
 
 def _story(records: RunRecords) -> str:
@@ -169,7 +165,7 @@ def _result(records: RunRecords) -> str:
     if effort is not None and effort.workers > 1:
         lines.append(effort.told(bool(crowd)) + " Restarts are not counted." * bool(outcome.get("incidents")))
         if not crowd:
-            cards.append((f"{effort.speed_up:.2g}", f"speed-up by {effort.workers} workers"))
+            cards.append((f"{effort.speed_up:.2g}", f"speed-up by {effort.workers} workers, at most"))
     shown = "".join(f"<li><b>{escape(figure)}</b><span>{escape(name)}</span></li>" for figure, name in cards)
     said = "".join(f"<li>{escape(line)}</li>" for line in lines)
     drawn = (f'<ul class="cards">{shown}</ul>' if shown else "") + note + (f'<ul class="told">{said}</ul>' if said else "")

@@ -63,11 +63,22 @@ class Execution:
         self._evaluated: tuple[int, Figures] = (-1, {})
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
-        """Return the plan that the nodes follow here; each has a state of its own, where they share one."""
+        """Return the plan that the nodes follow here; each has a state of its own, where they share one.
+
+        They take turns, so each waits while all others compute: the limit of waiting is that for all of them.
+        """
         self._evaluated = (-1, {})
+        usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
+        if plan.options.ssgd_timeout_limit == usual:
+            limit = self._limit(usual, plan.assignment.node_count)
+            plan = replace(plan, options=replace(plan.options, ssgd_timeout_limit=limit))
         if not self.shared:
             return plan
         return SharedPlan(plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt)
+
+    def _limit(self, usual: float, nodes: int) -> float:
+        """Return the limit of waiting of some nodes, of which `usual` is that of a node with a machine of its own."""
+        return usual * nodes
 
     def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
         """Return a function that is called with the evaluation of a node, in its place, or None."""
@@ -141,13 +152,8 @@ class SimulatedExecution(Execution):
         self.failures: list[Failure] = []
         self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
 
-    def plan(self, plan: WorkerPlan) -> WorkerPlan:
-        """Return the plan without a limit of waiting, unless the job gives one of its own."""
-        plan = super().plan(plan)
-        usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
-        if plan.options.ssgd_timeout_limit != usual:
-            return plan
-        return replace(plan, options=replace(plan.options, ssgd_timeout_limit=_NO_LIMIT))
+    def _limit(self, usual: float, nodes: int) -> float:
+        return _NO_LIMIT
 
     def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
         """Return a function that evaluates, and lets the time of that pass."""

@@ -26,7 +26,7 @@ from network.message import Undecoded
 from network.wire import Kind, Sent, as_bytes, pack
 
 from ..codec.interfaces import Codec
-from ..engine.accounts import PERFORMANCE, check_conserved
+from ..engine.accounts import MEMORY, PERFORMANCE, check_rows
 from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
 from .cores import Cores
@@ -74,14 +74,17 @@ class MemoryChannel:
         kernel: the kernel that carries its packets.
         node_id: the node.
         seat: the place of the node in the kernel, which is told of looks at the peers.
+
+    Attributes: `by_link`, whether the accounts of the node have a row for each peer.
     """
 
-    __slots__ = ("_kernel", "_others", "_seat", "clock", "node_id")
+    __slots__ = ("_kernel", "_others", "_seat", "by_link", "clock", "node_id")
 
     def __init__(self, kernel: Kernel, node_id: int, seat: Seat) -> None:
         self._kernel, self.node_id, self._seat = kernel, node_id, seat
         self._others = Others(kernel.here, node_id)
         self.clock: Clock = kernel.watch
+        self.by_link = node_id < SAMPLE or kernel.size <= _MOST_BY_LINK
 
     def peers(self) -> Others:
         """Return all other nodes that have not left: the same object as long as they are the same."""
@@ -201,6 +204,7 @@ class Kernel:
         events: number of the events so far.
         ended: the moment at which the last node has ended.
         digest: SHA-256 of the events so far.
+        size: number of the nodes.
         watch: clock of the accounts of the nodes.
         costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
         order: keeps or sets the order of arrival; None: packets are taken as they come.
@@ -217,6 +221,7 @@ class Kernel:
     ) -> None:
         self.network: Carrier = Immediate() if network is None else network
         self.transport = transport
+        self.size = len(nodes)
         self.here: Mapping[int, None] = dict.fromkeys(nodes)
         self.events = 0
         self.ended = clock.monotonic()
@@ -318,6 +323,8 @@ class Kernel:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
             sealed = pack(Kind.MESSAGE, key, content, True, self._classes)
             size = Sent(sealed.raw, sealed.overhead)
+        elif self.transport == MEMORY:
+            size = Sent(packed.raw, 0)  # the frame that tells of it is no packet
         return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)
 
     def wake(self, moment: float, node: int) -> None:
@@ -439,11 +446,16 @@ class Kernel:
 
     def _turn(self, seat: Seat, moment: float) -> int:
         """Let the node have a turn if it has time and a core; return 1 if it has ended, else 0."""
-        if seat.result is not None or seat.busy > moment or seat.gone:
-            return 0  # what has arrived waits until the node has time for it
         cores = seat.cores
+        if seat.result is not None or seat.gone:
+            if cores is not None and cores.leave(seat):
+                self._wake_next(cores, moment)
+            return 0
+        if seat.busy > moment:
+            return 0  # what has arrived waits until the node has time for it
         if cores is not None and not cores.grant(seat, moment):
-            self._wake_next(cores, moment)
+            if cores.is_first(seat):  # if all woke the first, and it them, they would go round for ever
+                self._wake_next(cores, moment)
             return 0
         timeline = self._timeline
         if timeline is not None:
@@ -576,15 +588,14 @@ class Kernel:
             for _, sender, receiver, item in self.network.advance(math.inf):
                 flying[sender, receiver, cast("Parcel", item).key[-1]] += 1
             books = {node: seat.participant.exchange.bank.accounts for node, seat in self._seats.items() if seat.participant}
-            in_flight: Counter[tuple[int, int, int]] = Counter()
-            for (sender, receiver, place), count in flying.items():
-                for variable in books[sender].joined(place).variables:
-                    in_flight[sender, receiver, variable] = count
-            check_conserved({node: accounts.entries() for node, accounts in books.items()}, in_flight)
+            check_rows(books, flying)
 
 
 #: Seconds in which nothing happens, that agents hear of.
 _LONG: Final = 5.0
+#: Workers that have tables and a row of the accounts for each peer, where most have not.
+SAMPLE: Final = 4
+_MOST_BY_LINK: Final = 256
 #: Nodes from which on the collector of cycles is felt.
 _MANY: Final = 16
 #: Types of values that cannot change once their arrays are read-only.

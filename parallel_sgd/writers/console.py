@@ -76,6 +76,8 @@ class JobConsole:
         epochs = f"{given.epoch} epoch{'s' * (given.epoch != 1)}"
         words = f"{workers}{server} {place}, {train:,} training and {test:,} test samples, {epochs}"
         _log.info("%s: %s", given.mission_title, words, extra=BRIEF)
+        if isinstance(nodes, InProcessNodes) and nodes.simulated:
+            _log.info("hosts    %s", nodes.simulated, extra=BRIEF)
         _log.info("job %s, files in %s", job, shown(folder), extra=BRIEF)
 
     def take(self, history: JobHistory) -> None:
@@ -114,11 +116,12 @@ class JobConsole:
         best = best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
+        if result.simulated is not None:  # the shares are of virtual seconds, as all that follows
+            codecs = "" if result.simulated.codec_time else ", without the time of codecs"
+            shares = f". Simulated, not measured: {seconds(result.simulated.seconds)} of virtual time{codecs}{shares}"
         _log.info("done in %s%s%s", seconds(monotonic() - self._began), restarts, shares, extra=PLAIN)
         if effort is not None and effort.workers > 1:
             _log.info("%s", effort.told(self._crowded), extra=PLAIN)
-        if result.simulated is not None:
-            _log.info("%s", result.simulated, extra=PLAIN)
         if best is not None:
             _log.info("best     %s", best, extra=PLAIN)
         if result.report is not None:

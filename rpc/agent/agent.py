@@ -204,6 +204,7 @@ class Agent:
             self.logger.info("Metrics are served at %s", self._metrics.address)
         while not self._stopping:
             self._step()
+        self.logger.info("Worker stopped.")
 
     def stop(self) -> None:
         """Make `serve_forever` return (from a signal handler or another thread)."""

@@ -245,7 +245,8 @@ class ProcessTable:
             record.ended, record.files = time.time(), list(tell.files)
             level = logging.INFO if tell.state == "done" else logging.WARNING
             lines = tell.detail.strip().splitlines()
-            self._logger.log(level, "Job %s: %s. %s", supervisor.name, tell.state, clean(lines[-1] if lines else ""))
+            said = f"{tell.state}. {clean(lines[-1] if lines else '')}".rstrip()
+            self._logger.log(level, "Job %s: %s", supervisor.name, said)
         self._save(record)
 
     def _save(self, record: JobRecord) -> None:

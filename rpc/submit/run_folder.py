@@ -260,5 +260,17 @@ def _set_link(link: Path, target: str) -> None:
         raise
 
 
+def path_of(name: str) -> str:
+    """Return the path that a user means by `name`: it, or where nothing is there the run of this name in `runs/`."""
+    inside = os.path.join(RUNS, name)
+    return inside if os.path.basename(name) == name and not os.path.lexists(name) and os.path.isdir(inside) else name
+
+
+def none_in(directory: Path) -> str:
+    """Return a sentence on a `directory` in which no job has run."""
+    here = " Each job that is started here leaves one there." if directory == Path() else ""
+    return f"There are no runs in {shown(directory / RUNS)}.{here}"
+
+
 def shown(path: Path) -> str:
     return str(path) if path.is_absolute() else f"./{path}"

@@ -130,7 +130,7 @@ def test_the_key_is_changed_while_workers_run(folder: Path) -> None:
         ids = [load_key_file(path).offered.id.hex() for path in (old, new)]
         stamp = r"INFO Worker-\S+@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d: "
         assert re.search(rf"^{stamp}The key file has changed: {ids[0]} and {ids[1]} admit from now on\.$", told, re.MULTILINE)
-        assert re.search(rf"^{stamp}The key file has changed: {ids[1]} admit from now on\.$", told, re.MULTILINE)
+        assert re.search(rf"^{stamp}The key file has changed: {ids[1]} admits from now on\.$", told, re.MULTILINE)
         assert told.count("The keys stay those that were read before: ") == 1
         assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: The key file has changed", agent.console)
 

@@ -333,7 +333,10 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
     }
     for name, said in wrong.items():
         assert main(["report", str(tmp_path / name)]) == 2
-        assert "'run' must be the folder of a run, as runs/latest, got" in (told := capsys.readouterr().err) and said in told
+        assert (
+            "'run' must be the folder of a run, as runs/latest, or its name in runs/, got" in (told := capsys.readouterr().err)
+            and said in told
+        )
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -384,3 +387,13 @@ def test_what_is_vendored_is_what_its_readme_says() -> None:
         and (folder / "LICENSE").is_file()
         and (folder / "NOTICE").is_file()
     )
+
+
+def test_paper_is_white(tmp_path: Path) -> None:
+    """Who reads on a dark screen prints on white paper: dark colours are for screens, and dark charts are inverted."""
+    report = train(tmp_path).report
+    assert report is not None
+    page = report.read_text("utf-8")
+    media = re.findall(r"@media ([^{]*)\{", page)
+    assert media and all(each.startswith("screen and") for each in media if "dark" in each), media
+    assert re.search(r"@media print \{.*\.dark canvas \{ filter: invert", page, re.DOTALL)

@@ -112,6 +112,7 @@ def test_ssh(ssh: dict[str, Any], tmp_path: Path) -> None:
     assert all("Worker started on port: " in path.read_text() for path in (tmp_path / "logs").iterdir())
 
 
+@pytest.mark.long
 def test_agents_end_with_their_connection(ssh: dict[str, Any], tmp_path: Path) -> None:
     """The client of one agent is killed while a job runs there: the agent and the job end, the other one is told."""
     with SSHLauncher(["node-a", "node-b"], **ssh) as launcher, parallel_sgd.nodes_from(launcher, 2) as nodes:

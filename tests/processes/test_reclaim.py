@@ -113,6 +113,7 @@ def test_log_during_the_run(trio: Cluster, tmp_path: Path) -> None:
 
 
 @covers("SUB-18")
+@pytest.mark.long
 def test_log_of_a_killed_process(trio: Cluster, tmp_path: Path) -> None:
     """After SIGKILL the log is there up to the last line, logged or printed."""
     with trio.request() as com:
@@ -137,6 +138,7 @@ def test_every_line_comes_home(trio: Cluster, tmp_path: Path) -> None:
 
 
 @covers("SUB-19")
+@pytest.mark.long
 def test_what_a_job_prints_is_bounded(own: Cluster, tmp_path: Path) -> None:
     """On the agent and when it is fetched; the first and the last lines are there, and one says what was left out."""
     (agent,) = own.start(1, "--output-mib", "1")
@@ -175,6 +177,7 @@ def test_old_jobs_are_removed(own: Cluster, tmp_path: Path) -> None:
     assert len(list(agent.work.glob("jobs/*"))) == 20 and (agent.work / "jobs" / "old-21.0").exists()
 
 
+@pytest.mark.long
 def test_two_submitters_in_a_row(trio: Cluster, tmp_path: Path) -> None:
     """One connection can carry one job after another."""
     with trio.request() as com:

@@ -236,7 +236,7 @@ def test_another_release_is_told_to_install_the_same(
                     with pytest.raises(Refused) as caught:
                         handshake.feed(visitor.recv(100))
                 assert caught.value.hint is Hint.VERSION
-    assert "refused: VERSION" in (agent.work / "audit.jsonl").read_text()
+    assert "(VERSION)" in (agent.work / "audit.jsonl").read_text()
     monkeypatch.setattr("network.dial.ClientHandshake", partial(ClientHandshake, versions=(3, 3)))
     monkeypatch.setenv("PSGD_KEY_FILE", str(own.key_file))
     (nodes := tmp_path / "worker.json").write_text(json.dumps({"Worker": [str(agent.address)]}))

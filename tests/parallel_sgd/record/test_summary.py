@@ -37,7 +37,7 @@ def test_how_the_seconds_were_spent() -> None:
     effort = effort_of([Times(3.0, 0.5, 0.25, 1.0, 0.25), Times(1.0, 0.0, 0.0, 4.0, 0.0), Times(0.0, 0.0, 0.0, 0.0, 0.0)])
     assert effort is not None and effort[:3] == (2, 5.0, 4.0) and effort.speed_up == 0.8
     assert effort.shares == "computing 40 %, exchanging 10 %, waiting 50 %"
-    assert effort.told() == "One worker alone: about 4.0 s; 2 took 5.0 s: speed-up 0.8."
+    assert effort.told() == "One worker alone: at most 4.0 s; 2 took 5.0 s: speed-up at most 0.8."
     assert effort.told(crowded=True) == "One worker alone: at most 4.0 s; 2, which took turns, took 5.0 s."
     redundant = effort_of([Times(2.0, 0.0, 0.0, 2.0, 0.0)] * 2, copies=2)  # each of both has computed all blocks
     assert redundant is not None and redundant.alone == 2.0 and redundant.computing == 0.5

@@ -212,6 +212,7 @@ class Sorter(Codec):
 
 
 @covers("SUB-33")
+@pytest.mark.long
 def test_a_pair_of_codecs_of_ones_own(agents: LocalNodes, tmp_path: Path) -> None:
     """Both halves are shipped, with the class that travels between them; the nodes hold no copy."""
     settings: dict[str, Any] = {"epoch": 2, "block_size": 4, "codec": Sender, "ps_codec": Sorter}
@@ -273,6 +274,7 @@ def test_a_server_that_makes_up_parameters_is_told_of(
 
 
 @covers("SUB-42")
+@pytest.mark.long
 def test_job_submit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """`job_submit.py --ps --local 2`."""
     monkeypatch.chdir(tmp_path)
