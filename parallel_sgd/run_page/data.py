@@ -74,7 +74,11 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
 
 
 def platform_of(records: RunRecords) -> str:
-    """Return the platform of a simulated run in a line, "" of any other."""
+    """Return the platform of a simulated run in a line, "" of any other.
+
+    Args:
+        records: those of the run.
+    """
     return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
 
 
