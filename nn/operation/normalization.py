@@ -155,17 +155,11 @@ ROW_BLOCK = 32_768
 """Elements of a block: several arrays of this size fit into a core's second-level cache."""
 
 
-class LayerNormalize(Operation):
-    """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over the last axis (Ba, Kiros and Hinton, 2016).
-
-    Inputs: x (batch, ..., features), gamma and beta (features,). v is the mean square of the differences to m.
-    """
+class _SampleNormalization(Operation):
+    """Base of operations that normalise every sample by itself."""
 
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
-
-    def __init__(self, epsilon: float) -> None:
-        self.epsilon = epsilon
 
     def infer(self, *shapes: Shape) -> Shape:
         return shapes[0]
@@ -173,19 +167,36 @@ class LayerNormalize(Operation):
     def splits(self, shapes: Sequence[Shape]) -> bool:
         return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
+
+class _RowNormalization(_SampleNormalization):
+    """Base of operations that normalise over the last axis, in blocks of rows."""
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = epsilon
+
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
         height = min(positions, max(1, ROW_BLOCK // features))
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
-        self._mean, self._scale = np.empty((2, positions, 1), dtype)
         self._average = np.full(features, 1 / features, dtype)
-        self._ones = np.ones(height, dtype)
         self._feature = np.empty(features, dtype)
         self._slope = np.empty((height, 1), dtype)
         self._work = self.scratch.empty((height, features), dtype)
-        self._gamma = self.scratch.empty((height, features), dtype)
-        self._beta = self.scratch.empty((height, features), dtype)
+
+
+class LayerNormalize(_RowNormalization):
+    """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over the last axis (Ba, Kiros and Hinton, 2016).
+
+    Inputs: x (batch, ..., features), gamma and beta (features,). v is the mean square of the differences to m.
+    """
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        self._mean, self._scale = np.empty((2, self._shape[0], 1), dtype)
+        self._ones = np.ones(len(self._slope), dtype)
+        self._gamma = self.scratch.empty(self._work.shape, dtype)
+        self._beta = self.scratch.empty(self._work.shape, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -250,35 +261,16 @@ class LayerNormalize(Operation):
         np.multiply(target, scale, out=target)
 
 
-class RMSNormalize(Operation):
+class RMSNormalize(_RowNormalization):
     """y = scale * x / sqrt(mean(x^2) + epsilon), with the mean over the last axis (Zhang and Sennrich, 2019).
 
     Inputs: x (batch, ..., features), scale (features,).
     """
 
-    in_place: ClassVar[bool] = True
-    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
-
-    def __init__(self, epsilon: float) -> None:
-        self.epsilon = epsilon
-
-    def infer(self, *shapes: Shape) -> Shape:
-        return shapes[0]
-
-    def splits(self, shapes: Sequence[Shape]) -> bool:
-        return batch_leads(shapes[0]) and len(shapes[0]) > 1
-
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._shape = (math.prod(output[:-1]), output[-1])
-        positions, features = self._shape
-        height = min(positions, max(1, ROW_BLOCK // features))
-        self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
-        self._inverse = np.empty((positions, 1), dtype)
-        self._average = np.full(features, 1 / features, dtype)
-        self._feature = np.empty(features, dtype)
-        self._slope = np.empty((height, 1), dtype)
-        self._work = self.scratch.empty((height, features), dtype)
-        self._scale = self.scratch.empty((height, features), dtype)
+        super().allocate(shapes, output, dtype)
+        self._inverse = np.empty((self._shape[0], 1), dtype)
+        self._scale = self.scratch.empty(self._work.shape, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -326,23 +318,14 @@ class RMSNormalize(Operation):
                 np.multiply(target[block], inverse, out=target[block])
 
 
-class GroupNormalize(Operation):
+class GroupNormalize(_SampleNormalization):
     """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over all places and the channels of a group of a sample.
 
     Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
     """
 
-    in_place: ClassVar[bool] = True
-    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
-
     def __init__(self, groups: int, epsilon: float) -> None:
         self.groups, self.epsilon = groups, epsilon
-
-    def infer(self, *shapes: Shape) -> Shape:
-        return shapes[0]
-
-    def splits(self, shapes: Sequence[Shape]) -> bool:
-        return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]

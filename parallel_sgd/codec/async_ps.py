@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +58,7 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
         agrees=False,
         takes="gradients",
         gives="parameters",
+        parameters=("staleness_aware",),
         packets=PacketTraits(keeps_type=True),
     )
 
@@ -288,6 +290,8 @@ class DCASGD(AsyncPS):
 
     Everything else is as with AsyncPS. Memory of the server: 4n more.
     """
+
+    traits = replace(AsyncPS.traits, parameters=("staleness_aware", "adaptive", "lambda", "ms"))
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

@@ -42,18 +42,20 @@ class MissingParameter(LookupError):
 
 
 class Parameters(Mapping[Any, Any]):
-    """Extra parameters of the job; `unread` are the places, from 0, of those that nothing on this node has looked up."""
+    """Extra parameters of the job.
+
+    `asked` are the keys that were looked up on this node, `unread` the places, from 0, of parameters whose key was not.
+    """
 
     def __init__(self, given: Mapping[Any, Any]) -> None:
         # a copy: parameters are the same for the whole job, whatever becomes of the dictionary
         self._given = dict(given)
-        self._read: set[Hashable] = set()
+        self.asked: set[Hashable] = set()
 
     # every reading counts, of `get` too, which comes here
     def __getitem__(self, key: Hashable) -> Any:
-        value = self._given[key]
-        self._read.add(key)
-        return value
+        self.asked.add(key)
+        return self._given[key]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._given)
@@ -65,7 +67,7 @@ class Parameters(Mapping[Any, Any]):
     def unread(self) -> list[int]:
         """Places in the order in which the job gives them, which is the same on all nodes."""
         # places, not keys: these need not be of a type that travels
-        return [place for place, key in enumerate(self._given) if key not in self._read]
+        return [place for place, key in enumerate(self._given) if key not in self.asked]
 
 
 class JobSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
@@ -61,6 +61,8 @@ class Traits:
         elementwise: it treats every number by itself, so that it may be given neighbouring variables as one vector, with the
             number of the first. Counts for the class that says it, not for its subclasses.
         passes_on: its result is an array that came, unchanged, or was put, so that no check of the result is needed.
+        parameters: all keys of `codec_extra_parameters` that it may read, so that others can be refused before a job starts;
+            None: not told. Counts for the class that says it, not for its subclasses.
         packets: traits of the packets that come to it.
 
     Raises: TypeError or ValueError naming the argument, the expectation and the value that came.
@@ -81,6 +83,7 @@ class Traits:
     awaits_answer: bool = False
     elementwise: bool = False
     passes_on: bool = False
+    parameters: tuple[Hashable, ...] | None = None
     packets: PacketTraits = field(default_factory=PacketTraits)
 
     def __post_init__(self) -> None:
@@ -91,6 +94,8 @@ class Traits:
                 )
         if not isinstance(self.packets, PacketTraits):
             raise TypeError(f"Traits 'packets' must be PacketTraits(..), got {type(self.packets).__name__}")
+        if not isinstance(self.parameters, (tuple, type(None))):
+            raise TypeError(f"Traits 'parameters' must be a tuple of keys or None, got {type(self.parameters).__name__}")
         _check_booleans(self)
         if self.synchronous and self.asynchronous:
             raise ValueError(
@@ -122,8 +127,8 @@ IN_PACKETS: Final[Mapping[str, str]] = {
     "keeps_type": "keeps_type",
     "takes_alike": "alike",
 }
-# the former class had methods or attributes by these names; `elementwise` was the method `joins`
-FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not in ("elementwise", "packets")), *IN_PACKETS)
+_NO_FLAGS: Final = ("elementwise", "packets", "parameters")  # fields that no former attribute stands for
+FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not in _NO_FLAGS), *IN_PACKETS)
 
 
 def with_former(traits: Traits, flags: Mapping[str, Any]) -> Traits:

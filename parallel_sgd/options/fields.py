@@ -94,7 +94,7 @@ def about(
     text: str, check: Callable[[str, Any], Any] | None = None, flag: Flag | None = None, travels: str = VALUE
 ) -> Mapping[str, Option]:
     """Make the metadata of a field: it means `text`. A field without a `check` is checked together with the options on which it
-    depends, in `spec`.
+    depends, in `make_spec`.
     """
     return {"option": Option(text, check or _any, flag, travels)}
 

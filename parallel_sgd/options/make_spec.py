@@ -267,6 +267,7 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
         from ..codec.compose import Ring  # noqa: PLC0415 - for a job of so many workers
 
         ring, where = Codec.of(Ring(smallest=_SHARD_OF_ONE_HOST), name="Ring"), "one host"
+        ring.traits = replace(ring.traits, parameters=())
     return Default(
         ring,
         f"Codec: Ring, because none was named and there are {workers} workers. On {where}, with {size} bytes of parameters, "
