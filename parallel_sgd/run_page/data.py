@@ -74,7 +74,7 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
 
 
 def platform_of(records: RunRecords) -> str:
-    """Return the platform of a simulated run in a line, "" of any other."""
+    """Return the platform of the simulated run in `records`, in a line; "" of any other run."""
     return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
 
 
