@@ -60,9 +60,17 @@ def number(owner: object, name: str, value: Any, low: float, high: float = math.
     return result
 
 
-def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
-    """Return `value` if it is an instance of `kind`; a class in its place gets the hint to call it."""
-    expected = f"{_name(owner)} '{name}' must be an instance of {kind.__name__}"
+def instance(owner: object, name: str, value: Any, kind: type[Any], source: str = "") -> Any:
+    """Return `value` if it is an instance of `kind`; a class in its place gets the hint to call it.
+
+    Args:
+        owner: class or function with the argument.
+        name: name of the argument.
+        value: what was given.
+        kind: the class.
+        source: words on where instances come from, for the error.
+    """
+    expected = f"{_name(owner)} '{name}' must be an instance of {kind.__name__}{source}"
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(f"{expected}, got the class; write {value.__name__}()")
     if not isinstance(value, kind):

@@ -39,6 +39,8 @@ _MEANT: Final = {
     "batch_size": "block_size",
     **dict.fromkeys(("optimizer", "rule"), "gd_type"),
 }
+# methods of other libraries that train
+_TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -105,6 +107,13 @@ class ParallelSGD:
         self._transform = (
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
         )
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> object:
+            """Refuse a name of Keras's or scikit-learn's with the one that a job has."""
+            hint = "; a job trains by parallel(nodes, ..)" * (name in _TRAINS)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
         """List the public names, for completion."""

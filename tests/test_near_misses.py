@@ -28,6 +28,7 @@ from rpc.submit.recovery import checked_policy
 from rpc.submit.restarts import Restarts
 
 from .nn.model.models import classifier
+from .processes.training.jobs import digits_job
 from .sources import ROOT, findings, library_files
 
 
@@ -168,3 +169,14 @@ def test_an_argument_of_keras_is_answered_with_the_option(name: str, here: str) 
     job = ParallelSGD(classifier(), nn.dataset.Digits())
     with pytest.raises(TypeError, match=rf"unexpected keyword argument '{name}'; did you mean {here}\?$"):
         job.parallel(in_process(1), **{name: 1})  # type: ignore[arg-type]
+
+
+def test_what_a_job_has_in_place_of_fit() -> None:
+    job = digits_job()
+    with pytest.raises(
+        AttributeError, match=r"^'ParallelSGD' object has no attribute 'fit'; a job trains by parallel\(nodes, \.\.\)$"
+    ):
+        _ = job.fit  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"^'ParallelSGD' object has no attribute 'colour'$"):
+        _ = job.colour  # type: ignore[attr-defined]
+    assert not hasattr(job, "_repr_png_")

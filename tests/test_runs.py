@@ -108,6 +108,9 @@ def test_what_is_not_deleted(place: Path, capsys: pytest.CaptureFixture[str]) ->
     (place / "runs/digits-1/outcome.json").unlink()
     code, _, said = psgd(capsys, "runs", "--delete", "digits-2", "digits-1")
     assert code == 2 and "runs/digits-1 has not ended, as far as its files tell: --force deletes it all the same" in said
+    with pytest.raises(SystemExit, match="2"):
+        psgd(capsys, "runs", "--delet", "digits-2")
+    assert "unrecognized arguments: --delet digits-2; did you mean --delete?" in capsys.readouterr().err
     code, _, said = psgd(capsys, "runs", "--delete", "digits-2", "digits-9")
     assert code == 2 and "got 'digits-9'; there are: digits-2, digits-1" in said
     moved = place / "elsewhere"

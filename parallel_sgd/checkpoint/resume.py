@@ -82,6 +82,13 @@ class ResumePoint:
     jobs: tuple[str, ...] = ()
     local: LocalCheckpoint | None = None
 
+    @property
+    def told(self) -> str:
+        """Sentence on where the training goes on."""
+        if self.local is not None:
+            return self.local.choice.said
+        return f"Training goes on from the newest state of job {self.name}; logs tell which."
+
 
 def checked_resume(
     resume: Resume, model: Model, workers: Sequence[int], server: int | None, directory: Path

@@ -63,11 +63,8 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
-    # told by the nodes where these choose, by us where we have the checkpoints
-    if spec.resume is not None and spec.resume.local is not None:
-        _log.info("%s", spec.resume.local.choice.said)
-    elif spec.resume is not None:
-        _log.info("Training goes on from the newest state of job %s; logs tell which.", spec.resume.name)
+    if spec.resume is not None:
+        _log.info("%s", spec.resume.told)
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
             # folders of local workers are in the run's folder, so the run is closed when these have ended

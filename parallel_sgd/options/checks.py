@@ -26,9 +26,14 @@ if TYPE_CHECKING:
     from ..record.keys import SigningKey
 
 
-def instance(kind: type[Any]) -> Callable[[str, Any], Any]:
-    """Make a check that a value is an instance of `kind`."""
-    return lambda name, value: arguments.instance("parallel()", name, value, kind)
+def instance(kind: type[Any], source: str = "") -> Callable[[str, Any], Any]:
+    """Make a check that a value is an instance of `kind`.
+
+    Args:
+        kind: the class.
+        source: words on where instances come from.
+    """
+    return lambda name, value: arguments.instance("parallel()", name, value, kind, source)
 
 
 def subclass(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -> Callable[[str, Any], Any]:

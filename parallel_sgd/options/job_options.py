@@ -54,7 +54,7 @@ AssignmentType = Callable[[int, int], ISetting]
 @described(
     nodes=about(
         "where it trains: from `parse_worker`, `local_workers`, `in_process` or `simulated`.",
-        check.instance(NodeAssignment),
+        check.instance(NodeAssignment, ", from parallel_sgd.local_workers(2), in_process(2) or parse_worker()"),
         travels=HERE,
     ),
     redundancy=about(

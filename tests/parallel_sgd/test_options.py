@@ -169,8 +169,8 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         ("must be a key that can be read, got none.key: No such file or directory", "none.key", Path("none.key")),
     ],
     "nodes": [
-        ("must be an instance of NodeAssignment, got int 3", 3),
-        ("must be an instance of NodeAssignment, got .*; write 'with .. as nodes:'", nodes_from("local:2")),
+        (r"must be an instance of NodeAssignment, from parallel_sgd.local_workers\(2\), .*, got int 3", 3),
+        ("must be an instance of NodeAssignment, .* got .*; write 'with .. as nodes:'", nodes_from("local:2")),
         (r"must hold the workers 0\.\.n-1, got \[\]", NodeAssignment()),
         (r"must hold the workers 0\.\.n-1, got \[1\]", NodeAssignment().add(1, "localhost")),
     ],

@@ -87,6 +87,14 @@ def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
     assert alone == [line for line in lines if "One worker alone" in line], shown
 
 
+def test_a_job_that_goes_on(tmp_path: Path) -> None:
+    """It says so before the epochs, of which the first ones are those of the run before."""
+    piped(tmp_path, "parallel_sgd.local_workers(2)", epoch=2)
+    *lines, _result = piped(tmp_path, "parallel_sgd.local_workers(2)", resume="last")
+    said = [r"Training goes on after 2 epochs, with epoch 3\.", HEAD[1].replace("P-SGD-1", "P-SGD-2")]
+    assert matches(lines[:-5], [HEAD[0], *said, *EPOCHS]), lines
+
+
 def test_simulated(tmp_path: Path) -> None:
     """The hosts stand in a line of their own, and virtual seconds are called that."""
     *lines, _result = piped(tmp_path, "parallel_sgd.simulated(2, 'star 100Mbit/s 1ms', compute='1ms', codec_time=0)")
