@@ -431,7 +431,6 @@ class CodecBank:
             packets = (packets,)
         elif not isinstance(packets, Iterable):
             raise self._no_packet(variable, packets)
-        key = (self._attempt, *self._step, variable)
         self.settled = False
         count = bytes_sent = overhead_sent = 0
         for packet in packets:
@@ -439,6 +438,7 @@ class CodecBank:
             if not isinstance(packet, netEncapsulation):
                 raise self._no_packet(variable, packet)
             targets = packet.targets
+            key = (self._attempt, *self._step, variable)  # one per packet: so a channel sees what goes to several targets
             for target in targets if len(targets) < 2 else from_neighbour(targets, self.node_id):
                 if target == self.node_id:
                     raise ValueError(

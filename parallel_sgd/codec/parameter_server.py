@@ -44,6 +44,7 @@ class SyncPS(CheckingPackets, Tracking):
         needs_server=True,
         serves=True,
         synchronous=True,
+        reads_in_place=True,
         packets=PacketTraits(keeps_type=True),
     )
 

@@ -61,13 +61,14 @@ class Execution:
         self.simulated: Simulated | None = None
         self.shared = shared
         self._evaluated: tuple[int, Figures] = (-1, {})
+        self._feeder: BlockFeeder | None = None
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
         """Return the plan that the nodes follow here; each has a state of its own, where they share one.
 
         They take turns, so each waits while all others compute: the limit of waiting is that for all of them.
         """
-        self._evaluated = (-1, {})
+        self._evaluated, self._feeder = (-1, {}), None
         usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
         if plan.options.ssgd_timeout_limit == usual:
             limit = self._limit(usual, plan.assignment.node_count)
@@ -93,6 +94,14 @@ class Execution:
             return dict(self._evaluated[1])
 
         return once
+
+    def feeder(self, make: Callable[[], BlockFeeder]) -> BlockFeeder:
+        """Return the source of the samples of a worker: one for all that share a state, which are in the same epoch."""
+        if not self.shared:
+            return make()
+        if self._feeder is None:
+            self._feeder = make()
+        return self._feeder
 
     def block(self, node: int) -> Callable[[int, int, int], None] | None:
         """Return a function that is called with epoch, batch and block before each block step of a node, or None."""

@@ -100,7 +100,9 @@ class SharedOptimizer(PSGDOptimizer):
             self._missing[place] = self._counts[place]
             if self._steps != self._state.steps:
                 raise Diverged("A worker computes with parameters of another update: simulate with shared=False")
-            self.partners.put(place, block_id, self._gradients[place].copy())
+            gradient = self._gradients[place].copy()
+            gradient.flags.writeable = False  # so that a packet may have it as it is
+            self.partners.put(place, block_id, gradient)
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient, then apply the rule to all, unless another worker has done so."""
