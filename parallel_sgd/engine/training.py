@@ -162,6 +162,7 @@ class TrainingProcess:
         self._batches = batches
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
         self._pairs = exchange.pairs(optimizer)
+        self._reuse: Callable[[int], bool] | None = getattr(optimizer, "reuse", None)  # of gradients, in large simulations
         self._epochs = options.epoch
         self._seed = options.seed
         self._order = plan.order
@@ -363,7 +364,11 @@ class TrainingProcess:
         pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
             factor = self._tail_factors[block] if in_tail else 1.0
-            if factor:
+            if self._reuse is not None and factor and self._reuse(block):
+                self._steps += 1
+                if self._block is not None:
+                    self._block(epoch, batch, block)
+            elif factor:
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
                 asked = times.clock()
                 samples, label, weight = self._feeder.deal(batch, block)
