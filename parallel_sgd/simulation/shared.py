@@ -137,7 +137,7 @@ class SharedOptimizer(PSGDOptimizer):
             self.partners.put(place, block_id, gradient)
 
     def reuse(self, block_id: int) -> bool:
-        """Put the gradients of another block for one that need not have its own; return False where they have to be computed."""
+        """Put gradients of another block for one that need not have its own; return False where they have to be computed."""
         kept = self._state.kept(block_id)
         for place, gradient in () if kept is None else kept.items():
             self.partners.put(place, block_id, gradient)
