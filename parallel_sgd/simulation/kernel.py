@@ -205,7 +205,7 @@ class Kernel:
     Attributes:
         here: the nodes that have not left, in their order; another object when one has.
         lookers: places of nodes that have looked at their peers.
-        events: number of the events so far.
+        events: number of the events so far: arrivals of packets, and moments at which a node looks again.
         ended: the moment at which the last node has ended.
         digest: SHA-256 of the events so far.
         size: number of the nodes.
@@ -404,6 +404,7 @@ class Kernel:
             moment = coming
             self._clock.advance_to(moment)
             arrivals = self.network.advance(moment)
+            self.events += max(0, len(arrivals) - 1)
             turns = dict.fromkeys([self._arrive(arrival) for arrival in arrivals])
         elif alarms:
             moment, _, node = heappop(alarms)
