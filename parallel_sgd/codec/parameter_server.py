@@ -45,6 +45,7 @@ class SyncPS(CheckingPackets, Tracking):
         needs_server=True,
         serves=True,
         synchronous=True,
+        reads_in_place=True,
         packets=PacketTraits(keeps_type=True),
     )
 

@@ -146,6 +146,7 @@ def _run_in(
                 block=execution.block(node),
                 evaluation=execution.evaluation(node, plan),
                 steps=steps,
+                feeder=execution.feeder,
             ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )

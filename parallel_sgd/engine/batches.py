@@ -114,6 +114,7 @@ class BlockFeeder:
         self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
+        self._epoch = -1
         # in the order of the training set a block is a view, which needs no memory
         size = 0 if order == FIXED else batches.block_size
         # a shuffled block is gathered into memory of its own, which all blocks share
@@ -121,7 +122,9 @@ class BlockFeeder:
         self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
 
     def begin(self, epoch: int) -> None:
-        self._order = self._batches.order(self._kind, self._seed, epoch)
+        """Begin an epoch, from 0; again is no effort, for workers that share a feeder."""
+        if epoch != self._epoch:
+            self._order, self._epoch = self._batches.order(self._kind, self._seed, epoch), epoch
 
     def deal(self, batch: int, block: int) -> tuple[Array, Array, Array | None]:
         """Return samples, labels and weights of a block of the epoch; empty arrays where the tail has no samples for it."""

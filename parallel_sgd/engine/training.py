@@ -57,6 +57,7 @@ class Hooks:
         block: called with epoch, batch and block before each block step, or None.
         evaluation: called with the evaluation in its place, or None.
         steps: gets the rows of the block steps in place of the report, or None.
+        feeder: gives what its argument makes, or what it has made for another worker of the process.
     """
 
     report: TrainingReport | None = None
@@ -68,6 +69,7 @@ class Hooks:
     block: Callable[[int, int, int], None] | None = None
     evaluation: Callable[[Callable[[], dict[str, float]]], dict[str, float]] | None = None
     steps: Callable[[tuple[float | int, ...]], None] | None = None
+    feeder: Callable[[Callable[[], BlockFeeder]], BlockFeeder] = lambda make: make()
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ class TrainingProcess:
         # bound once, not for every block of every batch
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
         self._pairs = exchange.pairs(optimizer)
+        self._reuse: Callable[[int], bool] | None = getattr(optimizer, "reuse", None)  # of gradients, in large simulations
         self._epochs = options.epoch
         self._seed = options.seed
         self._order = plan.order
@@ -184,6 +187,7 @@ class TrainingProcess:
         self._faults = hooks.faults
         self._block = hooks.block
         self._evaluation = hooks.evaluation
+        self._share = hooks.feeder
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
@@ -313,7 +317,11 @@ class TrainingProcess:
             yield batch
 
     def _prepare(self) -> None:
-        """Check the samples and bring their labels into the form of the loss: once, not block by block."""
+        """Prepare the samples: once, not block by block."""
+        self._feeder = self._share(self._made_feeder)
+
+    def _made_feeder(self) -> BlockFeeder:
+        """Check the samples, and bring their labels into the form of the loss."""
         samples = self._model._take_samples(self._data[0])
         labels = self._model._take_labels(self._data[1], len(samples))
         weights = None
@@ -321,7 +329,7 @@ class TrainingProcess:
             output, dtype = self._model.graph.output.shape, self._model.dtype
             weights = with_class_weights(None, labels, output, self._class_weight, dtype)
         # the feeder keeps these arrays for the whole training, so nothing is converted twice
-        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
 
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""
@@ -378,7 +386,11 @@ class TrainingProcess:
         pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
             factor = self._tail_factors[block] if in_tail else 1.0
-            if factor:
+            if self._reuse is not None and factor and self._reuse(block):
+                self._steps += 1
+                if self._block is not None:
+                    self._block(epoch, batch, block)
+            elif factor:
                 # a factor of exactly 1 changes no bit, and needs no pass over the gradient
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
                 asked = times.clock()

@@ -49,32 +49,38 @@ class Execution:
 
     Args:
         shared: whether the workers share a state: one model, and one update for all.
+        distinct: most different blocks of a batch, None for all.
+        learns: whether the job learns, or only takes its time.
 
     Attributes:
         monotonic: returns the seconds of the clock.
         simulated: the times, once the job has run on simulated nodes; else None.
     """
 
-    def __init__(self, shared: bool = False) -> None:
+    def __init__(self, shared: bool = False, distinct: int | None = None, learns: bool = True) -> None:
+        self._distinct, self._learns = distinct, learns
         self._clock = SkippingClock()
         self.monotonic: Callable[[], float] = self._clock.monotonic
         self.simulated: Simulated | None = None
         self.shared = shared
         self._evaluated: tuple[int, Figures] = (-1, {})
+        self._feeder: BlockFeeder | None = None
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
         """Return the plan that the nodes follow here; each has a state of its own, where they share one.
 
         They take turns, so each waits while all others compute: the limit of waiting is that for all of them.
         """
-        self._evaluated = (-1, {})
+        self._evaluated, self._feeder = (-1, {}), None
         usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
         if plan.options.ssgd_timeout_limit == usual:
             limit = self._limit(usual, plan.assignment.node_count)
             plan = replace(plan, options=replace(plan.options, ssgd_timeout_limit=limit))
         if not self.shared:
             return plan
-        return SharedPlan(plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt)
+        return SharedPlan(
+            plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt, self._distinct, self._learns
+        )
 
     def _limit(self, usual: float, nodes: int) -> float:
         """Return the limit of waiting of some nodes, of which `usual` is that of a node with a machine of its own."""
@@ -88,11 +94,19 @@ class Execution:
         state = container.state
 
         def once(measure: Callable[[], Figures]) -> Figures:
-            if self._evaluated[0] != state.steps:
-                self._evaluated = (state.steps, measure())
+            if self._evaluated[0] != state.version:
+                self._evaluated = (state.version, measure())
             return dict(self._evaluated[1])
 
         return once
+
+    def feeder(self, make: Callable[[], BlockFeeder]) -> BlockFeeder:
+        """Return the source of the samples of a worker: one for all that share a state, which are in the same epoch."""
+        if not self.shared:
+            return make()
+        if self._feeder is None:
+            self._feeder = make()
+        return self._feeder
 
     def block(self, node: int) -> Callable[[int, int, int], None] | None:
         """Return a function that is called with epoch, batch and block before each block step of a node, or None."""
@@ -126,7 +140,9 @@ class SimulatedExecution(Execution):
     """
 
     def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> None:
-        super().__init__(is_shared(nodes, plan, model))
+        distinct = nodes.distinct if nodes.learns else 1
+        super().__init__(is_shared(nodes, plan, model), distinct, nodes.learns)
+        self._said = nodes.simulated
         self.clock = self._timeline = Timeline(wall=time.time())
         self.start_seconds = nodes.start_seconds
         self.faults = FaultPlan.parse(str(plan.options.fault), nodes.seed)
@@ -238,7 +254,7 @@ class SimulatedExecution(Execution):
                 before = links.get(link, (0.0, 0.0))
                 links[link] = before[0] + size, before[1] + busy
         self.simulated = Simulated(
-            self._platform.describe(),
+            self._said,
             kernel.ended,
             kernel.events,
             took,
@@ -278,6 +294,13 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
     Raises: ValueError where `nodes.shared` asks for it and the job cannot.
     """
     wanted = nodes.shared
+    if isinstance(nodes, SimulatedNodes) and (nodes.distinct is not None or not nodes.learns):
+        name, wanted = "distinct" if nodes.learns else "learn", True
+        if not can_share(plan, model) or any(len(blocks) > 1 for blocks in plan.assignment.node_2_block):
+            raise ValueError(
+                f"{name!r} must be {None if nodes.learns else True} for this job: its workers are not in equal states in every "
+                f"batch, have callbacks or buffers of their own, or several blocks"
+            )
     if wanted and not can_share(plan, model):
         raise ValueError(
             "'shared' must be None or False for this job: its workers are not in equal states in every batch, or have "
