@@ -68,7 +68,8 @@ def _read(path: Path) -> dict[str, Any]:
         content: Any = parsed(json.loads, read_text(path))
     except FileNotFoundError:
         raise FileNotFoundError(
-            f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file.'
+            f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file. '
+            "Workers that are started for the job need none: local_workers(2), --local 2."
         ) from None
     except ValueError as error:
         raise ValueError(f"The node file {path} is no valid JSON: {error}.") from error

@@ -335,7 +335,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         beside = {
             "Left by callbacks or writers, and not computed again": left_by_others(manifest),
             "Saved within an epoch or by one of other workers, and not computed again": computed.not_computed(epochs),
-            "Failures that the run tells of, by which nodes may have left less": failures_of(folder),
+            "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
     return _judge(given, signature, file, computed, wrong, others, epochs, beside)
 
