@@ -331,7 +331,7 @@ class KnownTails:
 
 
 def _integers_of(tree: Any) -> Any:
-    """The integers before the array in a tree, () for the array alone, False for any other tree."""
+    """Return the integers before the array in a tree, () for the array alone, False for any other tree."""
     if _is_place(tree):
         return ()
     if type(tree) is not tuple or len(tree) < 2:

@@ -129,6 +129,7 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
     except NetworkError as error:
         complain(options, error)
         return EXIT_NETWORK
+    # wrong arguments; but limits of the system come as the same errors
     except (ValueError, TypeError, LookupError, OSError) as error:
         if problem := limit_met(error):
             complain(options, RuntimeError(f"This process may start {problem}."))
