@@ -130,7 +130,9 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     times = outcome.get("simulated") or {}
     took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
     trace = f" SHA-256 of its trace: <code>{escape(str(times['digest']))}</code>." if times else ""
-    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>"
+    beyond = "; ".join(times.get("outside") or ())
+    marked = f"<p>Outside of what was calibrated: {escape(beyond)}.</p>" if beyond else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>{marked}"
 
 
 def _story(records: RunRecords) -> str:

@@ -17,6 +17,7 @@ from nn.model import Model
 from nn.model.batches import as_type
 from rpc.support.logs import is_quiet
 
+from ..codec import Codec
 from ..codec.choice import choose_codecs, choose_server_codecs
 from ..engine.accounts import Figures
 from ..engine.batches import Batches, BlockFeeder
@@ -24,7 +25,7 @@ from ..engine.plan import WorkerPlan
 from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
 from ..record.simulated import Failure, Simulated
-from .codec_time import CodecTime, measured_codec_time
+from .codec_time import CodecTime, codec_time_of, measured_codec_time
 from .compute import Schedule
 from .failures import Disturbed
 from .immediate import Immediate
@@ -158,10 +159,21 @@ class SimulatedExecution(Execution):
         self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
         blocks = {node: sorted(plan.assignment.node_2_block[node]) for node in plan.assignment.nodes}
         schedule = Schedule(batches, blocks, plan.options.epoch)
-        self._measured = _block_seconds(model, plan, samples) if nodes.compute.is_measured else None
+        self._measured = _compute(nodes, plan, model, samples) if nodes.compute.is_measured else None
         self._compute = nodes.compute.fitted(schedule, self._measured)
         self._arrivals = nodes.arrivals
         self._costs = _codec_time(nodes, plan, model, samples)
+        calibration = nodes.platform.calibration
+        self._outside = (
+            ()
+            if calibration is None
+            else calibration.outside(
+                len(nodes.worker_ids),
+                int(model.store.values.size),
+                plan.options.block_size,
+                {codec.__name__ for codec in _codecs(nodes, plan, model)},
+            )
+        )
         self._networks: list[LinkNetwork] = []
         self._kernel: Kernel | None = None
         self._recorder: Recorder | None = None
@@ -264,6 +276,7 @@ class SimulatedExecution(Execution):
             kernel.digest.hexdigest(),
             tuple(self.failures),
             None if self._recorder is None else self._recorder.arrivals,
+            self._outside,
         )
 
 
@@ -310,17 +323,38 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
     return bool(wanted) or (wanted is None and many and can_share(plan, model))
 
 
-def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> CodecTime:
-    """Return the times of the codecs of a job, measured where they are not given."""
-    if nodes.codec_time is None:
-        return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
+def _codecs(nodes: SimulatedNodes, plan: WorkerPlan, model: Model) -> list[type[Codec]]:
+    """Return the classes of the codecs of a job; none where shards have one of their own."""
+    if plan.options.op_type.by_shard:
+        return []
     variables = len(model.store.variables)
-    codecs = choose_codecs(plan.codec, plan.default_codec, variables)
+    codecs = list(choose_codecs(plan.codec, plan.default_codec, variables))
     if nodes.has_parameter_server:
         codecs += choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
-    if not plan.options.op_type.by_shard:  # its shards have a codec of their own
-        nodes.codec_time.check(codecs)
+    return codecs
+
+
+def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> CodecTime:
+    """Return the times of the codecs of a job: given, calibrated, or measured here."""
+    codecs = _codecs(nodes, plan, model)
+    if nodes.codec_time is None:
+        calibration = nodes.platform.calibration
+        table = {} if calibration is None else calibration.table()
+        if codecs and all(codec.__name__ in table for codec in codecs):
+            calibrated = codec_time_of({codec.__name__: table[codec.__name__] for codec in codecs})
+            if calibrated is not None:
+                return calibrated
+        return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
+    nodes.codec_time.check(codecs)
     return nodes.codec_time
+
+
+def _compute(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> float:
+    """Return the seconds of a block step: calibrated for such a job, or measured here."""
+    calibration = nodes.platform.calibration
+    if calibration is not None and calibration.computes(int(model.store.values.size), plan.options.block_size):
+        return calibration.compute
+    return _block_seconds(model, plan, samples)
 
 
 def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:

@@ -63,8 +63,8 @@ def simulated(
     distinct: int | None = None,
     learn: bool = True,
 ) -> SimulatedNodes:
-    """Return `count` simulated nodes (and a parameter server), on which a job computes in this process what it computes on
-    agents, to the bit, and is timed by a virtual clock.
+    """Return `count` simulated nodes (and a parameter server), on which a job computes in this process, with the bits that
+    it has on agents, and is timed by a virtual clock.
 
     Args:
         count: number of workers, at least 1.

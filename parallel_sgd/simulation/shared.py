@@ -111,7 +111,7 @@ class SharedOptimizer(PSGDOptimizer):
     """Optimizer of one of the workers that share a state.
 
     Args:
-        state: what they share.
+        state: the shared one.
         store: the variables of the shared model.
         exchange: the exchange of the worker.
     """
@@ -157,7 +157,7 @@ class SharedContainer(OpContainer):
     """Container of the optimizers of workers that share a state.
 
     Args:
-        state: what they share.
+        state: the shared one.
     """
 
     state: SharedState | None = None
