@@ -122,7 +122,7 @@ def _run_in(
             earlier = resumption.earlier()
         report = None
         if agents is None or together is None or node < SAMPLE:  # of many that are started again, a few have tables
-            report = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
+            report = TrainingReport(folder, title, node, model.result_names[1:], earlier)
             reports[node] = report
         participants[node] = workers[node] = build_worker(
             plan,

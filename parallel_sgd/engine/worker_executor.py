@@ -96,9 +96,10 @@ class WorkerExecutor(JobExecutor):
         self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
     ) -> None:
         earlier = resumption.earlier() if resumption is not None else self._undone(com)
-        metrics = [metric.name for metric in self._model.metrics]
         self._folder = com.output_directory if self._options.callbacks else None
-        report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)
+        report = TrainingReport(
+            com.output_directory, self._options.mission_title, self.node_id, self._model.result_names[1:], earlier
+        )
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
         worker = build_worker(

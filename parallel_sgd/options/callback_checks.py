@@ -41,7 +41,7 @@ def check_callbacks(options: PlainOptions, model: Model, rule: IGradientDescent,
             f"'callbacks' need results that are equal on all workers, but under {alone} each trains a model of its own; take "
             "SynchronizedSGD with PSGDOptimizer and a codec such as Plain"
         )
-    results = dict.fromkeys([f"{VALIDATION}Loss", *(f"{VALIDATION}{metric.name}" for metric in model.metrics)], 0.0)
+    results = dict.fromkeys([f"{VALIDATION}{name}" for name in model.result_names], 0.0)
     for callback in options.callbacks:
         _check(callback, results, rule, by_shard=options.op_type.by_shard)
 
