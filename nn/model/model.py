@@ -208,7 +208,6 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         Raises:
             FloatingPointError: for a loss or gradients that are not finite, with the parameters unchanged.
         """
-        self._check_structure()
         batch = self._make_batch(self._rows_as_samples("train_on_batch() 'x'", x), self._labels_of(label), sample_weight)
         with np.errstate(all="ignore"):
             loss, seen = self.runner.step(batch.x, batch.label, None, self._key_or_next(None), batch.weight)
@@ -262,6 +261,11 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         would be on both sides, and for a rule that looks at all parameters at once (`clip_norm`).
         """
         graph = self.graph
+        if len(graph.inputs) > 1 or len(graph.outputs) > 1:
+            raise ValueError(
+                f"split() cuts models of one input and one output, got {len(graph.inputs)} and {len(graph.outputs)}; "
+                "Model(model.input, model.output_of(layer)) is a part of a model that shares its weights"
+            )
         if isinstance(at, str):
             name = at
         else:

@@ -109,7 +109,7 @@ class ScoredNetwork(
     def runner(self) -> Runner:
         """Computation of the graph; made anew when graph or loss change."""
         if self._runner is None or self._outdated:
-            self._runner, self._moves = Runner(self.graph, self._aim, self.dtype), self.store.moves
+            self._runner, self._moves = Runner(self.graph, self._objective, self.dtype), self.store.moves
         return self._runner
 
     @property
