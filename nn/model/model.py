@@ -188,9 +188,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
 
     def _refuse_if_marked_anew(self) -> None:
         """Raise ValueError where variables were frozen, or thawed, since `setup`."""
-        if not self.is_trained_as_marked:
-            graph = self.graph
-            found = next(each for each in graph.variables if each.made_trainable and each.trainable != graph.wants(each))
+        found = self._first_marked_anew()
+        if found is not None:
             was = "thawed" if found.trainable else "frozen"
             raise ValueError(
                 f"fit() of {type(self).__name__} needs another compile() or setup(): "

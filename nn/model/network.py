@@ -75,6 +75,7 @@ class Network(
         self._structure = None
         self._trainable = True
         self._moves = 0
+        self._marks: dict[Variable, bool] = {}
         self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
@@ -194,10 +195,14 @@ class Network(
 
     @property
     def is_trained_as_marked(self) -> bool:
-        """Whether the model trains those of its variables that are marked `trainable`, and no others."""
-        graph = self._graph
-        trained = None if graph is None else graph.trained
-        return trained is None or all((each in trained) == each.trainable for each in _made_trainable(graph))
+        """Whether no variable was frozen or thawed since `setup`."""
+        return self._first_marked_anew() is None
+
+    def _first_marked_anew(self) -> Variable | None:
+        """Return a variable that was frozen or thawed since `setup`; None where there is none."""
+        marks = self._marks
+        changed = (each for each in _made_trainable(self._graph) if each.trainable != marks.get(each, each.trainable))
+        return next(changed, None)
 
     @property
     def built(self) -> bool:
@@ -313,11 +318,17 @@ class Network(
         if not self._trainable:
             freeze(graph, [variable.name for variable in graph.variables if variable.made_trainable])
         try:
-            chosen = [variable for variable in graph.variables if variable.trainable]
-            trained, fixed = divide(self, graph, chosen if self._store is not None else self.trainable_variables())
+            if self._store is None:
+                chosen = self.trainable_variables()
+            else:  # frozen or thawed since
+                changed = {each for each in _made_trainable(graph) if each.trainable != self._marks.get(each, each.trainable)}
+                kept = {each for each in self._store.variables if each not in changed}
+                chosen = [each for each in graph.variables if each in kept or (each in changed and each.trainable)]
+            trained, fixed = divide(self, graph, chosen)
             self._store = VariableStore(trained, fixed, self.dtype, self.seed)
             self._moves = 0
             graph.trained = frozenset([*trained, *self._store.buffers])
+            self._marks = {variable: variable.trainable for variable in graph.variables}
         finally:
             if self._store is None:
                 self._graph = None
