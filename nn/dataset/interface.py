@@ -85,7 +85,7 @@ class AbsDataset(Configurable, internal=("checksum", "row_checksums")):
 
 
 Arrays: TypeAlias = tuple[Array, Array, Array, Array]
-"""``(train_x, train_y, test_x, test_y)``"""
+"""``(train_x, train_y, test_x, test_y)``; samples of several inputs and labels of several outputs have a field for each."""
 
 
 def checksum_of(arrays: Iterable[Array]) -> str:
@@ -100,7 +100,8 @@ def checksum_of(arrays: Iterable[Array]) -> str:
             raise TypeError(f"checksum_of needs arrays of numbers, got dtype {array.dtype}")
         refuse_masked("a data set", array)
         plain = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-        digest.update(f"{plain.dtype.str}{plain.shape}\n".encode())
+        kind = plain.dtype.str if plain.dtype.names is None else plain.dtype.descr
+        digest.update(f"{kind}{plain.shape}\n".encode())
         digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 

@@ -172,7 +172,7 @@ class Dot(Layer, configured=True):
         if len(pair) != 2:
             raise ValueError(f"Dot 'axes' must be an axis or a pair of axes, got {axes!r}")
         first, second = (arguments.integer(self, "axes", axis, minimum=-2) for axis in pair)
-        self.axes: list[int] = [first, second]
+        self.axes = (first, second)
         self.normalize = arguments.flag(self, "normalize", normalize)
 
     def call(self, x: Sequence[Value]) -> Value:
@@ -180,7 +180,7 @@ class Dot(Layer, configured=True):
             raise ValueError(f"expected two values, got {len(x)}")
         a, b = (self._led(value, axis) for value, axis in zip(x, self.axes, strict=True))
         if a.shape[-1] != b.shape[-1]:
-            raise ValueError(f"axes {self.axes} of shapes {x[0].shape} and {x[1].shape} must have one length")
+            raise ValueError(f"axes {list(self.axes)} of shapes {x[0].shape} and {x[1].shape} must have one length")
         product = a @ b.swapaxes(-1, -2)
         left = [value.shape[1] for value, given in zip((a, b), x, strict=True) if len(given.shape) == 3]
         return product.reshape(BATCH, *(left or [1]))

@@ -18,6 +18,7 @@ import numpy as np
 from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
+from nn.dataset.fields import leaves
 from rpc import limits, shipping
 from rpc.lease import Candidate
 from rpc.shipping import Bundle
@@ -270,7 +271,7 @@ def attempt_resources(
         if request == MISC:
             return {**resources[MISC], "start_seconds": start_seconds}
         if request == SAMPLES:
-            return [np.asarray(array) for array in samples()]
+            return leaves([np.asarray(array) for array in samples()])
         if request == CHECKPOINT:
             sent = resources[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))

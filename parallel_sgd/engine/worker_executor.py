@@ -13,6 +13,7 @@ import numpy as np
 from network.clock import SystemClock
 from nn.data import save_arrays
 from nn.dataset import checksum_of
+from nn.dataset.fields import of_leaves
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication
@@ -78,7 +79,7 @@ class WorkerExecutor(JobExecutor):
     def prepare(self) -> None:
         """Keep the samples for next time, transform them, and rebuild the model."""
         if self._samples is None:
-            arrays: Samples = tuple(self._parts[SAMPLES])
+            arrays: Samples = of_leaves(self._parts[SAMPLES])
             # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
