@@ -34,7 +34,12 @@ class GradientError(AssertionError):
 
 
 def normal(generator: np.random.Generator, shape: Shape) -> Array:
-    """Draw from the standard normal distribution."""
+    """Draw from the standard normal distribution.
+
+    Args:
+        generator: the source of the draws.
+        shape: shape of the array that is returned.
+    """
     return generator.standard_normal(shape)
 
 

@@ -60,7 +60,14 @@ def leaves(arrays: Any) -> dict[str, Array]:
 
 
 def of_leaves(found: Mapping[str, Array]) -> tuple[Array, Array, Array, Array]:
-    """Return train_x, train_y, test_x and test_y of what `leaves` gave; raise ValueError where a part is missing."""
+    """Return train_x, train_y, test_x and test_y.
+
+    Args:
+        found: the arrays by name, as `leaves` gives them.
+
+    Raises:
+        ValueError: where a part is missing.
+    """
     arrays = []
     for part in _PARTS:
         fields = {name.partition("/")[2]: array for name, array in found.items() if name.partition("/")[0] == part}

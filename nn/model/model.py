@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -58,9 +59,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
         if cls is Model and (args or keywords):
-            from nn.model.functional import Functional  # noqa: PLC0415 - a subclass of this one
-
-            return object.__new__(Functional)
+            return object.__new__(import_module("nn.model").Functional)
         return object.__new__(cls)
 
     def fit(
@@ -117,8 +116,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         self._check_structure()
         self._refuse_if_marked_anew()
         names = x
-        if label is None and self._adds_losses and not self._scored_names and not isinstance(x, (DataFeeder, Iterator)):
-            label = ()  # all of the loss is computed from the samples
+        if label is None and self._needs_no_labels(x):
+            label = ()
         if label is not None:
             x, label = self._rows_as_samples("fit() 'x'", x), self._labels_of(label)
         if label is None and isinstance(class_weight, str):
@@ -164,6 +163,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
         plan = self.inputs
+        if label is None and self._needs_no_labels(x):
+            label = ()
         if label is None and plan is not None and plan.columns and is_rows(x):
             x, label = plan.labelled(x)
         elif label is None:
@@ -185,6 +186,10 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
         return super().predict(self._rows_as_samples("predict() 'x'", x, unknown), batch_size)
+
+    def _needs_no_labels(self, x: Any) -> bool:
+        """Return whether all of the loss is computed from the samples, which are given as arrays."""
+        return self._adds_losses and not self._scored_names and not isinstance(x, (DataFeeder, Iterator))
 
     def _refuse_if_marked_anew(self) -> None:
         """Raise ValueError where variables were frozen, or thawed, since `setup`."""
@@ -219,7 +224,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         return found
 
     def test_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
-        """Return loss and metrics of one batch by name; the arguments are those of `train_on_batch`."""
+        """Return loss and metrics of one batch by name; `x`, `label` and `sample_weight` are those of `train_on_batch`."""
         batch = self._make_batch(self._rows_as_samples("test_on_batch() 'x'", x), self._labels_of(label), sample_weight)
         return self._measure_batches([batch])
 

@@ -237,6 +237,8 @@ class ScoredNetwork(
     def _take_samples(self, x: Any) -> tuple[Array, ...]:
         """Return samples as arrays, one for each input; build the model from them if their shape was not known before."""
         owner = type(self).__name__
+        if not self.built and self._graph is not None:
+            self._allocate(self._graph)  # it stands in another model, and shares its variables
         if not self.built:
             self._aim  # noqa: B018 - raises before setup()
             shape = self.input_shape or (BATCH, *np.shape(x)[1:])
@@ -485,7 +487,7 @@ def _parted(given: Any) -> bool:
 
 
 def _leaves(given: Any) -> list[Any]:
-    if given is None:
+    if given is None or (isinstance(given, tuple) and not given):
         return []
     if isinstance(given, Mapping):
         return [each for each in given.values() if each is not None]
@@ -494,8 +496,8 @@ def _leaves(given: Any) -> list[Any]:
 
 def _rows(given: Any, rows: slice) -> Any:
     """Return rows of an array, or of each array in a list or dict."""
-    if given is None:
-        return None
+    if given is None or (isinstance(given, tuple) and not given):
+        return given
     if isinstance(given, Mapping):
         return {name: _rows(each, rows) for name, each in given.items()}
     if _parted(given):
