@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nn.arrays import Array
-from nn.dataset.fields import leaves, of_leaves
-from nn.dataset.interface import Arrays, checksum_of
+from nn.dataset.interface import Arrays, checksum_of, leaves, of_leaves
 from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, dump, parse, read_file, write_file
 
 __all__ = ["DEFAULT_LIMIT", "DataFeeder", "FedBatch", "load_arrays", "save_arrays"]

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array, refuse_masked
-from nn.dataset.fields import joined
-from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
+from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw, joined
 from nn.dataset.plan.cells import Cells, text_of
 from nn.dataset.plan.decide import Wishes
 from nn.dataset.plan.kinds import CellError, Column, LeftOut, Unknown

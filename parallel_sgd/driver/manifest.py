@@ -18,7 +18,7 @@ import numpy as np
 from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
-from nn.dataset.fields import leaves
+from nn.dataset.interface import leaves
 from rpc import limits, shipping
 from rpc.lease import Candidate
 from rpc.shipping import Bundle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -115,13 +114,13 @@ class BlockFeeder:
         seed: int,
         weights: tuple[Array | None, ...] | None = None,
     ) -> None:
-        self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
+        self._batches, self._weights = batches, weights
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
         # in the order of the training set a block is a view, which needs no memory
         size = 0 if order == FIXED else batches.block_size
-        self._memory = [empty((size, *each.shape[1:]), each.dtype) for each in samples]
-        self._label_memory = [np.empty((size, *each.shape[1:]), each.dtype) for each in labels]
+        self._samples = [(each, empty((size, *each.shape[1:]), each.dtype)) for each in samples]
+        self._labels = [(each, np.empty((size, *each.shape[1:]), each.dtype)) for each in labels]
 
     def begin(self, epoch: int) -> None:
         self._order = self._batches.order(self._kind, self._seed, epoch)
@@ -130,10 +129,14 @@ class BlockFeeder:
         """Return samples, labels and weights of a block of the epoch; empty arrays where the tail has no samples for it."""
         places = self.places(batch, block)
         rows = slice(places.start, places.stop) if isinstance(places, range) else places
-        samples = tuple([select_rows(*each) for each in zip(self._samples, repeat(rows), self._memory, strict=False)])
-        labels = tuple([select_rows(*each) for each in zip(self._labels, repeat(rows), self._label_memory, strict=False)])
+        samples: list[Array] = []
+        for array, memory in self._samples:
+            samples += [select_rows(array, rows, memory)]
+        labels: list[Array] = []
+        for array, memory in self._labels:
+            labels += [select_rows(array, rows, memory)]
         weights = None if self._weights is None else tuple([None if w is None else w[rows] for w in self._weights])
-        return samples, labels, weights
+        return tuple(samples), tuple(labels), weights
 
     def places(self, batch: int, block: int) -> range | Array:
         """Return the numbers of a block's samples in the training set as the transform has made it."""

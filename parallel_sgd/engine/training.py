@@ -359,7 +359,10 @@ class TrainingProcess:
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
                 asked = times.clock()
                 samples, label, weight = self._feeder.deal(batch, block)
-                samples = tuple([as_type(each, model.dtype) for each in samples])
+                converted: list[Array] = []
+                for each in samples:
+                    converted += [as_type(each, model.dtype)]
+                samples = tuple(converted)
                 times.data += times.clock() - asked
                 if spoiled:
                     samples = tuple([np.full(each.shape, np.nan, each.dtype) for each in samples])

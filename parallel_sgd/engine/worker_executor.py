@@ -13,7 +13,7 @@ import numpy as np
 from network.clock import SystemClock
 from nn.data import save_arrays
 from nn.dataset import checksum_of
-from nn.dataset.fields import of_leaves
+from nn.dataset.interface import of_leaves
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from nn.dataset import ArrayDataset
-from nn.dataset.fields import leaves, of_leaves
-from nn.dataset.interface import PARTS, AbsDataset
+from nn.dataset.interface import PARTS, AbsDataset, leaves, of_leaves
 from nn.dataset.npz import names_in, read_arrays
 from rpc.support.files import open_to_write
 
