@@ -166,7 +166,8 @@ class Extension(ABCMeta):
             _explain(cls, error)
             raise
         except TypeError as error:
-            problem = misfit(cls, args, keywords)
+            # an abstract class that can be called makes an object of another one, with arguments of its own
+            problem = None if inspect.isabstract(cls) else misfit(cls, args, keywords)
             if problem is None:
                 raise
             raise TypeError(problem) from error

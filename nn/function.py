@@ -22,13 +22,14 @@ from nn.operation.convolution.window import Padding
 from nn.operation.elementwise import Square
 from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
+from nn.operation.noise import NormalDraw
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.operation.shape import Concatenate
 from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
     "absolute", "average_pool", "concatenate", "convolution", "equal", "exp", "log", "lookup", "max", "max_pool", "maximum",
-    "mean", "min", "minimum", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
+    "mean", "min", "minimum", "normal", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
     "transpose", "where",
 ]  # fmt: skip
 
@@ -138,6 +139,19 @@ def transpose(x: Operand, axes: Sequence[int] = ()) -> Node:
 def swapaxes(x: Operand, first: int, second: int) -> Node:
     """Return the elements of x with two axes, `first` and `second`, exchanged."""
     return as_value(x).swapaxes(first, second)
+
+
+def normal(x: Operand) -> Node:
+    """Return normal draws of mean 0 and deviation 1 in the shape of x: new ones in each step of training, zeros otherwise.
+
+    They are keyed by seed, epoch, batch, block and their place in the graph, as the masks of dropout are, and have no
+    gradient. A variational autoencoder samples by them; outside training it takes the mean.
+
+    >>> mean, log_variance = nn.Placeholder([-1, 2]), nn.Placeholder([-1, 2])
+    >>> (mean + nn.function.exp(log_variance * 0.5) * nn.function.normal(mean)).shape
+    (-1, 2)
+    """
+    return as_value(x).apply(NormalDraw())
 
 
 def concatenate(values: Sequence[Operand], axis: int = -1) -> Node:

@@ -297,6 +297,8 @@ def _matches(value: object, hint: Any) -> bool:
     if origin in (list, tuple, Sequence):
         items = [option for option in typing.get_args(hint) if option is not ...]
         return isinstance(value, (list, tuple)) and all(_matches(item, items[0]) for item in value)
+    if hint is Any:
+        return True
     if hint in (bool, int, float):
         accepted = (int, float) if hint is float else hint
         return isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)

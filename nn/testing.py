@@ -34,7 +34,12 @@ class GradientError(AssertionError):
 
 
 def normal(generator: np.random.Generator, shape: Shape) -> Array:
-    """Draw from the standard normal distribution."""
+    """Draw from the standard normal distribution.
+
+    Args:
+        generator: the source of the draws.
+        shape: shape of the array that is returned.
+    """
     return generator.standard_normal(shape)
 
 
@@ -72,7 +77,7 @@ def check_gradients(
     VariableStore(trained, fixed, np.dtype(np.float64), seed)
 
     for batch in batches:
-        plan = Plan(graph, (batch, *sample_shape), np.dtype(np.float64), training=True, input_gradient=True)
+        plan = Plan(graph, [(batch, *sample_shape)], np.dtype(np.float64), training=True, input_gradient=True)
         for layout in ("contiguous", "strided"):
             generator = keyed(seed, "gradient check", batch)
             x = draw(generator, (batch, *sample_shape))
@@ -82,7 +87,7 @@ def check_gradients(
             weights = generator.standard_normal(plan.output.shape)
 
             def value(x: Array = x, mode: Mode = mode, weights: Array = weights, plan: Plan = plan) -> float:
-                return float(np.vdot(weights, plan.forward(x, mode)))
+                return float(np.vdot(weights, plan.forward((x,), mode)[0]))
 
             value()
             np.copyto(plan.output_gradient, weights)

@@ -7,7 +7,7 @@ from functools import partial
 
 from parallel_sgd.commands import calibrate as calibration
 from parallel_sgd.commands import options
-from parallel_sgd.commands.cli import carry_out
+from parallel_sgd.commands.output import carry_out
 
 from . import new_file, positive
 from .cli import Task

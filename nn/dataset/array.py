@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array, refuse_masked
-from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
+from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw, joined
 from nn.dataset.plan.cells import Cells, text_of
 from nn.dataset.plan.decide import Wishes
 from nn.dataset.plan.kinds import CellError, Column, LeftOut, Unknown
@@ -107,6 +107,9 @@ class ArrayDataset(DrawingDataset):
             arguments.one_of(self, "unknown", unknown, get_args(Unknown))
         self._plan = replace(self._given, missing=missing or self._given.missing, unknown=unknown or self._given.unknown)
         self._series = False
+        x, y, test_x, test_y = (
+            _by_name(name, value) for name, value in zip(("x", "y", "test_x", "test_y"), (x, y, test_x, test_y), strict=True)
+        )
         values_x: list[Any] = [x] if test_x is None else [x, test_x]
         if not any(map(_is_table, values_x)):
             values_x = [_numbers(name, value) for name, value in zip(("x", "test_x"), values_x, strict=False)]
@@ -362,12 +365,23 @@ def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:
         )
 
 
+def _by_name(name: str, value: Any) -> Any:
+    """Return arrays by name as one array with fields, all else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        value = {field: value[field] for field in value.dtype.names}  # without gaps between the fields
+    if not isinstance(value, Mapping):
+        return value
+    return joined(f"ArrayDataset '{name}'", {field: _numbers(f"{name}['{field}']", part) for field, part in value.items()})
+
+
 def _numbers(name: str, value: ArrayLike) -> Array:
     refuse_masked(f"ArrayDataset '{name}'", value)
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"ArrayDataset '{name}' must be a rectangular array: {error}") from error
+    if array.dtype.names is not None:
+        return array
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(
             f"ArrayDataset '{name}' must hold booleans, integers or floats of at most 64 bits, got dtype {array.dtype}"

@@ -17,7 +17,7 @@ from nn.arrays import Array
 from nn.dataset.files import find_given, read_values
 from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
 
-__all__ = ["NpzDataset", "read_arrays"]
+__all__ = ["NpzDataset", "names_in", "read_arrays"]
 
 
 class NpzDataset(DrawingDataset, configured=True):
@@ -146,6 +146,19 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Arra
             left -= array.nbytes
             arrays.append(array)
     return arrays
+
+
+def names_in(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the arrays of a file.
+
+    Args:
+        path: the .npz file.
+
+    Raises:
+        ValueError: where it is none.
+    """
+    with _opened(path) as archive:
+        return [entry.removesuffix(".npy") for entry in archive.namelist()]
 
 
 def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:

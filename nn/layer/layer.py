@@ -86,6 +86,7 @@ class Layer(
         self._trainable = True
         self._used = []
         self._fixed = False
+        self._numbered = False
 
     @property
     def name(self) -> str:
@@ -111,8 +112,6 @@ class Layer(
     @trainable.setter
     def trainable(self, trainable: bool) -> None:
         arguments.instance(self, "trainable", trainable, bool)
-        for variable in self._used:
-            variable.refuse_if_bound(self.describe())
         self._trainable = trainable
         self._freeze(self._used)
 
@@ -153,6 +152,7 @@ class Layer(
         if any(output is value for value in values) or not isinstance(output, Node):
             output = output.apply(Linear())
         output.layers += (self,)
+        output.given = tuple(values)
         found = [variable for variable in _variables(output, values) if variable not in self._used]
         self._used += found
         if not self._trainable:
@@ -203,7 +203,7 @@ class Layer(
     def _freeze(self, variables: Iterable[Variable]) -> None:
         """Let the layer's `trainable` hold for variables that were made to be trained."""
         for variable in variables:
-            if variable.made_trainable and not variable.bound:
+            if variable.made_trainable:
                 variable.trainable = self._trainable
 
 
@@ -282,12 +282,26 @@ def note_call(layer: Owner) -> None:
         naming.meet(layer)
 
 
-def name_layers(layers: Iterable[Owner]) -> None:
+def name_layers(layers: Iterable[Owner], *, again: bool = False) -> None:
     """Name every layer that has no name, in this order.
+
+    Args:
+        layers: the layers of a model.
+        again: whether layers that were named by their class and a number, in other models, may get other numbers where two
+            of them bear the same name.
 
     Raises ValueError where two layers bear the same name.
     """
     layers = list(layers)
+    if again:
+        bearers = Counter(layer.given_name for layer in layers)
+        seen: set[str] = set()
+        for layer in layers:
+            name = layer.given_name
+            if isinstance(layer, Layer) and layer._numbered and bearers[name] > 1:
+                if name in seen or any(each.given_name == name and not _is_numbered(each) for each in layers):
+                    layer._keep(given_name="")
+                seen.add(name)
     given = Counter(layer.given_name for layer in layers if layer.given_name)
     for name, count in given.items():
         if count > 1:
@@ -295,7 +309,15 @@ def name_layers(layers: Iterable[Owner]) -> None:
     numbers: Counter[str] = Counter()
     for layer in layers:
         if not layer.given_name:
-            layer.name = _free_name(layer, numbers, given)
+            name = _free_name(layer, numbers, given)
+            if isinstance(layer, Layer):
+                layer._keep(given_name=name, _numbered=True)
+            else:
+                layer.name = name
+
+
+def _is_numbered(layer: Owner) -> bool:
+    return isinstance(layer, Layer) and layer._numbered
 
 
 def _free_name(layer: Owner, numbers: Counter[str], taken: Container[str]) -> str:

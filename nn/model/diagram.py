@@ -50,8 +50,15 @@ class Diagram:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.boxes: list[Box] = [Box("input", "", graph.placeholder.shape)]
-        self._places: dict[Value, int] = {graph.placeholder: 0}
+        self.boxes: list[Box] = [
+            Box(
+                entry.name or (f"input_{number}" if len(graph.inputs) > 1 else "input"),
+                "Input" if entry.name else "",
+                entry.shape,
+            )
+            for number, entry in enumerate(graph.inputs, start=1)
+        ]
+        self._places: dict[Value, int] = {entry: place for place, entry in enumerate(graph.inputs)}
         touched = _touched(graph)
         inside = {part for node in graph.nodes if node.layers for part in _inside(node, touched)}
         uses = Counter(node.layers[0] for node in graph.nodes if node.layers)

@@ -137,6 +137,8 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
         unknown: as in `Planned.rows_as_samples`.
     """
     plan = model.inputs
+    if len(model.graph.inputs) > 1 or len(model.graph.outputs) > 1:
+        raise ValueError(f"rows can be answered by a model of one input and one output, got {model!r}; call predict()")
     output = ScoredNetwork.predict(model, model._rows_as_samples("'x'", x, unknown))
     labels = () if plan is None else plan.labels
     name = labels[0].name if len(labels) == 1 else "prediction"

@@ -35,6 +35,9 @@ _FROZEN = "frozen"
 """A field that may be missing, where no variable is frozen."""
 _INPUTS = "inputs"
 """A field that may be missing, where there is no plan of columns."""
+_OUTPUTS = "outputs"
+"""A field that may be missing, where there is one output: factors of the losses, and the number of each metric's output."""
+_OPTIONAL = {_FROZEN, _INPUTS, _OUTPUTS}
 
 
 def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
@@ -63,7 +66,15 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
         "optimizer": None,
         **progress,
     }
-    frozen = [variable.name for variable in model.store.everything if variable.frozen]
+    if model.has_loss and (len(model._output_names) > 1 or set(model._aim.factors) - {1.0}):
+        aim = model._aim
+        factors = dict(zip(aim.places, aim.factors, strict=True))
+        config[_OUTPUTS] = {
+            "factors": [factors.get(place, 1.0) for place in range(len(model._output_names))],
+            "metrics": [aim.places[place] for place in aim.seen],
+        }
+    trained = set(model.store.variables)
+    frozen = [each.name for each in model.store.everything if each.made_trainable and each not in trained]
     if frozen:
         config[_FROZEN] = frozen
     plan = model.inputs if inputs is None else inputs
@@ -101,8 +112,8 @@ def _read_config(text: str) -> dict[str, Any]:
         config = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"'config' is not JSON: {error}") from error
-    if not isinstance(config, dict) or config.keys() - {_FROZEN, _INPUTS} != _KEYS:
-        wrong = sorted(_KEYS ^ config.keys() - {_FROZEN, _INPUTS})[:3] if isinstance(config, dict) else "no object"
+    if not isinstance(config, dict) or config.keys() - _OPTIONAL != _KEYS:
+        wrong = sorted(_KEYS ^ config.keys() - _OPTIONAL)[:3] if isinstance(config, dict) else "no object"
         raise ModelFileError(f"'config' must have exactly the fields {', '.join(sorted(_KEYS))}; wrong: {wrong}")
     if not isinstance(config["metrics"], list):
         raise ModelFileError(f"'metrics' must be a list, got {str(config['metrics'])[:80]}")
@@ -122,10 +133,7 @@ def _rebuild(
     model = _structure(config, base, custom_objects)
     vars(model)["_from_file"] = True
     if config["loss"] is not None:
-        loss = registry.build(config["loss"], Loss, custom_objects)
-        model.setup(
-            loss, *(registry.build(_of_probabilities(metric, loss), Metric, custom_objects) for metric in config["metrics"])
-        )
+        _set_up(model, config, custom_objects)
     elif config["part"] is None:
         raise ValueError("has no 'loss', which only a part of a model may lack")
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
@@ -144,7 +152,32 @@ def _rebuild(
     return model
 
 
-def _of_probabilities(metric: Any, loss: Loss) -> Any:
+def _set_up(model: TrainedNetwork, config: dict[str, Any], custom_objects: CustomObjects) -> None:
+    """Give the model the losses and metrics of a file."""
+    given, names = config["loss"], model._output_names
+    listed = given if isinstance(given, list) else [given]
+    losses = [None if each is None else registry.build(each, Loss, custom_objects) for each in listed]
+    if _OUTPUTS not in config:
+        loss = losses[0] if losses else None
+        metrics = [registry.build(_of_probabilities(metric, loss), Metric, custom_objects) for metric in config["metrics"]]
+        model.setup(loss, *metrics)
+        return
+    about = config[_OUTPUTS]
+    if not isinstance(about, dict) or about.keys() != {"factors", "metrics"} or len(losses) != len(names):
+        raise ValueError(f"'{_OUTPUTS}' must have 'factors' and 'metrics' of {len(names)} outputs, got {str(about)[:80]}")
+    places = about["metrics"]
+    if not isinstance(places, list) or len(places) != len(config["metrics"]):
+        raise ValueError(f"'{_OUTPUTS}' must name an output for each metric, got {str(places)[:80]}")
+    by_output: dict[str, list[Metric]] = {}
+    for place, metric in zip(places, config["metrics"], strict=True):
+        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(names):
+            raise ValueError(f"'{_OUTPUTS}' must number outputs, got {str(place)[:80]}")
+        found = registry.build(_of_probabilities(metric, losses[place]), Metric, custom_objects)
+        by_output.setdefault(names[place], []).append(found)
+    model.setup(losses if len(names) > 1 else losses[0], by_output, loss_weights=about["factors"])
+
+
+def _of_probabilities(metric: Any, loss: Loss | None) -> Any:
     """Return the description of a metric; in older files its threshold beside this loss is one of scores, often 0."""
     config = metric.get("config") if isinstance(metric, dict) else None
     threshold = config.get("threshold") if isinstance(config, dict) else None

@@ -13,7 +13,7 @@ from nn.model.runner import Runner
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan
-from nn.value.graph import Graph
+from nn.value.graph import Graph, copied
 from nn.value.value import Node, Value, Variable
 
 
@@ -36,17 +36,9 @@ class Section:
 
     def copy(self, x: Value) -> Node:
         """Return the result for `x` in place of the entry: new nodes with the same operations and variables."""
-        copies: dict[Value, Value] = {self.entry: x}
-        self._originals: dict[Value, Node] = {}
-        for node in self.nodes:
-            made = Node(node.operation, [copies.get(source, source) for source in node.inputs])
-            made.layers = node.layers
-            copies[node] = made
-            self._originals[made] = node
-        found = copies[self.result]
-        if not isinstance(found, Node):
-            raise ValueError("a part of a model must compute something")
-        return found
+        made = copied(self.nodes, {self.entry: x})
+        self._originals: dict[Value, Node] = {copy: node for node, copy in made.items()}
+        return made[self.result]
 
     def whole(self) -> Whole:
         """Return the graph from which the nodes of the last `copy` were taken, and from which of its nodes."""
@@ -107,8 +99,8 @@ class FragmentRunner(Runner):
 
     def forward(self, x: Array, key: tuple[int, ...]) -> Array:
         """Compute the output in training, for a `backward` that follows."""
-        self._open = self._compile("forward", x.shape).plan
-        return self._open.forward(x, Mode(training=True, key=key))
+        self._open = self._compile("forward", (x,)).plan
+        return self._open.forward((x,), Mode(training=True, key=key))[0]
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None) -> None:
         """Compute all gradients from that of the output; raise ValueError unless it fits a `forward` just before."""

@@ -56,7 +56,8 @@ _REMEDY = "the graph is what it was; build another {model}, and move the weights
 def _config(owner: Configurable) -> dict[str, Any] | None:
     """Return copies of the arguments that a file would hold; None where a user's class does not tell them."""
     try:
-        return {name: _plain(value) for name, value in owner.get_config().items()}
+        # a name is fixed with the layer, but another model may number it anew
+        return {name: _plain(value) for name, value in owner.get_config().items() if name != "name"}
     except (AttributeError, TypeError, ValueError):
         return None
 
@@ -76,5 +77,5 @@ def _parts(owner: Configurable) -> Mapping[str, tuple[object, ...]]:
     return {name: parts for name, parts in found.items() if parts}
 
 
-_OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer"})
+_OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer", "_marks"})
 """Attributes that the package keeps for itself."""

@@ -91,7 +91,9 @@ class PSGDOptimizer(ExchangingOptimizer):
         # `Exchange` does not ask for `joined`: through an exchange without it each variable travels alone
         joined: Sequence[range] = getattr(exchange, "joined", ()) or [range(n, n + 1) for n in range(len(store.variables))]
         self._gradients = [_vector(store, variables) for variables in joined]
-        self._places = [place for place, variables in enumerate(joined) for _ in variables]
+        places = [place for place, variables in enumerate(joined) for _ in variables]
+        # by id: where models share memory, that of the first variable of this one may be another than 0
+        self._places = {variable.id: place for variable, place in zip(store.variables, places, strict=True)}
         self._counts = [len(variables) for variables in joined]
         self._missing = list(self._counts)  # variables with gradients that a vector of the running block still lacks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from functools import partial
@@ -14,7 +14,7 @@ import numpy as np
 from nn.arrays import Array, empty
 from nn.operation.operation import Operation
 from nn.plan.layout import Layout, Place
-from nn.plan.stages import Stage
+from nn.plan.stages import Stage, has_batch
 from nn.threads import Team, limited_to_one_thread
 from nn.value.store import Buffer
 from nn.value.value import Node, Regularizer, Value, Variable
@@ -116,15 +116,18 @@ class _Targets:
 class Backward:
     """Backward pass, which computes all gradients of a plan, stage by stage from the last to the first."""
 
-    def __init__(self, layout: Layout, call: FindCall, output_gradient: Array, input_gradient: Array | None) -> None:
+    def __init__(self, layout: Layout, call: FindCall, outputs: Sequence[Array], inputs: Sequence[Array]) -> None:
         self._layout, self._call = layout, call
-        self._takers = layout.takers(input_gradient=input_gradient is not None)
-        self._places: dict[Value, Place] = {layout.graph.output: Place("batch", [output_gradient])}
-        if input_gradient is not None:
-            self._places[layout.graph.placeholder] = Place("batch", [input_gradient])
+        graph = layout.graph
+        self._takers = layout.takers(input_gradient=bool(inputs))
+        self._places: dict[Value, Place] = {
+            output: Place("batch" if has_batch(output) else "kept", [gradient])
+            for output, gradient in zip(graph.outputs, outputs, strict=True)
+        }
+        self._places.update((entry, Place("batch", [gradient])) for entry, gradient in zip(graph.inputs, inputs, strict=False))
         self._addends: dict[tuple[Value, int, int], Array] = {}
         self._adds = False
-        wanted = [variable for variable in layout.graph.variables if variable.has_gradient]
+        wanted = [variable for variable in graph.variables if graph.wants(variable)]
         self._unreached = [variable for variable in wanted if variable not in self._takers]
         self._shared_buffers = self._buffers_of_several_uses()
         self._plan_passes()
@@ -139,7 +142,8 @@ class Backward:
         return other
 
     def _plan_passes(self) -> None:
-        self._begun: set[Value] = set()
+        # the caller writes the gradients of outputs; where operations use an output as well, they add theirs
+        self._begun: set[Value] = set(self._layout.graph.outputs)
         self._writers: dict[Value, list[tuple[Step, int]]] = {}
         stages = self._layout.stages[::-1]
         self._passes = [self._plan(stage) for stage in stages]

@@ -72,7 +72,7 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
     products, operations behind a heavy one go on in the same threads, each with a share of the batch. All else is better left
     to the BLAS, which shares out one product without a lock; but its threads spin between two of them.
     """
-    batch = shapes[graph.placeholder][0]
+    batch = shapes[graph.inputs[0]][0]
     runs: list[tuple[list[Node], bool]] = []  # nodes that follow one another, and whether in parts
     for node in graph.nodes:
         size, kept = _bytes(node, shapes, dtype), _kept(node, shapes, dtype)

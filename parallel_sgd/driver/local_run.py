@@ -127,7 +127,7 @@ def _run_in(
             earlier = resumption.earlier()
         report = steps = None
         if node in tabled:
-            report = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
+            report = TrainingReport(folder, title, node, model.result_names[1:], earlier)
             reports[node] = report
         elif common_tables is not None and agents is None:
             steps = common_tables.steps(node)

@@ -83,7 +83,7 @@ def best_epoch(history: JobHistory) -> Best | None:
     """Return the best epoch of a `history` on test data: by the first metric with a name that tells if large is good, else by
     the loss.
     """
-    names = [name for name in history.columns() if name.startswith(VALIDATION) and name != VALIDATION + _LOSS]
+    names = [name for name in history.columns() if name.startswith(VALIDATION) and not name.endswith(_LOSS)]
     for name in (*names, VALIDATION + _LOSS):
         try:
             # asks what callbacks would ask: whether more of it is better

@@ -362,12 +362,13 @@ def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:
     copy = deepcopy(model)
     options = plan.options
     batches = Batches(len(samples[0]), options.block_size, plan.assignment.block_count)
-    feeder = BlockFeeder(batches, copy._take_samples(samples[0]), copy._take_labels(samples[1], len(samples[0])), plan.order, 0)
+    given = copy._take_samples(samples[0])
+    feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], len(given[0])), plan.order, 0)
     feeder.begin(0)
     found = []
     for _ in range(_STEPS):
         x, y, weight = feeder.deal(0, 0)
         began = time.perf_counter()
-        copy.runner.step(as_type(x, copy.dtype), y, lambda _: None, (0, 0, 0, 0), weight)
+        copy.runner.step(tuple([as_type(each, copy.dtype) for each in x]), y, lambda _: None, (0, 0, 0, 0), weight)
         found.append(time.perf_counter() - began)
     return statistics.median(found)

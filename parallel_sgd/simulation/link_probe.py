@@ -46,8 +46,9 @@ def work_seconds() -> tuple[float, float]:
 class LinkProbe(AbsSimpleExecutor):
     """Executor that measures the links of its group over TCP.
 
-    It is shipped `rounds`, lists of pairs of node ids that measure at the same time, and returns the measurements of this node,
-    where it is the first of a pair: `latency` and `seconds` by size for each other node; and `cores`, `work`, `together`, `both_ways`.
+    It is shipped `rounds`, lists of pairs of node ids that measure at the same time, and returns the measurements of this node:
+    `latency` and `seconds` by size for each other node, where this one is the first of the pair; and `cores`, `work`, `together`,
+    `both_ways`.
     """
 
     def over_tcp(self) -> Collection[int]:
