@@ -116,7 +116,7 @@ class WorkerExecutor(JobExecutor):
             Hooks(report, com.report_progress, job_monitor, faults, com.output_directory, self._remarks),
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
-        # before training: the job may fail, and who fetches the run from elsewhere (SUB-15) may come at any time
+        # before training: the job may fail, and a submitter elsewhere may fetch the run at any time (SUB-15)
         self._keep_record(com.output_directory)
         # before training, so that a job that fails leaves its files, too
         self._files = [*self._record, *report.paths, self._model_path(com)]

@@ -100,7 +100,6 @@ def document(title: str, head: str, main: str, data: str, policy: str = _POLICY,
     """Return a page with its styles, scripts and data."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-# nothing from elsewhere: the page needs no network and tells no one
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{escape(title)} - Parallel-SGD</title><style>{script("page.css")}</style></head>
 <body><header>{head}</header><main>{main}</main>
