@@ -32,7 +32,6 @@ EXEMPT: dict[str, str] = {
     "SIM-15": _LATER,
     "SIM-16": _LATER,
     "SIM-20": _LATER,
-    "SIM-21": _LATER,
     "SIM-30": _LATER,
     "SIM-31": _LATER,
     "SIM-32": _LATER,

@@ -332,8 +332,8 @@ class Kernel:
         size = Sent(packed.raw, packed.overhead)
         if sealed:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
-            sealed = pack(Kind.MESSAGE, key, content, True, self._classes)
-            size = Sent(sealed.raw, sealed.overhead)
+            records = pack(Kind.MESSAGE, key, content, True, self._classes)
+            size = Sent(records.raw, records.overhead)
         return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)
 
     def wake(self, moment: float, node: int) -> None:
