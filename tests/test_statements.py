@@ -23,7 +23,6 @@ EXEMPT: dict[str, str] = {
     "RUN-12": _LATER,
     "SIM-14": _LATER,
     "SIM-20": _LATER,
-    "SIM-21": _LATER,
     "SIM-30": _LATER,
     "SIM-32": _LATER,
     "SIM-33": _LATER,

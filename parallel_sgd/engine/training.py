@@ -163,7 +163,9 @@ class TrainingProcess:
         # bound once, not for every block of every batch
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
         self._pairs = exchange.pairs(optimizer)
-        self._reuse: Callable[[int], bool] | None = getattr(optimizer, "reuse", None)  # of gradients, in large simulations
+        self._reuse: Callable[[int], Callable[[], None] | None] | None = getattr(
+            optimizer, "reuse", None
+        )  # of gradients, in large simulations
         self._epochs = options.epoch
         self._seed = options.seed
         self._order = plan.order
@@ -386,10 +388,11 @@ class TrainingProcess:
         pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
             factor = self._tail_factors[block] if in_tail else 1.0
-            if self._reuse is not None and factor and self._reuse(block):
+            if self._reuse is not None and factor and (put_again := self._reuse(block)) is not None:
                 self._steps += 1
                 if self._block is not None:
                     self._block(epoch, batch, block)
+                put_again()
             elif factor:
                 # a factor of exactly 1 changes no bit, and needs no pass over the gradient
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)

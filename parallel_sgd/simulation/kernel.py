@@ -332,8 +332,8 @@ class Kernel:
         size = Sent(packed.raw, packed.overhead)
         if sealed:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
-            packed = pack(Kind.MESSAGE, key, content, True, self._classes)
-            size = Sent(packed.raw, packed.overhead)
+            records = pack(Kind.MESSAGE, key, content, True, self._classes)
+            size = Sent(records.raw, records.overhead)
         elif self.transport == MEMORY:
             size = Sent(packed.raw, 0)  # the frame that tells of it is no packet
         return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -136,12 +136,14 @@ class SharedOptimizer(PSGDOptimizer):
             self._state.keep(block_id, place, gradient)
             self.partners.put(place, block_id, gradient)
 
-    def reuse(self, block_id: int) -> bool:
-        """Put gradients of another block for one that need not have its own; return False where they have to be computed."""
+    def reuse(self, block_id: int) -> Callable[[], None] | None:
+        """Return a function that puts the gradients of another block for one that need not have its own; else None."""
         kept = self._state.kept(block_id)
-        for place, gradient in () if kept is None else kept.items():
+        return None if kept is None else partial(self._put, block_id, kept)
+
+    def _put(self, block_id: int, gradients: Mapping[int, Array]) -> None:
+        for place, gradient in gradients.items():
             self.partners.put(place, block_id, gradient)
-        return kept is not None
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient, then apply the rule to all, unless another worker has done so."""
