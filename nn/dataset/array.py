@@ -109,15 +109,18 @@ class ArrayDataset(DrawingDataset):
         self._series = False
         values_x: list[Any] = [x] if test_x is None else [x, test_x]
         if not any(map(_is_table, values_x)):
+            # Arrays are checked before labels are read, so that errors come in the order of the arguments.
             values_x = [_numbers(name, value) for name, value in zip(("x", "test_x"), values_x, strict=False)]
         parts_y = self._labels(("y", "test_y"), [y] if test_y is None else [y, test_y])
         train: Any = slice(None)
         test: Any = slice(None)
         if test_x is None:
             _same("y", len(parts_y[0]), "x", len(values_x[0]), "length")
+            # By the labels, which a stratified draw looks at.
             train, test = self._drawn = draw(parts_y[0], self.test_fraction, self.seed, self.split)
         parts_x = self._samples(("x", "test_x"), values_x, train)
         _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
+        # Without test samples both parts are rows of the same arrays.
         last = len(parts_x) - 1
         self._arrays = _read_only((parts_x[0][train], parts_y[0][train], parts_x[last][test], parts_y[last][test]))
         train_x, train_y, held_x, held_y = self._arrays
@@ -164,6 +167,7 @@ class ArrayDataset(DrawingDataset):
         try:
             plan = opened(plan, parts)
             kinds = {dtype for frame in frames for dtype in frame[[column.name for column in plan.features]].dtypes}
+            # Types of pandas' own may hold gaps beside numbers.
             if all(getattr(dtype, "kind", "") in "biuf" and isinstance(dtype, np.dtype) for dtype in kinds):
                 return self._as_they_are(names, frames, plan, parts, train)
             raw = self._raw(names, plan, parts)
@@ -192,6 +196,7 @@ class ArrayDataset(DrawingDataset):
         for name, frame, numbers in zip(names, frames, raw, strict=False):
             _refuse_missing(name, numbers, plan)
             array: Array = np.asarray(frame[features])
+            # Filled gaps, where the plan fills them; without gaps the array is the caller's.
             if array.dtype.kind == "f" and np.isnan(array).any():
                 array = numbers.astype(array.dtype)
             found.append(array[:, 0] if self._series else array)
@@ -269,6 +274,7 @@ _IF_MISSING = "; fillna() or dropna() of pandas help"
 
 def _is_table(value: object) -> bool:
     """Whether it is a DataFrame or a Series; without pandas there are none."""
+    # Without importing it: where it is not loaded no value is one of its types.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
 
@@ -351,9 +357,11 @@ def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
 def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:
     if array.dtype.kind != "f":
         return
+    # With 'nan' a gap may stay, an infinite number may not.
     bad = np.argwhere(np.isinf(array) if plan.missing == "nan" else ~np.isfinite(array))
     if len(bad):
         row, place = (int(part) for part in bad[0])
+        # A category is several numbers of x, so a place is not the number of a column.
         column = [column.name for column in plan.features for _ in column.names][place]
         value = "missing" if np.isnan(array[row, place]) else f"{array[row, place]:g}"
         raise ValueError(
@@ -378,6 +386,7 @@ def _numbers(name: str, value: ArrayLike) -> Array:
 
 
 def _read_only(arrays: Arrays) -> Arrays:
+    # Views, so that the caller's arrays can still be written.
     train_x, train_y, test_x, test_y = (array.view() for array in arrays)
     for view in (train_x, train_y, test_x, test_y):
         view.flags.writeable = False

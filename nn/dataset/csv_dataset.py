@@ -146,6 +146,7 @@ class CSVDataset(DrawingDataset, configured=True):
             self, na_values, decimal, thousands, given.spelling
         )
         self._spelling = Spelling(self.decimal, self.thousands, tuple(spelling[0]))
+        # One name for each encoding, so that equal plans are equal.
         self.encoding = codecs.lookup(check_encoding("CSVDataset", given.encoding if encoding is None else encoding)).name
         self._seen: list[str] = []
         self._plan: Plan | None = None
@@ -209,6 +210,7 @@ class CSVDataset(DrawingDataset, configured=True):
             raise ValueError(f"CSVDataset 'label' must be that of the plan, {', '.join(labels)}, got {', '.join(self._labels)}")
         kept = self._own(self._given)
         unfilled = self.missing == "fill" and any(getattr(column, "fill", 0.0) is None for column in kept.features)
+        # Medians that are not known yet are found in the files.
         if labels and not kept.is_open and not unfilled:
             self._plan = kept
 
@@ -222,6 +224,7 @@ class CSVDataset(DrawingDataset, configured=True):
     def _load(self) -> tuple[Arrays, Plan]:
         """Read the files, decide the kinds of columns unless these are known, and set rows aside to evaluate on."""
         paths = [find_given(path, self) for path in (self.path, self.test_path) if path is not None]
+        # Before the files are read: a file that changes meanwhile differs the next time.
         seen = [_digest(path) for path in paths]
         if self._seen and seen != self._seen:
             changed = next(path for path, was, now in zip(paths, self._seen, seen, strict=True) if was != now)
@@ -242,6 +245,7 @@ class CSVDataset(DrawingDataset, configured=True):
             if len(tables) == 1:
                 train, test = draw(y[0], self.test_fraction, self.seed, self.split)
                 self._drawn = places[0][train], places[0][test]
+            # Medians and ranges come of the training rows alone: those to evaluate on must not be known.
             plan = self._plan or completed(plan, parts, raw, train)
             for part, x in enumerate(raw):
                 try:
@@ -257,6 +261,7 @@ class CSVDataset(DrawingDataset, configured=True):
                 said = f"CSVDataset: {said.replace(' must fit float32', where)}" if where else f"'{self.path}': {said}"
             raise ValueError(said) from error
         x = [part.astype(plan.dtype, copy=False) for part in raw]
+        # Only when all went well; a failed attempt leaves the data set as it was.
         self._plan, self._seen = plan, seen
         last = 0 if len(tables) == 1 else 1
         return (x[0][train], y[0][train], x[last][test], y[last][test]), plan
@@ -270,6 +275,7 @@ class CSVDataset(DrawingDataset, configured=True):
         mixed = {name for name in kinds[0] if len({each[name] for each in kinds if name in each}) > 1}
         if not mixed:
             return tables
+        # Again, since numbers that are parsed have lost their texts (007, 1.50).
         return [read_table(path, self.delimiter, self.encoding, self._spelling, texts | mixed) for path in paths]
 
     def _planned(
@@ -369,6 +375,7 @@ class CSVDataset(DrawingDataset, configured=True):
                     if name in strict and gaps[name].any()
                 ]
                 if found:
+                    # The first row, and in it the first column.
                     row, _, name = min(found)
                     line, texts = table.texts_of(row)
                     raise ValueError(
