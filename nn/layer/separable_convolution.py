@@ -58,7 +58,9 @@ class _Depthwise(Layer, ABC):
             raise ValueError(
                 f"axis {len(x.shape) - 1} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}"
             )
+        # As many groups as channels.
         operation = Convolution(self.stride, self.padding, channels, self.dilation)
+        # Kernels of one channel lie side by side in the variable already, so this is no copy.
         return direct(operation, x, kernel.reshape(*size, 1, channels * several), *bias)
 
 
@@ -170,6 +172,7 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
 
     def call(self, x: Value) -> Value:
         channels = self._depthwise(x, self.depthwise_kernel)
+        # A convolution of single cells is a product over the channels.
         y: Value = channels @ self.pointwise_kernel.reshape(*self.pointwise_kernel.shape[-2:])
         return self.activation(y + self.bias if self.use_bias else y)
 
