@@ -99,12 +99,14 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         epochs = self._epochs(epoch if epochs is None else epochs, until_epoch)
         arguments.integer("fit()", "batch_size", batch_size, minimum=1)
         if seed is None:
+            # A run that goes on draws as the run before did.
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
         arguments.flag("fit()", "shuffle", shuffle)
         arguments.flag("fit()", "stop_on_nan", stop_on_nan)
         silent = _is_silent(verbose)
         callbacks = _callbacks(callbacks)
+        # Before data are read, since nothing that was changed in place would have an effect.
         self._check_structure()
         names = x
         if label is not None:
@@ -119,6 +121,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             if validation_data is not None:
                 raise ValueError("fit() takes 'validation_data' or 'validation_split', got both")
             data, validation_data = split_validation(*data, validation_split)
+            # The number of the first sample that validates, for messages.
             kept = len(data[0])
         source = training_source(
             self, data, weights, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
@@ -128,11 +131,13 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             name = "fit() 'validation_data'"
             validation_data = self._known(validation_data)
             validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
+        # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
         for callback in callbacks:
             callback.model = self
             callback._fit_params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
         training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=silent)
+        # An earlier `fit` may have been stopped.
         self._history.seed, self.stop_training = seed, False
         with self.callback_states.attached(callbacks):
             training.run(epochs, source, validation)
@@ -218,6 +223,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         back = Fragment(_untrained(whole), whole_shape, name, end)
         for half in (front, back):
             half.take_over(self)
+        # The loss belongs to the half with the output.
         if self.has_loss:
             back.setup(deepcopy(self.loss), *deepcopy(self.metrics))
         return front, back
@@ -367,6 +373,7 @@ class Fragment(Model, configured=True):
 
 def _untrained(whole: Model) -> Model:
     made: Model = registry.construct(type(whole), registry.describe_arguments(whole), registry.custom_classes(whole))
+    # They are no part of the configuration that makes it.
     made.seed, made.dtype = whole.seed, whole.dtype
     return made
 
@@ -376,8 +383,10 @@ def _part_of_rule(rule: IGradientDescent, store: VariableStore, variables: Seque
     # a rule keeps one vector for all variables, in the order of their ids
     ends = np.cumsum([variable.value.size for variable in store.variables])
     rows = [np.arange(end - variable.value.size, end) for variable, end in zip(store.variables, ends, strict=True)]
+    # The empty array first, for a half without variables.
     chosen = np.concatenate([np.empty(0, np.intp), *(rows[variable.id] for variable in variables)])
     state = {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in rule.state_dict().items()}
+    # Its settings; the state is replaced in the next line.
     part = deepcopy(rule)
     part.load_state_dict(state)
     return part

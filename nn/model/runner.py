@@ -79,6 +79,7 @@ class Runner:
             if self._penalties:
                 value += self._penalty()
             if on_loss is not None:
+                # Before gradients are computed, so that a loss that is not finite stops the step.
                 on_loss(value)
             loss.gradient(label, output, plan.output_gradient, weight)
             plan.backward(on_gradient, add)
@@ -86,6 +87,7 @@ class Runner:
 
     def last_prediction(self, seen: Array) -> Array:
         """Return the model's own output of the last step, given its prediction as metrics take it."""
+        # With an absorbed end the plan's output is the scores, and the loss has made the model's output.
         return seen if self._absorbed or self._last is None else self._last.output
 
     def score(self, x: Array, label: Array, weight: Array | None = None) -> tuple[float, Array]:
@@ -109,6 +111,7 @@ class Runner:
     def predict(self, x: Array) -> Array:
         """Compute the model's output, an array of its own. Several threads may predict; they take turns."""
         with self._lock:
+            # The plan's output is overwritten by the next run.
             return self._compile("predict", x.shape).plan.forward(x, INFERENCE).copy()
 
     @property
@@ -143,9 +146,11 @@ class Runner:
         if found is None:
             found = self._compiled[key] = self._make(purpose, shape)
             kept = sum(each.bytes for each in self._compiled.values())
+            # The plan made last stands at the end and stays, whatever its size.
             while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
                 kept -= self._compiled.popitem(last=False)[1].bytes
         else:
+            # The first is the one not used for the longest time.
             self._compiled.move_to_end(key)
         return found
 

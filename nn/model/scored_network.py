@@ -108,11 +108,13 @@ class ScoredNetwork(
             if isinstance(metric, TwoClassMetric):
                 decisions = isinstance(chosen, Hinge)
                 metric.look_at(decisions=decisions, each=decisions or isinstance(chosen, BinaryLoss))
+        # Before anything is taken over: a loss that is refused leaves the model as it was.
         if self.built:
             self._check_ending(self.graph, chosen)
         self._loss = chosen
         self._keep(metrics=tuple(found))
         self._words = [metric if isinstance(metric, str) else "" for metric in metrics]
+        # Plans belong to a loss; they are made anew.
         self._runner = None
         if self.built:
             self._settle_metrics(self.graph)
@@ -153,6 +155,7 @@ class ScoredNetwork(
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
         self._check_structure()
+        # Weights without labels are no pair; the source refuses them.
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
         return self._measure_batches(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
@@ -194,6 +197,7 @@ class ScoredNetwork(
         owner = type(self).__name__
         if not self.built:
             self.loss  # noqa: B018 - raises before setup()
+            # Without an input shape the samples themselves give it.
             shape = self.input_shape or (BATCH, *np.shape(x)[1:])
             check_samples(owner, x, shape)
             try:
@@ -242,6 +246,7 @@ class ScoredNetwork(
     def _settle_metrics(self, graph: Graph) -> None:
         """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
         for place, word in enumerate(self._words):
+            # Only for the word: a metric object is what the caller wants.
             if word == "accuracy" and graph.output.shape[-1:] == (1,) and not isinstance(self.metrics[place], TwoClassMetric):
                 accuracy = part("setup()", "metrics", "binary_accuracy", TwoClassMetric, "nn.metric")
                 accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
@@ -252,6 +257,7 @@ class ScoredNetwork(
         try:
             check_ending(graph, loss)
         except ValueError as error:
+            # It was trained so, and must go on to predict.
             if not self._from_file:
                 raise
             _LOG.warning("A model file is taken as it is, although %s", error)
@@ -320,6 +326,7 @@ def training_source(
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
     stream = StreamSource(x, partial(model._make_batch, class_weight=class_weight), "fit() 'x'", seed=seed, steps=steps)
     if not model.built:
+        # A model without a shape is built from the first batch, which is dealt all the same.
         model._take_samples(stream.first(epoch)[0])
     return stream
 
@@ -332,6 +339,7 @@ def evaluation_source(
     The first batch of a feeder is checked, and that it can be read several times where `passes` asks for it. `first` is the
     number of the first sample in the caller's array.
     """
+    # A pair may come as a list; a list of batches has no array in its first place.
     if isinstance(data, list) and len(data) in (2, 3) and isinstance(data[0], np.ndarray):
         data = tuple(data)
     if not isinstance(data, tuple):

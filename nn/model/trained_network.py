@@ -87,6 +87,7 @@ class TrainedNetwork(
         if self.rule is None:
             raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
         if self._optimizer is None:
+            # At the first use, because it needs the variables, which a model without input shape does not have before.
             self._optimizer = self.op_type(self.rule, self.store)
         return self._optimizer
 
@@ -112,6 +113,7 @@ class TrainedNetwork(
         if isinstance(container, OpContainer):
             self._adopt_rule(container.op_type, container.rule())
         else:
+            # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
         if loss is not None:
             self.setup(loss, *metrics)
@@ -122,6 +124,7 @@ class TrainedNetwork(
         """Train with this very rule, state included, by an optimizer of this type: `optimizer`, where there is one already."""
         self._keep(op_type=op_type, rule=rule)
         self._optimizer = optimizer
+        # The rate at the time of `compile`: callbacks may set another, and `clear` goes back to this one.
         if rule is not None and rule is not self._rated:
             self._rated, self._first_rate = rule, rule.argument("learn_rate")
 
@@ -130,6 +133,7 @@ class TrainedNetwork(
 
         Raises RuntimeError where the optimizer waits for other workers.
         """
+        # An optimizer that trains alone waits for nothing, so this loop has no turn.
         for awaited in self.optimizer.finish_batch():
             raise RuntimeError(f"{type(self.optimizer).__name__} waits for variable {awaited}, but there is no exchange")
 
@@ -188,10 +192,12 @@ class TrainedNetwork(
         values, metadata = tensor_files.parse(tensor_files.read_file(path))
         if metadata.get("format") not in (WEIGHTS, MODEL):
             raise ModelFileError(f"{os.fspath(path)} holds no weights: 'format' is {metadata.get('format', '')[:80]!r}")
+        # Names of states and of the history have a colon, those of variables none.
         values = {name: value for name, value in values.items() if ":" not in name}
         for name in sorted(variables.keys() ^ values.keys()):
             where = "the model has" if name in variables else "the file has"
             raise ModelFileError(f"{os.fspath(path)} does not fit {type(self).__name__}: only {where} a variable {name[:80]!r}")
+        # All shapes before the first value is copied.
         for name, variable in variables.items():
             if values[name].shape != variable.shape:
                 raise ModelFileError(
@@ -214,5 +220,6 @@ class TrainedNetwork(
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
             self.rule.learn_rate = self._first_rate
+        # New objects: one that `fit` has returned keeps its rows.
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
         self.keyless_calls = 0
