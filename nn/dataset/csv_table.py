@@ -179,6 +179,7 @@ def _has_zeros(path: Path, delimiter: str, encoding: str, texts: Sequence[Cells]
         for mark in marks[1:] + blanks + b"+-":
             behind |= before == mark
         at = np.flatnonzero(wrong & behind)
+        # Back over a sign and blanks: a cell of 007 begins behind a mark.
         at -= is_sign[content[at]]
         while (blank := is_blank[content[at]]).any():
             at -= blank
@@ -190,12 +191,14 @@ def _lines(path: Path, encoding: str) -> Iterator[bytes]:
     """The lines of the file in pieces that stay in the cache of a CPU, each with the end of a line before its first one."""
     plain = path.suffix.lower() not in _PACKED and "0,".encode(encoding) == b"0,"
     with path.open("rb") if plain else _open(path, encoding) as file:
+        # So that the first cell of the file stands behind an end of a line as well.
         rest = b"\n"
         while block := file.read(_BLOCK):
             lines = rest + (block if isinstance(block, bytes) else block.encode(errors="replace"))
             end = max(lines.rfind(b"\n"), lines.rfind(b"\r"))
             if end > 0:
                 yield lines[: end + 1]
+            # From the last end of a line on: a cell may be cut by the end of a block.
             rest = lines[max(end, 0) :]
         yield rest
 
@@ -219,6 +222,7 @@ def _damage_told(path: Path, encoding: str) -> Iterator[None]:
         hint = ""
         if isinstance(error, UnicodeError):
             with path.open("rb") as file:
+                # The byte order marks of UTF-16.
                 other = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
             hint = f"; 'encoding' may name another, such as {other}"
         raise ValueError(f"'{path}' is no CSV file in {encoding}: {error}{hint}") from error
@@ -233,6 +237,7 @@ def _header(path: Path, delimiter: str, encoding: str) -> tuple[str, int, list[s
         delimiter = mark[1]
     with _open(path, encoding) as file:
         _, row = next(_rows(file, delimiter), (0, []))
+    # pandas gets these names, so that both agree on blanks.
     names = [name.strip() for name in row]
     repeated = ", ".join(f"{name!r} {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1)
     if not names or repeated:
