@@ -131,7 +131,7 @@ def _openblas() -> _OpenBLAS | None:
     for folder in (package.parent / "numpy.libs", package / ".dylibs"):  # where wheels keep it, on Linux and on macOS
         for library in sorted(folder.glob("*openblas*")):
             functions = ctypes.CDLL(str(library))
-            # Names in the wheels of NumPy 2 and of earlier ones; `64_` marks lengths of 64 bits.
+            # Names differ between the wheels of NumPy; `64_` marks lengths of 64 bits.
             for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
                 names = ("get_corename", "get_num_threads", "set_num_threads")
                 found = [getattr(functions, f"{prefix}openblas_{name}{suffix}", None) for name in names]
