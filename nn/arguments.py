@@ -199,7 +199,7 @@ class Settled(metaclass=Extension):
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        """List what a program uses, for completion in editors and notebooks."""
+        """List the names that a program uses, for completion in editors and notebooks."""
         return listed(type(self), super().__dir__(), self._unlisted)
 
     def _keep(self, **values: Any) -> None:
@@ -270,7 +270,7 @@ class Configurable(Settled, unlisted=("argument",)):
 
 
 def config_of(value: Configurable) -> dict[str, Any]:
-    """Return what `get_config` of a part returns; raise TypeError naming its class unless that is a dict."""
+    """Return the configuration that `get_config` of a part gives; raise TypeError naming its class unless that is a dict."""
     config: object = value.get_config()
     if not isinstance(config, dict):
         raise TypeError(f"{type(value).__name__}.get_config() must return a dict of constructor arguments, got {short(config)}")

@@ -74,7 +74,7 @@ _NOTHING: Final = object()
 
 
 class _Shown:
-    """Attribute that shows what the engine keeps under another name; a subclass may have the name for itself."""
+    """Attribute that shows one that the engine keeps under another name; a subclass may have the name for itself."""
 
     def __init__(self, kept: str) -> None:
         self.kept = kept
@@ -85,10 +85,10 @@ class _Shown:
 
 
 def shown(kept: str) -> Any:
-    """Return what a class gives to an attribute that only shows the one of another name: `step: int = shown("_step_number")`.
+    """Return the value of an attribute that only shows the one of another name: `step: int = shown("_step_number")`.
 
-    The engine does not read it, so that a subclass may have an attribute or a method of that name. What sets it on an object of
-    ours has to set the other one.
+    The engine does not read it, so that a subclass may have an attribute or a method of that name. Code that sets it on an
+    object of ours has to set the other one.
     """
     return _Shown(kept)
 
@@ -114,7 +114,7 @@ class _Renamed:
 
 
 def renamed(now: str, *, offered: bool = False) -> Any:
-    """Return what a class gives to the former name of a method, which goes on working: `delta = renamed("write_change")`.
+    """Return the attribute for the former name of a method, which goes on working: `delta = renamed("write_change")`.
 
     Args:
         now: the present name.
@@ -276,7 +276,7 @@ def did_you_mean(text: object, known: Iterable[str]) -> str:
 
 
 def _take_former(cls: type, namespace: Mapping[str, Any]) -> None:
-    """Give a user's class what its body overrides by a former name under the present one, and say so."""
+    """Give a user's class under the present name a method that its body overrides by a former one, and say so."""
     offers = {name: each for base in cls.__mro__ for name, each in vars(base).items() if isinstance(each, _Renamed)}
     for name in offers.keys() & namespace.keys():
         now, mine = offers[name].now, namespace[name]
@@ -639,7 +639,7 @@ def _explain(cls: type, error: AttributeError) -> None:
 
 
 def _refusal(cls: type, read_only: property) -> str:
-    """Return what this Python says where the property of an object of `cls` is set, in words that differ between versions."""
+    """Return the error text of this Python where the property of an object of `cls` is set; it differs between versions."""
     try:
         read_only.__set__(object.__new__(cls), None)
     except AttributeError as error:

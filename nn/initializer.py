@@ -179,7 +179,7 @@ class VarianceScaling(Initializer, configured=True):
 
     Args:
         scale: above 0.
-        mode: what n is: 'fan_in', 'fan_out' or 'fan_avg'.
+        mode: meaning of n: 'fan_in', 'fan_out' or 'fan_avg'.
         distribution: 'truncated_normal', cut off at two spreads, 'untruncated_normal' or 'uniform'.
 
     Raises TypeError or ValueError for other arguments.

@@ -113,7 +113,7 @@ def function_name(function: types.FunctionType) -> str:
 
 
 def find_function(name: object, custom_objects: CustomObjects) -> Callable[..., Any]:
-    """Return the function of a name; raise UnknownClassError for one that is not known, ValueError for what is no function."""
+    """Return the function of a name; raise UnknownClassError for one that is not known, ValueError for another object."""
     text = str(name)[:80]
     if isinstance(name, str) and name.startswith(_CUSTOM):
         own = text.removeprefix(_CUSTOM)

@@ -1,7 +1,7 @@
 """Regularisers: penalties of the size of a variable, which the loss of a model contains.
 
 The penalty of a layer's variables is added to the loss of every block, in training and in `evaluate`, and its gradient to
-theirs: so it is part of what a codec sends and a rule sees, unlike the weight decay of a rule.
+theirs: so it is part of the gradient that a codec sends and a rule sees, unlike the weight decay of a rule.
 """
 
 from collections.abc import Mapping

@@ -313,12 +313,12 @@ class NeuralEstimator(BaseEstimator):
         """Take over the facts that the estimator needs beside the model."""
 
     def _rows(self, x: Any) -> bool:
-        """Whether these are rows of a table that a plan makes numbers of."""
+        """Tell whether these are rows of a table that a plan makes numbers of."""
         plan = self.model_.inputs
         return plan is not None and bool(plan.columns) and is_rows(x)
 
     def _encoded(self, x: Any, y: Any, reset: bool) -> Any:
-        """Samples as they came; of a DataFrame with texts, categories or dates the numbers that a plan makes of it."""
+        """Return samples as they came; of a DataFrame with texts, categories or dates the numbers that a plan makes."""
         if not hasattr(x, "iloc") or getattr(x, "ndim", 0) != 2 or all(getattr(d, "kind", "") in "biuf" for d in x.dtypes):
             # Numbers need no plan; that of an earlier `fit` must not stay.
             self._plan = None if reset else getattr(self, "_plan", None)

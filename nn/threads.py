@@ -200,7 +200,7 @@ def has_bits(kind: str) -> bool:
 
 
 def _features() -> list[str]:
-    """The instructions for which NumPy has functions that it uses here, the newest last."""
+    """Return the instructions for which NumPy has functions that it uses here, the newest last."""
     told: Any = np.show_config(mode="dicts")
     extensions = told["SIMD Extensions"]
     return [*extensions["baseline"], *extensions.get("found", ())]

@@ -204,7 +204,7 @@ class ArrayDataset(DrawingDataset):
         return found
 
     def _completed(self, plan: Plan, parts: Sequence[Mapping[str, Cells]], raw: Sequence[Any], train: Any) -> Plan:
-        """The plan with ranges and medians; NaN of `raw` replaced in place as it says."""
+        """Return the plan with ranges and medians, and replace NaN of `raw` in place as it says."""
         if not self._given.columns or self._given.is_open:
             plan = completed(plan, parts, raw, train)
         if plan.missing == "fill":
@@ -245,7 +245,7 @@ class ArrayDataset(DrawingDataset):
         return replace(self._plan, columns=tuple(columns))
 
     def _labels(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
-        """The labels of both parts, or of one; texts as numbers."""
+        """Return the labels of both parts, or of one; texts as numbers."""
         if any(map(_is_table, values)) or any(map(_holds_texts, values)):
             values = [_as_series(value) for value in values]
         else:
@@ -273,14 +273,14 @@ _IF_MISSING = "; fillna() or dropna() of pandas help"
 
 
 def _is_table(value: object) -> bool:
-    """Whether it is a DataFrame or a Series; without pandas there are none."""
+    """Return whether it is a DataFrame or a Series; without pandas there are none."""
     # Without importing it: where it is not loaded no value is one of its types.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
 
 
 def _holds_texts(value: object) -> bool:
-    """Whether these are texts or categories of one axis: an array, a list, an Index or a Categorical."""
+    """Return whether these are texts or categories of one axis: an array, a list, an Index or a Categorical."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
         return not isinstance(value, pandas.MultiIndex)
@@ -333,7 +333,7 @@ def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame
 
 
 def _parts(names: Sequence[str], frames: Sequence[DataFrame]) -> list[dict[str, Cells]]:
-    """The cells of each column of each part, by name."""
+    """Return the cells of each column of each part, by name."""
     return [
         {name: cells_of(f"ArrayDataset '{argument}'", frame[name]) for name in frame.columns}
         for argument, frame in zip(names, frames, strict=False)
@@ -341,7 +341,7 @@ def _parts(names: Sequence[str], frames: Sequence[DataFrame]) -> list[dict[str, 
 
 
 def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
-    """The categories of a column in the order of its type; None where its type has none."""
+    """Return the categories of a column in the order of its type; None where its type has none."""
     found = [getattr(frame[name].dtype, "categories", None) for frame in frames]
     if any(categories is None for categories in found):
         return None

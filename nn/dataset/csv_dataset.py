@@ -215,7 +215,7 @@ class CSVDataset(DrawingDataset, configured=True):
             self._plan = kept
 
     def _own(self, plan: Plan) -> Plan:
-        """The plan with the arguments about files, gaps and unknown categories."""
+        """Return the plan with the arguments about files, gaps and unknown categories."""
         return replace(
             plan, missing=self.missing, unknown=self.unknown, spelling=self._spelling, delimiter=self.delimiter,
             encoding=self.encoding,
@@ -267,7 +267,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return (x[0][train], y[0][train], x[last][test], y[last][test]), plan
 
     def _tables(self, paths: Sequence[Path]) -> list[Table]:
-        """The cells of each file; a column that is of numbers in one of them only is read as texts in all."""
+        """Return the cells of each file; a column that is of numbers in one of them only is read as texts in all."""
         plan = self._plan or self._given
         texts = plan.of_texts.union(self.categories, self.dates)
         tables = [read_table(path, self.delimiter, self.encoding, self._spelling, texts) for path in paths]
@@ -281,7 +281,7 @@ class CSVDataset(DrawingDataset, configured=True):
     def _planned(
         self, tables: Sequence[Table], columns: Sequence[str | Column], parts: Sequence[Mapping[str, Cells]]
     ) -> tuple[Plan, list[Any], list[Array]]:
-        """The plan without ranges and medians, the numbers of each part with NaN for gaps, and its labels."""
+        """Return the plan without ranges and medians, the numbers of each part with NaN for gaps, and its labels."""
         plan = self._plan
         if plan is None:
             wishes = Wishes(self.categories, self.dates, self.numbers, self._spelling)
@@ -305,7 +305,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return label_of(parts, name, kind, wishes)
 
     def _chosen(self, tables: Sequence[Table]) -> list[str | Column]:
-        """The columns that are asked for, in the order of x; those that are decided already, or left out, as columns."""
+        """Return the columns that are asked for, in the order of x; those that are decided already, or left out, as columns."""
         table = tables[0]
         given = self._given.columns
         features = [column.name for column in given] if given else self.features
@@ -339,7 +339,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return columns
 
     def _row_number(self, table: Table) -> tuple[str, str] | None:
-        """The column that numbers the rows, and why it is one."""
+        """Return the column that numbers the rows, and the reason; None where there is none."""
         first = table.header[0]
         if self.index is None or (self.index == _AUTO and (self.features is not None or first in self._labels)):
             return None
@@ -354,7 +354,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return None
 
     def _parts(self, tables: Sequence[Table], names: Sequence[str]) -> tuple[list[dict[str, Cells]], list[Rows]]:
-        """The cells of the columns that are used, and which rows of each file they are; a gap is refused where it must be."""
+        """Return the cells of the columns that are used, and their rows in each file; refuse a gap where it must not be."""
         parts, places = [], []
         for table in tables:
             cells = {name: table.columns[table.header.index(name)] for name in names}
@@ -387,7 +387,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return parts, places
 
     def _most_gaps(self, gaps: Mapping[str, NDArray[np.bool_]]) -> str:
-        """The column with most gaps, and the arguments that help."""
+        """Describe the column with most gaps, and the arguments that help."""
         label = next((name for name in self._labels if gaps[name].all()), None)
         if label is not None:
             return f"got none: column {label!r}, the label, is missing in all of them"

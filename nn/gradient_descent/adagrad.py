@@ -159,7 +159,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
 
 
 def _mix(mean: Array, fresh: Array, share: float) -> None:
-    """mean <- share * mean + (1 - share) * fresh; `fresh` is overwritten."""
+    """Compute mean <- share * mean + (1 - share) * fresh; `fresh` is overwritten."""
     np.multiply(fresh, 1 - share, out=fresh)
     np.multiply(mean, share, out=mean)
     np.add(mean, fresh, out=mean)

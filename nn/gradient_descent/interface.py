@@ -57,7 +57,7 @@ class JoinedVectors:
         return self._ends[-1]
 
     def __getitem__(self, part: slice) -> Array:
-        """A stretch with a beginning and an end, which may be that of a longer vector."""
+        """Return a stretch with a beginning and an end, which may be that of a longer vector."""
         start, stop = part.start, min(part.stop, self._ends[-1])
         parts = []
         # The first vector that ends behind the start.

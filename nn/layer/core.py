@@ -168,7 +168,7 @@ class Rescaling(Layer, configured=True):
         offset: added to the product, a number or one for each feature.
         name: name of the layer; default: its class and a number.
 
-    Raises TypeError or ValueError for what is no finite number, and for lists that do not fit the features.
+    Raises TypeError or ValueError for a value that is no finite number, and for lists that do not fit the features.
 
     >>> nn.layer.Rescaling(1 / 255)(nn.Placeholder([-1, 32, 32, 3])).shape
     (-1, 32, 32, 3)

@@ -51,7 +51,7 @@ class _Depthwise(Layer, ABC):
             raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
 
     def _depthwise(self, x: Value, kernel: Value, *bias: Value) -> Value:
-        """Return the convolution of x with a kernel (..., channels, depth_multiplier), whose channels are groups."""
+        """Return the convolution of x with a kernel (..., channels, depth_multiplier): each channel is a group."""
         self._check(x.shape)
         *size, channels, several = kernel.shape
         if x.shape[-1] != channels:

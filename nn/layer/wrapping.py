@@ -25,7 +25,7 @@ class TimeDistributed(Layer, configured=True):
         layer: the layer for each step.
         name: name of the layer; default: its class and a number.
 
-    Raises ValueError for inputs without steps, and whatever the layer raises.
+    Raises ValueError for inputs without steps, and every error of the layer.
 
     >>> frames = nn.Placeholder([-1, 10, 32, 32, 3])
     >>> nn.layer.TimeDistributed(nn.layer.Conv2D(8))(frames).shape

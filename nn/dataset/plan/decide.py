@@ -100,7 +100,7 @@ def decide(name: str, cells: Cells, wishes: Wishes, categories: Sequence[str] | 
 
 
 def _kind_of_objects(cells: Cells, gaps: NDArray[np.bool_]) -> str:
-    """The kind that all cells have; raises Misfit for the first of another kind than most."""
+    """Return the kind that all cells have; raise Misfit for the first of another kind than most."""
     kinds = [kind_of(cell) for cell in cells]
     found = Counter(kind for kind, gap in zip(kinds, gaps, strict=True) if not gap)
     if len(found) == 1 and "" not in found:
@@ -167,7 +167,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
 
 
 def _remedy(name: str, wishes: Wishes, counts: Mapping[str, int], odd: Sequence[str], like: int) -> str:
-    """Arguments that would take a column of numbers with odd cells: the likely way first."""
+    """Describe the arguments that would take a column of numbers with odd cells, the likely way first."""
     spelling, behind = wishes.spelling, " of pandas.read_csv" if wishes.place == "frame" else ""
     best = ""
     tried = [
@@ -192,7 +192,7 @@ def _remedy(name: str, wishes: Wishes, counts: Mapping[str, int], odd: Sequence[
 
 
 def _gap_of(texts: Sequence[str], wishes: Wishes) -> str:
-    """The argument that takes texts for gaps."""
+    """Return the argument that takes texts for gaps."""
     said = f"na_values=[{', '.join(repr(text[:40]) for text in texts) or '..'}]"
     return said + {"file": "", "frame": " of pandas.read_csv", "label": " with missing='drop'"}[wishes.place]
 
@@ -256,7 +256,7 @@ def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None, wi
     return Category(name, gaps, categories=ordered)
 
 
-def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categories: Sequence[str] | None = None) -> Label:
+def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes) -> Label:
     """Return the kind of a column of labels without gaps; raises as `decide`.
 
     Args:
@@ -264,10 +264,7 @@ def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categ
         cells: all cells of all parts, ``(rows,)``.
         kind: "class", "number", or "auto": classes where they are texts or whole numbers.
         wishes: the arguments about columns.
-        categories: the categories of its type in pandas, in their order.
     """
-    if categories is not None and kind != "number":
-        return Label(name, classes=tuple(categories), dtype="int64")
     if kind == "number":
         # With the words true and false, as 1 and 0.
         return _numbers(name, Number(name, truth=True).values(cells, wishes.spelling), whole=False)

@@ -235,7 +235,7 @@ class Number(_Measured):
         return values
 
     def _value(self, cell: Any, spelling: Spelling) -> float | None:
-        """The number of a cell; None where it is none."""
+        """Return the number of a cell; None where it is none."""
         # The common case in a table that was parsed, before slower questions.
         if type(cell) is float:
             return cell

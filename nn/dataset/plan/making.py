@@ -66,9 +66,7 @@ def plan_columns(
     return tuple(found)
 
 
-def label_of(
-    parts: Parts, name: str, kind: LabelKind, wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
-) -> Label:
+def label_of(parts: Parts, name: str, kind: LabelKind, wishes: Wishes) -> Label:
     """Return the kind of a column of labels; the errors are those of `plan_columns` and `decide_label`.
 
     Args:
@@ -76,10 +74,9 @@ def label_of(
         name: name of the column.
         kind: 'class', 'number' or 'auto', as in `CSVDataset`.
         wishes: arguments of the data set about its columns.
-        orders: the categories of a column's type in pandas, by name.
     """
     try:
-        return decide_label(name, joined(parts, name), kind, wishes, (orders or {}).get(name))
+        return decide_label(name, joined(parts, name), kind, wishes)
     except Misfit as wrong:
         raise _in_part(parts, name, wrong) from wrong
 

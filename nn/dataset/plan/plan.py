@@ -170,7 +170,7 @@ class Plan:
         return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
 
     def _few(self, owner: str, cells: Sequence[Cells], unknown: Unknown) -> NDArray[np.float64]:
-        """The numbers of few rows, cell by cell: a call of NumPy for each column takes longer than all of them."""
+        """Return the numbers of few rows, cell by cell: a call of NumPy for each column takes longer than all of them."""
         rows = [[0.0] * self._width for _ in cells[0]]
         place = 0
         for column, values in zip(self._closed, cells, strict=True):

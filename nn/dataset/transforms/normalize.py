@@ -55,7 +55,7 @@ class Standardization(AbsTransformer, configured=True):
         return normalized(train, mean, std), normalized(test, mean, std)
 
     def _with_statistics(self, train: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The given mean and std, or those of the training part; raises where they do not fit."""
+        """Return the given mean and std, or those of the training part; raise where they do not fit."""
         owner, sample = type(self).__name__, train.shape[1:]
         for name, given in (("mean", self.mean), ("std", self.std)):
             if given is not None and not _fits(given.shape, sample):

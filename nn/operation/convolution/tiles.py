@@ -276,7 +276,7 @@ def multiply_adjoint(tiles: Array, gradient: Array, out: Array, groups: int) -> 
 
 
 def _alone(filters: Array, groups: int) -> bool:
-    """Whether every channel has one filter of its own: then there is nothing to sum up, and products of matrices are slow."""
+    """Tell whether every channel has one filter of its own: then nothing is summed up, and products of matrices are slow."""
     return bool(filters.shape[1] == 1 and filters.shape[2] == groups)
 
 

@@ -20,8 +20,8 @@ class TransposedConvolution(Operation):
     """y[n, i s + k - p, j s + l - p, f] = sum of x[n, i, j, c] w[k, l, f, c] over all i, j, k, l and c that lead there.
 
     Inputs are x (batch, height, width, channels) and a kernel (kh, kw, filters, channels); the output is (batch, height',
-    width', filters). Sequences (batch, time, channels) take a kernel (k, filters, channels). It is what the convolution with
-    this kernel, stride and padding does backwards: its forward is the gradient of that one's input, and its backward is that
+    width', filters). Sequences (batch, time, channels) take a kernel (k, filters, channels). It is the way back of the
+    convolution with this kernel, stride and padding: its forward is the gradient of that one's input, and its backward is that
     one's forward.
 
     Args:
