@@ -78,12 +78,14 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
     folder = Path(directory)
     checksum = checksum_of(arrays)
     path = _path(folder, checksum)
+    # Read, not only looked for: a damaged file is replaced.
     if load_arrays(folder, checksum) is None:
         content = dump(leaves(arrays), {"format": "psgd.data/1"})
         if len(content) > limit:
             raise ValueError(f"save_arrays 'limit' must allow the {len(content)} bytes of this data set, got {limit}")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(path, content)
+    # Also where nothing was written: the limit may be another one now.
     _prune(folder, path, limit)
     return path
 
@@ -112,6 +114,7 @@ def load_arrays(directory: str | os.PathLike[str], checksum: str) -> Arrays | No
 
 def _path(folder: Path, checksum: str) -> Path:
     if not _CHECKSUM.fullmatch(checksum):
+        # Digits only, so that no path leads out of the folder.
         raise ValueError(f"a checksum must be 64 hexadecimal digits, got {checksum!r}")
     return folder / f"{checksum}{_SUFFIX}"
 
@@ -128,6 +131,7 @@ def _prune(folder: Path, keep: Path, limit: int) -> None:
                 path.unlink()
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):  # `load_arrays` sets the time of a file, so this is the order of last use
+        # The data set of this call stays, even where other files are newer.
         if total > limit and path != keep:
             path.unlink(missing_ok=True)
             total -= size

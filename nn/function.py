@@ -171,6 +171,7 @@ def stack(values: Sequence[Operand], axis: int = -1) -> Node:
     for value in found:
         if value.shape != shape:
             raise ValueError(f"stack: values must have equal shapes, got {shape} and {value.shape}")
+    # A new axis of length 1, along which they are joined.
     return concatenate([value.reshape(*shape[:place], 1, *shape[place:]) for value in found], place)
 
 
@@ -195,6 +196,7 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
     left, right = (_named(value, given) for value, given in zip((first, second), axes, strict=True))
     if len(left) != len(right):
         raise ValueError(f"tensordot 'axes' must name equally many axes of a and of b, got {axes!r}")
+    # The contracted axes come last in a and first in b, as `TensorDot` takes them.
     first = _ordered(first, [axis for axis in range(len(first.shape)) if axis not in left] + left)
     second = _ordered(second, right + [axis for axis in range(len(second.shape)) if axis not in right])
     return first.apply(TensorDot(len(left)), second)
@@ -214,6 +216,7 @@ def _named(value: Value, given: int | Sequence[int]) -> list[int]:
 
 
 def _ordered(value: Value, order: list[int]) -> Value:
+    # No copy where the axes stand in this order already.
     return value if order == sorted(order) else value.transpose(order)
 
 

@@ -174,6 +174,7 @@ def of_leaves(found: Mapping[str, Array]) -> tuple[Array, Array, Array, Array]:
 def row_checksums_of(array: Array) -> str:
     """Return type and shape of an array, and the CRC-32 of each of up to 64 blocks of its rows, as words of a text."""
     plain = np.atleast_1d(np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C"))
+    # Blocks of whole rows, so that a message can tell which rows differ.
     blocks = (plain[low:high].reshape(-1).view(np.uint8).data for low, high in pairwise(row_borders(len(plain))))
     return " ".join([plain.dtype.name, "x".join(map(str, plain.shape)), *(f"{zlib.crc32(block):08x}" for block in blocks)])
 
@@ -253,6 +254,7 @@ def draw(y: Array, fraction: float, seed: int, how: SplitKind = "random") -> tup
         return rows[: samples - count], rows[samples - count :]
     order: Rows = keyed(seed, "test-split").permutation(samples)
     test = order[:count] if how == "random" else order[_of_each_class(y, order, count)]
+    # A mask keeps the order of the samples in both parts.
     chosen = np.zeros(samples, bool)
     chosen[test] = True
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
@@ -264,6 +266,7 @@ def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
         raise ValueError(f"split='stratified' needs labels that are class numbers (n,), got {y.dtype} of shape {y.shape}")
     classes, places, sizes = np.unique(y.reshape(-1)[order], return_inverse=True, return_counts=True)
     exact = sizes * (count / len(y))
+    # Rounded down at first, and at least one sample of each class is left to train on.
     quota = np.minimum(np.floor(exact).astype(np.int64), np.maximum(sizes - 1, 0))
     # the largest remainders first; a class of one sample stays in training as long as another one has some to give
     for place in np.lexsort((-sizes, quota - exact, sizes < 2)):
@@ -271,6 +274,7 @@ def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
             quota[place] += 1
     ranks = np.empty(len(y), np.int64)
     for place in range(len(classes)):
+        # In the drawn order, so that the first of each class are a random choice.
         ranks[places == place] = np.arange(sizes[place])
     found: NDArray[np.bool_] = ranks < quota[places]
     return found

@@ -186,7 +186,9 @@ def _read_header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], boo
     length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
     if length > _MAX_HEADER:
         raise ValueError(f"{where} must have a header of at most {_MAX_HEADER} bytes, got {length}")
+    # A character for each byte, so that it cannot fail; the pattern takes ASCII only.
     header = file.read(length).decode("latin-1")
+    # A pattern, not `literal_eval`: nothing that another program wrote is evaluated.
     match = _HEADER.fullmatch(header)
     kind = match["dtype"].lstrip("<>|=")[0] if match else ""
     if match is None or kind not in "?biuf":

@@ -28,6 +28,7 @@ class _Callable(Extension):
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
         layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
+        # Without `super().__init__()` the first error would come from the engine, and name an attribute of its own.
         if isinstance(layer, Layer) and "_own_variables" not in vars(layer):
             raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         made: Made = layer if inputs is None else layer(inputs)
@@ -124,6 +125,7 @@ class Layer(
 
     def __call__(self, x: Inputs) -> Node:
         """Build the layer if it is not, and return its output for `x`."""
+        # Before anything can fail, so that errors bear the name that the layer will get.
         note_call(self)
         values: list[Any] = list(x) if isinstance(x, (list, tuple)) else [x]
         for value in values:
@@ -149,6 +151,7 @@ class Layer(
         if not isinstance(output, Value):
             hint = "; is a 'return' missing?" if output is None else ""
             raise TypeError(f"{self.describe()}: call() must return a value of the graph, got {type(output).__name__}{hint}")
+        # A layer that hands its input on still needs a node of its own to be the layer's result.
         if any(output is value for value in values) or not isinstance(output, Node):
             output = output.apply(Linear())
         output.layers += (self,)
@@ -189,6 +192,7 @@ class Layer(
         """Take an argument before `build`, as the constructor would have."""
         if self.built or not is_ours(type(self)) or name not in inspect.signature(type(self)).parameters:
             return False
+        # Made anew, so that the checks of the constructor hold for a change as well.
         other = type(self)(**{**self.get_config(), name: value})
         vars(self).update((each, kept) for each, kept in vars(other).items() if each not in ("_trainable", "_used"))
         return True
@@ -221,6 +225,7 @@ def parts_within(value: object) -> tuple[object, ...]:
 def _variables(output: Node, inputs: Sequence[Value]) -> Iterator[Variable]:
     """Yield the variables between the inputs of a layer and its output."""
     todo: list[Value] = [output]
+    # The search ends at the inputs: what lies before them is not the layer's.
     seen = set(inputs)
     while todo:
         value = todo.pop()
@@ -254,12 +259,14 @@ class Naming:
     def __exit__(self, *exception: object) -> None:
         if self._token is not None:
             _CURRENT.reset(self._token)
+        # `name_layers` names those that are part of the graph; a layer whose result is not used gets no name.
         for layer in self._nameless:
             layer.name = ""
 
     def meet(self, layer: Owner) -> None:
         """Take note of a call."""
         if layer in self._places:
+            # A layer that is used twice keeps its first place.
             return
         self._places[layer] = len(self._places)
         if not layer.given_name:

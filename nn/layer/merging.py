@@ -24,6 +24,7 @@ class _Merging(Layer, ABC):
     def call(self, x: Sequence[Value]) -> Value:
         total = x[0]
         for value in x[1:]:
+            # Checked here, so that the error names the layer and not the operation.
             broadcast_shape(self.describe(), total.shape, value.shape)
             total = self.combine(total, value)
         return total

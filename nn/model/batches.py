@@ -88,6 +88,7 @@ def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
 def all_finite(array: Array) -> bool:
     """Return whether every element is finite."""
     # one pass without memory, which may overflow although all elements are finite
+    # NaN and infinity stay in a sum of squares.
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
@@ -228,6 +229,7 @@ class StreamSource(Source):
             )
         self._data, self._prepare, self._name = data, prepare, name
         self._seed, self._limit, self._told = seed, steps, False
+        # 0 where nothing is known, which is None here.
         self.steps = steps if steps is not None else length_hint(data) or None
         self.samples = data.samples if isinstance(data, DataFeeder) and steps is None else None
 
@@ -238,6 +240,7 @@ class StreamSource(Source):
         if batch is None:
             raise self._empty()
         if isinstance(self._data, Iterator):
+            # The batch that was looked at goes back in front: an iterator gives it only once.
             self._data = chain([batch], self._data)
         return self._parts(batch)
 
@@ -248,11 +251,13 @@ class StreamSource(Source):
     def deal(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; raise ValueError where there is none, warn once where there are fewer than `steps`."""
         dealt = 0
+        # An iterator is read no further than the epoch needs.
         for batch in islice(self._open(epoch), self._limit):
             dealt += 1
             yield self._prepare(*self._parts(batch))
         if not dealt:
             raise self._empty()
+        # Once, not in each epoch.
         if self._limit is not None and dealt < self._limit and not self._told:
             self._told = True
             _LOG.warning(
@@ -288,6 +293,7 @@ def with_class_weights(
     labels, as the loss prepared them, are class numbers (batch,), one-hot rows (batch, classes), or for a single output,
     0 and 1, (batch, 1). Raises ValueError for others, and for a class that the model does not have.
     """
+    # A single output decides between two classes.
     table = _table(class_weight, max(output[-1], 2) if len(output) == 2 else None, dtype)
     by_class = table[_class_numbers(label, output)]
     return by_class if weight is None else np.multiply(weight, by_class, dtype=dtype)

@@ -57,9 +57,11 @@ def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
     if views and not rows_stay and not isinstance(node.operation, Sigmoid):
         return None
     source: Value = node.inputs[0]
+    # The changes of shape are made again behind the scores.
     for view in reversed(views):
         source = source.apply(view.operation)
         source.layers = view.layers
+    # A graph ends in a node; the input itself is none.
     before = source if isinstance(source, Node) else source.apply(Linear())
     taken = loss.of_scores() if isinstance(loss, Binary_Cross_Entropy_Of_Probabilities) else loss
     return before, taken
@@ -78,6 +80,7 @@ def _end(output: Node) -> _End | None:
         bounds = _bounds(operation)
         name = type(operation).__name__ if isinstance(operation, Activation) else "ReLU"
         return None if bounds is None else _End(operation, name, *bounds)
+    # A bias moves no bound of a product, which has none.
     if isinstance(operation, Add) and isinstance(node.inputs[1], Variable) and isinstance(node.inputs[0], Node):
         operation = node.inputs[0].operation
     if isinstance(operation, Activation) or _bounds(operation) != _ANY:
@@ -144,6 +147,7 @@ def _misfit(end: _End, loss: Loss, outputs: int) -> tuple[str, str]:
             repair += ", or for yes or no of each output take the loss 'binary_crossentropy'"
         return "rows of probabilities that sum to 1", "" if softmax else repair
     if isinstance(loss, Cross_Entropy_With_Softmax):
+        # A side that is open is enough: rectified scores may grow.
         fits = softmax or math.inf in (end.high, -end.low)
         repair = "end in scores, a layer without an activation, or in 'softmax'"
         if sigmoid:

@@ -107,12 +107,14 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         epochs = self._epochs(epoch if epochs is None else epochs, until_epoch)
         arguments.integer("fit()", "batch_size", batch_size, minimum=1)
         if seed is None:
+            # A run that goes on draws as the run before did.
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
         arguments.flag("fit()", "shuffle", shuffle)
         arguments.flag("fit()", "stop_on_nan", stop_on_nan)
         silent = _is_silent(verbose)
         callbacks = _callbacks(callbacks)
+        # Before data are read, since nothing that was changed in place would have an effect.
         self._check_structure()
         self._refuse_if_marked_anew()
         names = x
@@ -139,11 +141,13 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             name = "fit() 'validation_data'"
             validation_data = self._known(validation_data)
             validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
+        # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
         for callback in callbacks:
             callback.model = self
             callback._fit_params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
         training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=silent)
+        # An earlier `fit` may have been stopped.
         self._history.seed, self.stop_training = seed, False
         with self.callback_states.attached(callbacks):
             training.run(epochs, source, validation)
@@ -290,6 +294,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         back = Fragment(_untrained(whole), whole_shape, name, end)
         for half in (front, back):
             half.take_over(self)
+        # The loss belongs to the half with the output.
         if self.has_loss:
             back.setup(deepcopy(self.loss), *deepcopy(self.metrics))
         return front, back
@@ -440,6 +445,7 @@ class Fragment(Model, configured=True):
 
 def _untrained(whole: Model) -> Model:
     made: Model = registry.construct(type(whole), registry.describe_arguments(whole), registry.custom_classes(whole))
+    # They are no part of the configuration that makes it.
     made.seed, made.dtype = whole.seed, whole.dtype
     return made
 
@@ -452,6 +458,7 @@ def _part_of_rule(rule: IGradientDescent, store: VariableStore, variables: Seque
     places = {variable: place for place, variable in enumerate(store.variables)}
     chosen = np.concatenate([np.empty(0, np.intp), *(rows[places[variable]] for variable in variables)])
     state = {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in rule.state_dict().items()}
+    # Its settings; the state is replaced in the next line.
     part = deepcopy(rule)
     part.load_state_dict(state)
     return part

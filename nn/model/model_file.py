@@ -90,6 +90,7 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
             "state": {name: value for name, value in state.items() if _RULE + name not in arrays},
         }
         values.update(arrays)
+    # NaN and Infinity are no JSON, and another reader would refuse the file.
     text = json.dumps(config, allow_nan=False, separators=(",", ":"))
     return dump(values, {"format": MODEL, "config": text})
 
@@ -104,6 +105,7 @@ def unpack(data: bytes | memoryview, base: type[Any], custom_objects: CustomObje
     except ModelFileError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
+        # Constructors raise these for arguments; here they are faults of the file.
         raise ModelFileError(f"model file: {error}") from error
 
 
@@ -131,11 +133,13 @@ def _rebuild(
     config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: CustomObjects
 ) -> TrainedNetwork:
     model = _structure(config, base, custom_objects)
+    # Past `__setattr__`: `setup` then takes loss and metrics without making variables.
     vars(model)["_from_file"] = True
     if config["loss"] is not None:
         _set_up(model, config, custom_objects)
     elif config["part"] is None:
         raise ValueError("has no 'loss', which only a part of a model may lack")
+    # What is left over in the end are the variables, which must be all that the structure has.
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
     take_progress(model, config, values)
     shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
@@ -183,6 +187,7 @@ def _of_probabilities(metric: Any, loss: Loss | None) -> Any:
     threshold = config.get("threshold") if isinstance(config, dict) else None
     if not isinstance(loss, Binary_Cross_Entropy) or not isinstance(threshold, (int, float)) or 0 < threshold < 1:
         return metric
+    # The logistic function of the score; beyond 30 it is 0 or 1 in the digits of float32.
     share = 1 / (1 + math.exp(-min(max(threshold, -30.0), 30.0)))
     return {**metric, "config": {**metric["config"], "threshold": share}}
 
@@ -217,9 +222,11 @@ def _restore_optimizer(
         raise ValueError(f"'optimizer' must have 'class', 'rule' and 'state', got {str(description)[:80]}")
     rule = registry.build(description["rule"], IGradientDescent, custom_objects)
     numbers = description["state"]
+    # Not `isinstance`: a bool is no number of a state.
     if not isinstance(numbers, dict) or not all(type(value) in (int, float) for value in numbers.values()):
         raise ValueError(f"the 'state' of a rule must hold numbers, got {str(numbers)[:80]}")
     for name, value in arrays.items():
+        # Before the rule takes it: a rule checks the lengths among each other only.
         if (value.shape, value.dtype) != (model.store.values.shape, model.dtype):
             raise ValueError(f"'{name}' does not fit the model's {model.store.values.size} parameters of {model.dtype}")
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
@@ -262,10 +269,12 @@ def _take_history(history: History, arrays: dict[str, Array]) -> None:
         if pairs.dtype != np.float64 or pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ValueError(f"'{name[:80]}' must hold pairs of epoch and value, got {pairs.dtype} of shape {pairs.shape}")
         for epoch, value in pairs.tolist():
+            # The range first, as `int` fails for infinity and NaN.
             if not (1 <= epoch <= 2**53 and epoch == int(epoch)):
                 raise ValueError(f"'{name[:80]}' must count epochs from 1, got {epoch}")
             rows.setdefault(int(epoch), {})[name.removeprefix(_HISTORY)] = value
     for epoch in sorted(rows):
+        # The column of epochs has said what the key says.
         rows[epoch].pop("epoch", None)
         history.add(epoch, rows[epoch])
 

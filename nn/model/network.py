@@ -316,6 +316,7 @@ class Network(
         """Take over a graph and give every variable its memory and its first value."""
         self._graph = graph
         if not self._trainable:
+            # All that could be trained, also in layers that are not frozen themselves.
             freeze(graph, [variable.name for variable in graph.variables if variable.made_trainable])
         try:
             if self._store is None:
@@ -336,6 +337,7 @@ class Network(
         layers = [layer for layer in graph.layers if isinstance(layer, Layer)]
         for layer in layers:
             layer.fix()
+        # From here on a change in place would have no effect, and is looked for.
         self._structure = Structure([self, *layers])
 
     def _settle_trained(self) -> None:
@@ -409,6 +411,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
     graph = Graph(placeholder, output)
     # by first call and not by their place in the graph, so that names do not depend on how branches are walked
     name_layers(sorted(graph.layers, key=naming.place))
+    # After the layers, as a variable of a layer bears its name.
     for name, value in vars(model).items():
         if isinstance(value, Variable) and value.local_name is None:
             value.local_name = name
@@ -455,6 +458,7 @@ def in_keras_order(graph: Graph) -> list[Variable]:
     owners: dict[Owner | None, list[Variable]] = {None: []}
     for variable in graph.variables:
         owners.setdefault(variable.owner, []).append(variable)
+    # By whether it was made to be trained, so that freezing does not change the order. The sort keeps it otherwise.
     return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.made_trainable)]
 
 
@@ -469,6 +473,7 @@ def load_weights(graph: Graph, weights: Sequence[Any]) -> None:
         names = ", ".join(f"{variable.name} {variable.shape}" for variable in variables[:8])
         more = ", ..." if len(variables) > 8 else ""
         raise ValueError(f"set_weights() takes a list of {len(variables)} arrays ({names}{more}), got {found}")
+    # All of them before the first is copied.
     arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(weights)]
     for place, (variable, array) in enumerate(zip(variables, arrays, strict=True)):
         if array.dtype.kind not in "iufb":

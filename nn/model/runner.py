@@ -95,6 +95,7 @@ class Runner:
             outputs = plan.forward(x, Mode(training=True, key=key))
             value = self._value(losses, label, outputs, weight)
             if on_loss is not None:
+                # Before gradients are computed, so that a loss that is not finite stops the step.
                 on_loss(value)
             gradients = plan.output_gradients
             for place, loss, factor in losses:
@@ -205,9 +206,11 @@ class Runner:
         if found is None:
             found = self._compiled[key] = self._make(purpose, [each.shape for each in x])
             kept = sum(each.bytes for each in self._compiled.values())
+            # The plan made last stands at the end and stays, whatever its size.
             while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
                 kept -= self._compiled.popitem(last=False)[1].bytes
         else:
+            # The first is the one not used for the longest time.
             self._compiled.move_to_end(key)
         return found
 

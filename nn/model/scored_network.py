@@ -191,6 +191,7 @@ class ScoredNetwork(
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
         self._check_structure()
+        # Weights without labels are no pair; the source refuses them.
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
         return self._measure_batches(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
@@ -429,6 +430,7 @@ def training_source(
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
     stream = StreamSource(x, partial(model._make_batch, class_weight=class_weight), "fit() 'x'", seed=seed, steps=steps)
     if not model.built:
+        # A model without a shape is built from the first batch, which is dealt all the same.
         model._take_samples(stream.first(epoch)[0])
     return stream
 
@@ -441,6 +443,7 @@ def evaluation_source(
     The first batch of a feeder is checked, and that it can be read several times where `passes` asks for it. `first` is the
     number of the first sample in the caller's array.
     """
+    # A pair may come as a list; a list of batches has no array in its first place.
     if isinstance(data, list) and len(data) in (2, 3) and isinstance(data[0], np.ndarray):
         data = tuple(data)
     if not isinstance(data, tuple):

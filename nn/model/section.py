@@ -47,6 +47,7 @@ class Section:
 
 def result_of(graph: Graph, layer: str) -> Node:
     """Return the last result of a layer; raise ValueError listing the layers where there is none of this name."""
+    # A layer may be used several times; the cut is behind its last use.
     for node in reversed(graph.nodes):
         if any(found.name == layer for found in node.layers):
             return node
@@ -68,10 +69,12 @@ def _cut(graph: Graph, layer: str) -> set[Node]:
     if not behind:
         raise ValueError(f"split() 'at' must leave a layer behind the cut, but '{layer}' gives the output of the model")
     ahead_uses, behind_uses = _used(front), _used(behind)
+    # A single value is all that travels between the halves.
     crossing = [value for value in (graph.placeholder, *graph.nodes) if value not in behind and value in behind_uses]
     if crossing != [result]:
         names = ", ".join(_describe(value, graph) for value in crossing)
         raise ValueError(f"split() must cut a single value, but behind '{layer}' {len(crossing)} cross the cut: {names}")
+    # Each half would update a copy of its own, and these would drift apart.
     shared = [value.name for value in graph.variables if value in ahead_uses and value in behind_uses]
     if shared:
         raise ValueError(f"split() at '{layer}' would leave on both sides of the cut: variable {', '.join(shared)}")
@@ -109,8 +112,10 @@ class FragmentRunner(Runner):
         target = self._open.output_gradient
         if gradient.shape != target.shape:
             raise ValueError(f"backward() 'gradient' must have the shape {target.shape} of the output, got {gradient.shape}")
+        # A gradient of float64 is taken, one of complex numbers is not.
         np.copyto(target, gradient, casting="same_kind")
         self._open.backward(on_gradient)
+        # Once: the results of forward are those of one block.
         self._last, self._open = self._open, None
 
     def input_gradient(self) -> Array:

@@ -119,6 +119,7 @@ class TrainedNetwork(
         if isinstance(container, OpContainer):
             self._adopt_rule(container.op_type, container.rule())
         else:
+            # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
         if loss is not None or (self._adds_losses and not self.has_loss):
             if isinstance(metrics, Mapping):
@@ -144,6 +145,7 @@ class TrainedNetwork(
 
         Raises RuntimeError where the optimizer waits for other workers.
         """
+        # An optimizer that trains alone waits for nothing, so this loop has no turn.
         for awaited in self.optimizer.finish_batch():
             raise RuntimeError(f"{type(self.optimizer).__name__} waits for variable {awaited}, but there is no exchange")
 
@@ -210,10 +212,12 @@ class TrainedNetwork(
         values, metadata = tensor_files.parse(tensor_files.read_file(path))
         if metadata.get("format") not in (WEIGHTS, MODEL):
             raise ModelFileError(f"{os.fspath(path)} holds no weights: 'format' is {metadata.get('format', '')[:80]!r}")
+        # Names of states and of the history have a colon, those of variables none.
         values = {name: value for name, value in values.items() if ":" not in name}
         for name in sorted(variables.keys() ^ values.keys()):
             where = "the model has" if name in variables else "the file has"
             raise ModelFileError(f"{os.fspath(path)} does not fit {type(self).__name__}: only {where} a variable {name[:80]!r}")
+        # All shapes before the first value is copied.
         for name, variable in variables.items():
             if values[name].shape != variable.shape:
                 raise ModelFileError(
@@ -236,5 +240,6 @@ class TrainedNetwork(
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
             self.rule.learn_rate = self._first_rate
+        # New objects: one that `fit` has returned keeps its rows.
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
         self.keyless_calls = 0

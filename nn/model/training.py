@@ -36,6 +36,7 @@ class Training:
     ) -> None:
         self._model, self._runner, self._optimizer = model, model.runner, model.optimizer
         self._callbacks = callbacks
+        # Results of each batch cost time; they are made where a callback looks at them.
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
         # an optimizer of one's own may change gradients while they come
         self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
@@ -69,9 +70,11 @@ class Training:
                 callback.on_epoch_begin(number)
             with Progress(f"Epoch {model.epochs_trained + 1}/{last}", source.samples, silent=self._silent) as progress:
                 results = self._epoch(model.epochs_trained, source, progress)
+                # Before the epoch is counted: one whose validation fails is in no row of the history.
                 if validation is not None:
                     measured = model._measure_batches(validation.deal(model.epochs_trained), finite)
                     results.update((f"val_{name}", value) for name, value in measured.items())
+                # Before the callbacks: they and a file count this epoch as trained.
                 model.epochs_trained += 1
                 progress.finish(results)
             model.fit_history().add(model.epochs_trained, results)
@@ -110,8 +113,10 @@ class Training:
                 (self._seed, epoch, number, 0),
                 batch.weight,
             )
+            # Before the rule runs: the parameters stay as they were.
             if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients()):
                 raise self._not_finite(loss, batch, epoch, number)
+            # The lanes of the plan are free now.
             self._optimizer.rule.team = self._runner.lanes
             self._model.apply_gradients()
         count = len(batch.x[0])
@@ -141,6 +146,7 @@ class Training:
     def _finite_gradients(self) -> bool:
         store = self._model.store
         sure = self._runner.surely_finite() if self._keeps_gradients else set()
+        # Without any that is sure one look goes over the whole vector.
         looked_at = [each.gradient for each in store.variables if each not in sure] if sure else [store.gradients]
         return all(map(all_finite, looked_at)) and (not store.buffers or all_finite(store.buffer_changes))
 
@@ -160,6 +166,7 @@ class Training:
     def _first_bad_gradient(self) -> str:
         """Return the first variable, as backward goes, with a gradient that is not finite."""
         store = self._model.store
+        # As backward goes, so that the first one found is where it began.
         variables = [*reversed(store.variables), *store.buffers]
         return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
@@ -192,6 +199,7 @@ class Progress:
 
     def finish(self, results: Mapping[str, float]) -> None:
         """Show the results of the epoch, and the seconds it took."""
+        # The bar makes room for the line.
         self._bar.close()
         if not self._silent:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in results.items())

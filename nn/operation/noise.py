@@ -33,7 +33,9 @@ class Noise(Elementwise):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         drawn = (output[0], *(1,) * (len(output) - 2), output[-1]) if self.by_channel else output
+        # Own memory, not scratch: they are drawn in `begin`, before other operations run, and backward reads them.
         self._noise = np.empty(drawn, dtype)
+        # In models of float64 as well: the same draws for either, at half the work.
         self._draws = np.empty(drawn, np.float32)
 
     def begin(self, mode: Mode, position: int) -> None:
@@ -64,6 +66,7 @@ class DropoutOperation(Noise):
     def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
         keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
+        # Draws are from [0, 1): just the share `strength` of them lies below it.
         np.greater_equal(self._draws, self.strength, out=self._noise)
         np.multiply(self._noise, 1 / (1 - self.strength), out=self._noise)
 
@@ -75,6 +78,7 @@ class GaussianDropoutOperation(Noise):
         seed, *counters = key
         keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
         np.multiply(self._draws, math.sqrt(self.strength / (1 - self.strength)), out=self._noise)
+        # The mean is added behind the scaling, which would change it.
         np.add(self._noise, 1, out=self._noise)
 
 

@@ -65,6 +65,7 @@ class Layout:
         # the caller gives and takes these as whole batches
         self._crossing: set[Value] = {*graph.outputs, *graph.inputs}
         for node in graph.nodes:
+            # Memory of a slice is overwritten by the next slice, before another stage could read it.
             self._crossing.update(source for source in node.inputs if self.stage_of.get(source) != self.stage_of[node])
 
     def kind(self, value: Value, *, kept_for_backward: bool) -> Kind:
@@ -83,6 +84,7 @@ class Layout:
             return Place(kind, [empty(shape, self.dtype)])
         number = self.stage_of[value]
         stage = self.stages[number]
+        # Shorter slices use the beginning of it.
         return Place.lanes(len(stage.lanes), (stage.largest or 0, *shape[1:]), self.dtype, number)
 
     def takers(self, *, input_gradient: bool) -> set[Value]:
@@ -92,6 +94,7 @@ class Layout:
         takers.update(self._wanting())
         for node in self.graph.nodes:
             if node.operation.differentiable and any(source in takers for source in node.inputs):
+                # A comparison has no gradient, so nothing in front of it gets one through it.
                 takers.add(node)
         reached: set[Value] = set(self.graph.outputs)
         for node in reversed(self.graph.nodes):

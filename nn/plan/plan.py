@@ -70,6 +70,7 @@ class Plan:
         self._entries: list[tuple[list[Array], int, slice | None, int]] = []
         self._random: list[tuple[Operation, int]] = []
         self._calls: dict[tuple[Node, int | None], Call] = {}
+        # Before any call is prepared: each takes its work space from an arena, whose size must be known.
         self._arenas = self._open_arenas()
         self._forward = [self._prepare(stage) for stage in self._layout.stages]
         if not self._layout.in_lanes:
@@ -154,6 +155,7 @@ class Plan:
         for variable in self._graph.variables:
             if not np.isfinite(variable.value).all():
                 return f"variable '{variable.name}'"
+        # It looks for what is not finite, so NumPy need not warn of it.
         with np.errstate(all="ignore"):
             for stage in self._layout.stages:
                 for rows in (rows for lane in stage.lanes for rows in lane):
@@ -199,6 +201,7 @@ class Plan:
                 for node in stage.nodes:
                     measure.begin()
                     self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
+        # Lanes run at once, so each has its own.
         return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
@@ -227,6 +230,7 @@ class Plan:
                     calls.append(Call(operation, inputs, self._places[node].at(lane, rows)))
                     self._calls[node, None if rows is None else rows.start] = calls[-1]
             lanes.append(calls)
+        # Only where each lane has one slice: lanes that work in turns keep no gradients of the whole batch.
         if len(lanes) > 1 and not stage.in_turns:
             self._prepare_whole(stage)
         return lanes
@@ -244,6 +248,7 @@ class Plan:
         """Have calls for the whole batch of those operations that have gradients which the lanes share out."""
         for node in stage.nodes:
             if node.operation.shares_gradients([self._layout.shapes[source] for source in node.inputs]):
+                # The arena of the first lane is free: shares are written when all lanes have ended.
                 self._arenas[0].begin()
                 inputs = [self._place(source).at(0, None) for source in node.inputs]
                 self._note_entries(node, inputs, None)
@@ -270,12 +275,14 @@ def bytes_held(item: object, apart: Iterable[Array] = ()) -> int:
         item: the object, such as a `Plan`. Of other objects only those of `nn` are looked into.
         apart: arrays whose memory belongs to others.
     """
+    # Views of one array count once, and those of a variable belong to the store.
     seen = {id(_owner(array)) for array in apart}
     total = 0
     waiting: list[Any] = [item]
     while waiting:
         each = waiting.pop()
         if isinstance(each, np.ndarray):
+            # A view keeps the whole memory.
             each = _owner(each)
         if id(each) in seen or isinstance(each, _SHARED):
             continue
@@ -309,6 +316,7 @@ def _parts(item: Any) -> Iterable[Any]:
     if isinstance(item, FunctionType):
         return [cell.cell_contents for cell in item.__closure__ or ()]
     if type(item).__module__.partition(".")[0] == "nn":
+        # Slots of a class are not in the instance's `__dict__`.
         slots = (getattr(item, name, None) for kind in type(item).__mro__ for name in getattr(kind, "__slots__", ()))
         return (*getattr(item, "__dict__", {}).values(), *slots)
     return ()

@@ -41,6 +41,7 @@ class Graph:
                 self.nodes.append(value)
                 layers.update(dict.fromkeys(value.layers))
             elif isinstance(value, Variable):
+                # A layer's together, and in its order, also where the graph meets them in another one.
                 variables.update(dict.fromkeys([value] if value.owner is None else value.owner._own_variables))
             elif isinstance(value, Placeholder) and value not in self.inputs:
                 raise ValueError(_foreign(value))
@@ -111,7 +112,9 @@ def _topological(outputs: Sequence[Value]) -> list[Value]:
             done.add(id(value))
             order.append(value)
         else:
+            # Again below its inputs, and in the order when it comes up for the second time.
             pending.append((value, True))
+            # The last that is put there comes first: inputs are visited from left to right.
             pending.extend((source, False) for source in reversed(value.inputs))
     return order
 

@@ -58,6 +58,7 @@ class VariableStore:
         It ends an update of the parameters, so those with a constraint are brought back here.
         """
         if self.buffers:
+            # In one pass over all buffers, which lie in one vector.
             np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
         for variable in self.variables:
             if variable.constraint is not None:
@@ -125,11 +126,13 @@ class VariableStore:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the variables, and their values for a copy to hold."""
+        # Variables leave their memory out of a copy, and these lie in none of the vectors.
         return {**vars(self), "fixed_values": [variable.value for variable in self.fixed]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Give the variables of a copy memory of their own, with equal content."""
         vectors = ("values", "gradients", "buffer_values", "buffer_changes")
+        # Not set as attributes: the vectors are made anew, with the variables' views of them.
         content = {name: state.pop(name) for name in (*vectors, "fixed_values")}
         vars(self).update(state)
         self._allocate()

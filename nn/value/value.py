@@ -132,6 +132,7 @@ class Value:
     _power, __rpow__ = _operator(Power)
 
     def __pow__(self, other: Operand) -> Node:
+        # One product, where a power takes an operation with masks and work space.
         return self.apply(Square()) if isinstance(other, (int, float)) and other == 2 else self._power(other)
 
     def __matmul__(self, other: Operand) -> Node:

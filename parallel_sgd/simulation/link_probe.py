@@ -47,7 +47,7 @@ class LinkProbe(AbsSimpleExecutor):
     """Executor that measures the links of its group over TCP.
 
     It is shipped `rounds`, lists of pairs of node ids that measure at the same time, and returns the measurements of this node:
-    `latency` and `seconds` by size for each other node, where this one is the first of the pair; and `cores`, `work`, `together`,
+    `latency` and `seconds` by size for each other node, where it is the first of the pair; and `cores`, `work`, `together`,
     `both_ways`.
     """
 
