@@ -14,7 +14,7 @@ from typing import NamedTuple
 from network.nodes import Address
 
 from ..errors import SettingsError
-from ..support.files import parsed, publish, read_regular
+from ..support.files import parsed, published, read_regular
 
 MAX_SLOTS = 4096  # of one host; more is a slip of the pen
 _SUFFIX = ".agent.json"
@@ -70,19 +70,13 @@ def registered(folder: Path, registration: Registration) -> Iterator[None]:
     Raises: SettingsError when it cannot be written.
     """
     path = folder / f"{registration.name}{_SUFFIX}"
-    content = json.dumps(asdict(registration)) + "\n"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        publish(path, content, 0o644)
-    except OSError as error:
-        raise SettingsError(f"The agent cannot be registered in {folder}: {error.strerror or error}.") from error
-    try:
+    with contextlib.ExitStack() as until:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            until.enter_context(published(path, json.dumps(asdict(registration)) + "\n", 0o644))
+        except OSError as error:
+            raise SettingsError(f"The agent cannot be registered in {folder}: {error.strerror or error}.") from error
         yield
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            # by content: a successor of the same rank has the same file name
-            if read_regular(path, _MOST_BYTES) == content:
-                path.unlink()
 
 
 def registrations(folder: Path) -> list[Registration]:

@@ -16,7 +16,7 @@ from network.keys import Keyring, parse_keyring
 from network.nodes import DEFAULT_PORT, Address
 
 from ..errors import SettingsError
-from ..support.files import publish
+from ..support.files import published
 from .registration import Allocation, Registration, allocation_of, registered, shared_folder
 from .settings import state_directory
 
@@ -143,11 +143,9 @@ def announced(path: str | None, address: str, say: Callable[[str], object]) -> I
             say(f"{address}\n")
         yield
         return
-    try:
-        publish(Path(path), f"{address}\n")
-    except OSError as error:
-        raise SettingsError(f"--announce must name a file that can be written, got {path!r}: {error.strerror}.") from error
-    try:
+    with contextlib.ExitStack() as until:
+        try:
+            until.enter_context(published(Path(path), f"{address}\n"))
+        except OSError as error:
+            raise SettingsError(f"--announce must name a file that can be written, got {path!r}: {error.strerror}.") from error
         yield
-    finally:
-        Path(path).unlink(missing_ok=True)

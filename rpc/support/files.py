@@ -17,7 +17,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import SEEK_END, BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -125,6 +125,27 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is no regular file")
         return _text(file.read(most + 1), most)
+
+
+@contextlib.contextmanager
+def published(path: Path, text: str, mode: int = PRIVATE) -> Iterator[None]:
+    """Keep a file with `text` for as long as the block lasts; one that a successor has put in its place stays.
+
+    Args:
+        path: that of the file, which appears with its whole content.
+        text: the content, up to `MOST_BYTES`, by which the file is known again at the end.
+        mode: its mode.
+
+    Raises: OSError when it cannot be written; none at the end.
+    """
+    publish(path, text, mode)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            # by content: a successor has the same file name
+            if read_regular(path) == text:
+                path.unlink()
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -259,6 +259,9 @@ def test_files_that_go_with_the_agent(tmp_path: Path) -> None:
     with announced(str(tmp_path / "file"), "h:1", said.append):
         assert (tmp_path / "file").read_text() == "h:1\n"
     assert list(tmp_path.iterdir()) == []
+    with announced(str(tmp_path / "file"), "h:1", said.append):
+        (tmp_path / "file").write_text("h:2\n")
+    assert (tmp_path / "file").read_text() == "h:2\n", "that of a successor"
     nowhere = announced(str(tmp_path / "no" / "file"), "h:1", said.append)
     with pytest.raises(SettingsError, match=r"--announce must name a file that can be written"), nowhere:
         pass
