@@ -177,6 +177,7 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
         return self.activation(y + self.bias if self.use_bias else y)
 
     def argument(self, name: str) -> object:
+        # `kernel` is the constructor's number of filters, by the name that `Conv2D` has for it.
         return self.filters if name == "kernel" else super().argument(name)
 
 

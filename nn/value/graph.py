@@ -25,6 +25,7 @@ class Graph:
         for value in _topological(output):
             if isinstance(value, Node):
                 self.nodes.append(value)
+                # A dict as an ordered set: the first use counts.
                 layers.update(dict.fromkeys(value.layers))
             elif isinstance(value, Variable):
                 # A layer's together, and in its order, also where the graph meets them in another one.
