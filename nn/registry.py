@@ -258,7 +258,7 @@ def _build_argument(value: object, custom_objects: CustomObjects, made: list[Con
 
 def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> None:
     parameters = _parameters(found)
-    names = {parameter.name for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL,)}
+    names = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
     needed = {
         parameter.name
         for parameter in parameters
