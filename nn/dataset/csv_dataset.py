@@ -340,6 +340,7 @@ class CSVDataset(DrawingDataset, configured=True):
 
     def _row_number(self, table: Table) -> tuple[str, str] | None:
         """Return the column that numbers the rows, and the reason; None where there is none."""
+        # Only the first column is taken for row numbers: anywhere else such numbers may mean something.
         first = table.header[0]
         if self.index is None or (self.index == _AUTO and (self.features is not None or first in self._labels)):
             return None
@@ -368,6 +369,7 @@ class CSVDataset(DrawingDataset, configured=True):
                         f"CSVDataset: '{table.path}' must have rows without missing cells, {self._most_gaps(gaps)}"
                     )
             else:
+                # A label is never filled: it would be made up.
                 strict = names if self.missing == "error" else self._labels
                 found = [
                     (int(gaps[name].argmax()), place, name)
