@@ -80,9 +80,8 @@ def class_name(found: type[Any]) -> str:
     if found.__module__.startswith("nn.model."):
         return f"model.{own}"
     if found.__module__.startswith("nn."):
-        # Two kinds may have a class of one name, such as `Constant`: the very class decides.
         for kind in _KINDS:
-            # The very class, not another one with its name.
+            # The very class: two kinds may have one of the same name, such as `Constant`.
             if find_built_in(f"{kind}.{own}") is found:
                 return f"{kind}.{own}"
     return _CUSTOM + own

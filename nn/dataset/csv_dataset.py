@@ -245,7 +245,7 @@ class CSVDataset(DrawingDataset, configured=True):
             if len(tables) == 1:
                 train, test = draw(y[0], self.test_fraction, self.seed, self.split)
                 self._drawn = places[0][train], places[0][test]
-            # Medians and ranges come of the training rows alone: those to evaluate on must not be known.
+            # Medians come of the training rows alone, which are known now: those to evaluate on must not count.
             plan = self._plan or completed(plan, parts, raw, train)
             for part, x in enumerate(raw):
                 try:
