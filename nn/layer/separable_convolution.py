@@ -60,7 +60,7 @@ class _Depthwise(Layer, ABC):
             )
         # As many groups as channels.
         operation = Convolution(self.stride, self.padding, channels, self.dilation)
-        # Kernels of one channel lie side by side in the variable already, so this is no copy.
+        # The kernels of a channel are the filters of its group, side by side.
         return direct(operation, x, kernel.reshape(*size, 1, channels * several), *bias)
 
 
