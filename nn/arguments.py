@@ -75,6 +75,7 @@ def instance(owner: object, name: str, value: Any, kind: type[Any], source: str 
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(f"{expected}, got the class; write {value.__name__}()")
     if not isinstance(value, kind):
+        # A context manager in place of what it gives.
         hint = f"; write 'with .. as {name}:'" if inspect.isgenerator(getattr(value, "gen", None)) else ""
         raise TypeError(f"{expected}, got {type(value).__name__} {short(value)}{hint}")
     return value
@@ -288,6 +289,7 @@ def config_of(value: Configurable) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _arguments(cls: type[Settled]) -> frozenset[str]:
     """Return the names of the constructor's arguments that an object keeps: those that `get_config` reads."""
+    # Constructors of ours, and the one that keeps its arguments; those of users may change what they keep.
     makers = [base for base in cls.__mro__ if "__init__" in vars(base) and (base is cls._configured or is_ours(base))]
     return frozenset(name for base in makers for name in list(inspect.signature(vars(base)["__init__"]).parameters)[1:])
 
@@ -297,6 +299,9 @@ def _settable(cls: type[Settled]) -> frozenset[str]:
     """Return the names that may be set on an object of a class at any time."""
     found = {name for base in cls.__mro__ for name in vars(base)}
     with_setter = {
-        name for name in found if isinstance(each := inspect.getattr_static(cls, name), property) and each.fset is not None
+        # Statically: a property that is read may compute or raise.
+        name
+        for name in found
+        if isinstance(each := inspect.getattr_static(cls, name), property) and each.fset is not None
     }
     return frozenset(with_setter) | cls._settables

@@ -72,6 +72,7 @@ class MaxNorm(_Norm, configured=True):
 
     def project(self, value: Array) -> None:
         norms = self._norms(value)
+        # Shorter vectors keep their length but for the small number below.
         np.multiply(value, np.minimum(norms, self.max_value) / (norms + _SMALL), out=value)
 
 

@@ -83,6 +83,7 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
         content = dump(leaves(arrays), {"format": "psgd.data/1"})
         if len(content) > limit:
             raise ValueError(f"save_arrays 'limit' must allow the {len(content)} bytes of this data set, got {limit}")
+        # Data may be confidential, and other users read the same disk.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(path, content)
     # Also where nothing was written: the limit may be another one now.

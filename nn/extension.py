@@ -105,6 +105,7 @@ class _Renamed:
     def __get__(self, item: object, owner: type) -> Any:
         if item is None:
             return self
+        # In the order in which Python looks for a method.
         bodies = [vars(base) for base in type(item).__mro__ if self.now in vars(base)]
         # an override of the former name calls `super()` by it, and must not come back to itself
         present = [body[self.now] for body in bodies if body[self.now] is not body.get(self.name)]
@@ -204,6 +205,7 @@ def listed(kind: type, names: Iterable[str], unlisted: Collection[str] = ()) -> 
         names: all names, as `object.__dir__` gives them.
         unlisted: public names for the engine.
     """
+    # Double underscores stay: Python shows them only where they are asked for.
     public = (name for name in names if name.startswith("__") or not (name[0] == "_" or name in unlisted))
     return sorted(name for name in public if not isinstance(inspect.getattr_static(kind, name, None), _Renamed))
 
@@ -248,6 +250,7 @@ def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> str |
         parameters = list(inspect.signature(maker).parameters.values())[1:]
     else:
         return None
+    # A constructor that takes anything names its own faults.
     if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
         return None
     known, aliases = [each.name for each in parameters], getattr(maker, "aliases", {})
@@ -380,6 +383,7 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
         given=frozenset(name for each in claims for name in each.given),
         internal=frozenset(name for each in claims for name in each.internal),
         mistakable=frozenset(name for each in claims for name in each.mistakable),
+        # Reversed, so that the row of the most derived class counts.
         passes={name: call for each in reversed(claims) for name, call in each.passes.items()},
         widened={name: count for each in reversed(claims) for name, count in each.widened.items()},
     )
@@ -400,6 +404,7 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
             # Annotated again: the value is still that of the base.
             if value is _NOTHING and before is not None:
                 value = before.value
+            # The class that a user knows, and not a base of it that defines the name.
             shown = next(each for each in ours if base in each.__mro__)
             found[name] = _Name(owner, shown, name, value, _kind(owner, text, value), text, joined)
     return {name: claim for name, claim in found.items() if name not in joined.free}
@@ -436,6 +441,7 @@ def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, A
             if not is_ours(base):
                 yield name, vars(base)[name]
         if is_ours(base):
+            # What stands behind a class of ours in the order of bases is hidden by it.
             met.update(name for owner in _former_of(base) for name in vars(owner))
 
 
@@ -489,6 +495,7 @@ def _conflict(cls: type, claim: _Name, mine: Any, *, bound: bool, duck: bool = F
     `bound`: it is an object's attribute; `duck`: of one that is not derived from the base.
     """
     what = f"{cls.__name__}.{claim.name}"
+    # From the strictest claim to the weakest, so that the message names the reason that matters.
     if claim.name in claim.claims.given:
         return f"{what} hides {claim}, which the engine sets; rename it"
     if claim.name in claim.claims.fixed and not bound:
@@ -496,6 +503,7 @@ def _conflict(cls: type, claim: _Name, mine: Any, *, bound: bool, duck: bool = F
     if _is_method(claim.value):
         return _method_conflict(what, claim, mine, bound=bound, duck=duck)
     if _is_property(claim.value):
+        # A property computes what the engine reads; its type shows only when it is read.
         if _is_property(mine) or bound:
             return ""
         if getattr(claim.value, "fset", None) is not None:
@@ -535,6 +543,7 @@ def _method_conflict(what: str, claim: _Name, mine: Any, *, bound: bool, duck: b
         # whether a class has an optional method of its own is asked of the class
         return f"{what} is set on the object and hides {base}, which the engine calls; rename it, or define a method"
     signature = _signature(mine, bound=bound)
+    # One fitting call is enough, as the numbers of a `*name` are tried one by one.
     if signature is None or any(_binds(signature, *call) for call in _calls(names, claim)):
         return ""
     return f"{what}{_parameters(signature)} hides {base}, which the engine calls; rename it, or let it take these arguments"
@@ -543,6 +552,7 @@ def _method_conflict(what: str, claim: _Name, mine: Any, *, bound: bool, duck: b
 def _signature(mine: Any, *, bound: bool) -> inspect.Signature | None:
     """Return the signature of a method as it is called on an object; None where Python does not know it."""
     try:
+        # Its own arguments are bound when it is read from an object.
         if isinstance(mine, functools.partialmethod):
             return None
         found = inspect.signature(getattr(mine, "__func__", mine) if not bound else mine)

@@ -81,6 +81,7 @@ def minimum(a: Operand, b: Operand) -> Node:
 
 def where(condition: Operand, a: Operand, b: Operand) -> Node:
     """Return a where the condition is not 0, else b. Elements that are not chosen may be infinite or NaN."""
+    # The condition comes last: it has no gradient, and in place the result takes the memory of a.
     return as_value(a).apply(Where(), as_value(b), as_value(condition))
 
 
@@ -303,5 +304,6 @@ def _pool(
     value = as_value(x)
     axes = window.axes_of(name, value.shape)
     sizes = window.lengths(name, "size", size, axes)
+    # Side by side, as in `MaxPool`.
     strides = sizes if stride is None else window.lengths(name, "stride", stride, axes)
     return value.apply(kind(sizes, strides, window.padding(name, padding)))

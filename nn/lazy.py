@@ -26,6 +26,7 @@ def lazily(
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
+        # A module comes before a name of another module: `nn.layer` is the package.
         if name in modules:
             return import_module(f"{package}.{name}")
         if name not in homes:

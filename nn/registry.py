@@ -63,6 +63,7 @@ def find_model(name: str) -> type[Any] | None:
 
 def _public(package: str, base: str, name: str) -> type[Any] | None:
     """Return the public class of a package that is derived from its `base` and can be made."""
+    # Imported when a file names it: most files name few kinds.
     module = import_module(package)
     # Public names only: a file may not reach what a module imports.
     if name not in module.__all__:
@@ -80,7 +81,7 @@ def class_name(found: type[Any]) -> str:
         return f"model.{own}"
     if found.__module__.startswith("nn."):
         for kind in _KINDS:
-            # The very class, not another one with its name.
+            # The very class: two kinds may have one of the same name, such as `Constant`.
             if find_built_in(f"{kind}.{own}") is found:
                 return f"{kind}.{own}"
     return _CUSTOM + own
@@ -214,6 +215,7 @@ def custom_classes(*parts: object) -> dict[str, Callable[..., Any]]:
         if isinstance(part, Configurable):
             if class_name(type(part)).startswith(_CUSTOM):
                 found[type(part).__name__] = type(part)
+            # Also within parts of nn: a layer may hold a user's activation.
             todo += config_of(part).values()
         elif isinstance(part, (list, tuple)):
             todo += part
@@ -247,6 +249,7 @@ def construct(found: type[Any], config: object, custom_objects: CustomObjects, m
 
 
 def _build_argument(value: object, custom_objects: CustomObjects, made: list[Configurable]) -> object:
+    # Before other dicts, which are descriptions of parts.
     if isinstance(value, dict) and value.keys() == {_FUNCTION}:
         return find_function(value[_FUNCTION], custom_objects)
     if isinstance(value, dict):
@@ -258,7 +261,8 @@ def _build_argument(value: object, custom_objects: CustomObjects, made: list[Con
 
 def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> None:
     parameters = _parameters(found)
-    names = {parameter.name for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL,)}
+    # A `*names` cannot be given by its name.
+    names = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
     needed = {
         parameter.name
         for parameter in parameters

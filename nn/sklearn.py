@@ -160,6 +160,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             x = plan.encode(X)
             plan = plan.followed_by(Normalize().fitted(x, x))
         self.plan_ = plan
+        # Names that scikit-learn looks for after `fit`.
         self.n_features_in_ = X.shape[1]
         self.feature_names_in_ = np.array(list(map(str, X.columns)), object)
         return self
@@ -201,6 +202,7 @@ class NeuralEstimator(BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        # As they come: `clone` and `set_params` compare them with what was given.
         self.hidden = hidden
         self.activation = activation
         self.model = model

@@ -115,6 +115,7 @@ def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> li
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"metadata must map str to str, got {key!r}: {type(value).__name__}")
     parts = {name: _little_endian(name, array) for name, array in tensors.items()}
+    # The metadata first and the hash first in it, so that it stands at a place that needs no parser.
     entries: dict[str, object] = {
         "__metadata__": {"sha256": _UNHASHED, "format": _OWN_FORMAT + "tensors/1", **metadata},
         **dict.fromkeys(parts),
@@ -291,6 +292,7 @@ def _read_header(raw: bytes) -> dict[str, object]:
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Build one JSON object; refuse a key that stands twice and text with half a surrogate pair."""
     fields = dict(pairs)
+    # A dict keeps the last of equal keys, where another reader may take the first.
     if len(fields) != len(pairs):
         raise ModelFileError("the header has a duplicate key")
     for pair in pairs:

@@ -99,6 +99,7 @@ class _OpenBLAS:
     def threads(self) -> int:
         """Number of threads that it has where no caller limits it."""
         with self._lock:
+            # Within the limit the library itself would say 1.
             return self._outside if self._inside else int(self._get_threads())
 
     @contextmanager

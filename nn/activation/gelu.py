@@ -160,7 +160,7 @@ def tail_ratio(a: Array, t: Array, out: Array) -> None:
     the idea of Shepherd and Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity,
     Mathematics of Computation 36, 1981. Precision is that of the type of `out`, float32 or float64.
     """
-    # A fit for float64 would take twice the terms for digits that float32 does not have.
+    # The fit for float64 has more than twice the terms, for digits that float32 does not have.
     fit = _SINGLE if out.dtype.itemsize == 4 else _DOUBLE
     np.add(a, fit.scale, out=t)
     np.divide(fit.scale, t, out=t)

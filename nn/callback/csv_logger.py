@@ -59,6 +59,7 @@ class CSVLogger(Callback, configured=True):
         """Append a line."""
         names = ["epoch", *logs]
         lines: list[Sequence[object]] = []
+        # With the first line, because the names of the results are known then.
         if not self._columns:
             self._columns = names
             lines.append(names)

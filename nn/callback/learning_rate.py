@@ -128,6 +128,7 @@ class ReduceOnPlateau(Monitored, configured=True):
         # The count before this epoch: the last epoch of a cooldown is not counted, either.
         cooling = self.cooling
         self._keep(cooling=max(cooling - 1, 0))
+        # A better result counts during a cooldown, too.
         if self.monitor.better(value, self.best):
             self._keep(best=value, waited=0)
         elif not cooling:

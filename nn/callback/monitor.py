@@ -45,6 +45,7 @@ class Monitor:
         """Return the monitored result; raise ValueError listing those in `logs` where it is not among them."""
         if self.name not in logs:
             hint = "" if any(name.startswith("val_") for name in logs) else "; with validation data there are val_... too"
+            # Where validation data are missing, a name that is near would mislead.
             near = "" if hint and self.name.startswith("val_") else arguments.did_you_mean(self.name, logs)
             raise ValueError(f"{self._owner} 'monitor' is {self.name!r}, but the results are {', '.join(logs)}{near or hint}")
         return logs[self.name]
@@ -72,6 +73,7 @@ class Monitored(Callback):
 
     def check_results(self, names: Collection[str]) -> None:
         """Raise ValueError unless the monitored result is one that the epochs of this `fit` will have."""
+        # None where a checkpoint saves every epoch.
         monitor = vars(self).get("monitor")
         if monitor is not None:
             monitor.value(dict.fromkeys(names, 0.0))
@@ -147,10 +149,12 @@ class EarlyStopping(Monitored, configured=True):
             self._keep(waited=self.waited + 1)
             # 0 and 1 mean the same: the first epoch that is not better.
             if self.waited >= max(self.patience, 1):
+                # Kept and saved, so that a run continued from the file does not train on.
                 self._keep(stopped_epoch=number)
                 self.model.stop_training = True
 
     def on_train_end(self, logs: Mapping[str, float]) -> None:
+        # Empty without `restore_best`, and where no epoch was better, as when all results were NaN.
         if self._weights:
             self.model.set_weights(self._weights)
 

@@ -329,8 +329,10 @@ def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame
                     f"ArrayDataset '{name}' must have the columns of '{names[0]}', got {sorted(here - there)} beyond these and "
                     f"no {sorted(there - here)}"
                 )
+        # A Series has no name that counts, so the second one takes that of the first.
         elif frames:
             frame = frame.set_axis(frames[0].columns[:1], axis=1)
+        # In the order of the first part.
         frames.append(frame if not frames else frame[list(frames[0].columns)])
     return frames
 

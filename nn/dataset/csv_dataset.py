@@ -245,7 +245,7 @@ class CSVDataset(DrawingDataset, configured=True):
             if len(tables) == 1:
                 train, test = draw(y[0], self.test_fraction, self.seed, self.split)
                 self._drawn = places[0][train], places[0][test]
-            # Medians and ranges come of the training rows alone: those to evaluate on must not be known.
+            # Medians come of the training rows alone, which are known now: those to evaluate on must not count.
             plan = self._plan or completed(plan, parts, raw, train)
             for part, x in enumerate(raw):
                 try:
@@ -340,6 +340,7 @@ class CSVDataset(DrawingDataset, configured=True):
 
     def _row_number(self, table: Table) -> tuple[str, str] | None:
         """Return the column that numbers the rows, and the reason; None where there is none."""
+        # Only the first column is taken for row numbers: anywhere else such numbers may mean something.
         first = table.header[0]
         if self.index is None or (self.index == _AUTO and (self.features is not None or first in self._labels)):
             return None
@@ -368,6 +369,7 @@ class CSVDataset(DrawingDataset, configured=True):
                         f"CSVDataset: '{table.path}' must have rows without missing cells, {self._most_gaps(gaps)}"
                     )
             else:
+                # A label is never filled: it would be made up.
                 strict = names if self.missing == "error" else self._labels
                 found = [
                     (int(gaps[name].argmax()), place, name)

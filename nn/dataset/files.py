@@ -91,6 +91,7 @@ class PublishedDataset(AbsDataset, configured=True):
             found, missing = self._look(directory)
             if not missing:
                 return list(found.values())
+            # A directory that was named, or holds a part, is meant: to go on elsewhere would hide the mistake.
             if found or self.directory is not None:
                 raise FileNotFoundError(
                     f"{type(self).__name__} needs {self.needs}: '{directory}' has {_listed(found)}, it lacks "

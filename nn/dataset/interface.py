@@ -36,7 +36,6 @@ __all__ = [
     "leaves",
     "of_leaves",
     "row_checksums_of",
-    "split",
 ]
 
 PARTS: Final = ("train_x", "train_y", "test_x", "test_y")
@@ -214,20 +213,6 @@ def check_fraction(owner: object, value: float) -> float:
     The errors name `owner`; see `nn.arguments.number`.
     """
     return arguments.number(owner, "test_fraction", value, 0.0, 1.0, open_low=True)
-
-
-def split(x: Array, y: Array, fraction: float, seed: int, how: SplitKind = "random") -> Arrays:
-    """Return ``(train_x, train_y, test_x, test_y)``; see `draw`, which chooses the samples of the test part.
-
-    Args:
-        x: samples ``(n, ...)``.
-        y: labels ``(n, ...)``.
-        fraction: share of the samples in the test part, between 0 and 1.
-        seed: seed of the draw.
-        how: "random", "stratified" (each class its share) or "last".
-    """
-    train, test = draw(y, fraction, seed, how)
-    return x[train], y[train], x[test], y[test]
 
 
 def draw(y: Array, fraction: float, seed: int, how: SplitKind = "random") -> tuple[Rows, Rows]:

@@ -58,6 +58,7 @@ class MNIST(PublishedDataset):
         return f"{name}.gz"
 
     def source_of(self, part: str) -> str:
+        # The files stand in the order of the parts.
         return str(self.files()[PARTS.index(part)])
 
     def read(self, paths: Sequence[Path]) -> Arrays:

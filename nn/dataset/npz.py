@@ -143,6 +143,7 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Arra
                     array = _read(file, where, left)
             except (*_DAMAGED, OSError) as error:  # an offset before the file's begin is no position for the system
                 raise ValueError(f"{where} is damaged: {error}") from error
+            # The limit is one for all arrays of a file.
             left -= array.nbytes
             arrays.append(array)
     return arrays

@@ -79,6 +79,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
         self.centered = arguments.instance(self, "centered", centered, bool)
+        # Of the object: arrays that these arguments do not need take memory, too.
         self.slots = ("square", *(["mean"] if centered else []), *(["velocity"] if self.momentum else []))
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
@@ -88,6 +89,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
         _mix(square, out, self.rho)
         if self.centered:
             mean = others[0]
+            # A copy, since the gradient is needed once more and `_mix` overwrites.
             np.copyto(out, gradient)
             _mix(mean, out, self.rho)
             np.multiply(mean, mean, out=out)

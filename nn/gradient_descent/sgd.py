@@ -48,6 +48,7 @@ class SGDOptimizer(IGradientDescent, configured=True):
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         if not slots:
+            # Negative: an increment is added.
             np.multiply(gradient, -self.rate, out=out)
         else:
             _roll(self._step_number, self.momentum, gradient, *slots)
@@ -147,5 +148,6 @@ def _fall(momentum: float, factor: float, gradient: Array, velocity: Array, out:
     if ahead:
         np.multiply(velocity, momentum, out=out)
         np.add(out, gradient, out=out)
+        # The velocity itself must stay as it is; only the step looks ahead.
         velocity = out
     np.multiply(velocity, factor, out=out)

@@ -73,6 +73,7 @@ class PReLU(Layer, configured=True):
         if any(axis >= len(input_shape) for axis in shared):
             raise ValueError(f"'shared_axes' must name axes 1 to {len(input_shape) - 1} of {input_shape}, got {shared}")
         shape = tuple(1 if axis in shared else length for axis, length in enumerate(input_shape[1:], start=1))
+        # Without the batch: an alpha belongs to a place in the sample.
         self.alpha = self.add_variable("alpha", shape, self.alpha_initializer)
 
     def call(self, x: Value) -> Value:

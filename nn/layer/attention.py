@@ -89,8 +89,10 @@ class MultiHeadAttention(Layer, configured=True):
                 raise ValueError(f"expected {role} of shape (batch, positions, {features}), got {given.shape}")
         if value.shape[1] != key.shape[1]:
             raise ValueError(f"value and key must have equally many positions on axis 1, got {value.shape} and {key.shape}")
+        # The last axis of the input is contracted, so that heads and features come out as axes of their own.
         projected = _apply(self._key, key, 1), _apply(self._value, value, 1)
         heads = _apply(self._query, query, 1).apply(Attention(self.causal), *projected)
+        # Two axes contracted: the heads are joined by the product itself.
         return _apply(self._output, heads, 2)
 
     def _map(self, role: str, inputs: Shape, outputs: Shape) -> list[Variable]:

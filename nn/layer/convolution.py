@@ -77,6 +77,7 @@ class ConvolutionLayer(Layer, ABC, configured=True):
 
     def call(self, x: Value) -> Value:
         """Return activation(convolution + bias); a rectifier is part of the convolution."""
+        # Again in each call: a layer may be called on a value of another shape than the first.
         self._check(x.shape)
         channels = self.kernel.shape[-2] * self.groups
         if x.shape[-1] != channels:
@@ -90,6 +91,7 @@ class ConvolutionLayer(Layer, ABC, configured=True):
         return y if rectified else self.activation(y)
 
     def argument(self, name: str) -> Any:
+        # `kernel` counts the filters in the constructor, and is the variable from `build` on.
         return self.filters if name == "kernel" else super().argument(name)
 
     def _check(self, shape: Shape) -> None:

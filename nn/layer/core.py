@@ -73,6 +73,7 @@ class Dense(Layer, configured=True):
     def call(self, x: Value) -> Value:
         if x.shape[-1] != self.kernel.shape[0]:
             raise ValueError(f"expected inputs with {self.kernel.shape[0]} features, got shape {x.shape}")
+        # x of more than two axes is seen as rows by the product, without a copy.
         score = x @ self.kernel
         return self.activation(score + self.bias if self.use_bias else score)
 
@@ -85,6 +86,7 @@ class Flatten(Layer, configured=True):
     """
 
     def build(self, input_shape: Shape) -> None:
+        # Their product is the length of a row.
         if BATCH in input_shape[1:]:
             raise ValueError(f"expected inputs whose axes after the batch are known, got {input_shape}")
 
@@ -134,6 +136,7 @@ class Permute(Layer, configured=True):
     def call(self, x: Value) -> Value:
         if len(x.shape) != len(self.dims) + 1:
             raise ValueError(f"'dims' {self.dims} fits inputs of {len(self.dims)} axes after the batch, got shape {x.shape}")
+        # `dims` count from 1, as the batch is axis 0.
         return x.transpose(0, *self.dims)
 
 
@@ -157,6 +160,7 @@ class RepeatVector(Layer, configured=True):
     def call(self, x: Value) -> Value:
         if len(x.shape) != 2 or x.shape[1] == BATCH:
             raise ValueError(f"expected inputs of shape (batch, features), got {x.shape}")
+        # `Repeat` sums up the gradients of the copies.
         return x.reshape(BATCH, 1, x.shape[1]).apply(Repeat((self.n,)))
 
 

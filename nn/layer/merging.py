@@ -121,6 +121,7 @@ class Average(_Merging):
 
     def call(self, x: Sequence[Value]) -> Value:
         total = super().call(x)
+        # One value is its own mean, and needs no operation.
         return total / len(x) if len(x) > 1 else total
 
     def combine(self, a: Value, b: Value) -> Value:

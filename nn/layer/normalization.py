@@ -149,6 +149,7 @@ class GroupNorm(Layer, configured=True):
 
     def __init__(self, groups: int = 32, epsilon: float = 1e-3, name: str | None = None) -> None:
         super().__init__(name)
+        # Kept as -1: the number of channels is not known yet, and a file should say what was asked for.
         self.groups = -1 if groups == -1 else arguments.integer(self, "groups", groups, minimum=1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 

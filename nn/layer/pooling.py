@@ -37,6 +37,7 @@ class PoolingLayer(Layer, ABC, configured=True):
     def call(self, x: Value) -> Value:
         axes = window.axes_of(self.describe(), x.shape)
         size = window.lengths(self, "size", self.size, axes)
+        # Settled here and not in the constructor, since it has one entry for each axis of the inputs.
         stride = size if self.stride is None else window.lengths(self, "stride", self.stride, axes)
         return direct(self.pool(size, stride), x)
 

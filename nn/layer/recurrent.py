@@ -78,6 +78,7 @@ class Recurrent(Layer, configured=True):
         self.kernel = self.add_variable("kernel", (input_shape[2], columns), self.kernel_initializer)
         self.recurrent_kernel = self.add_variable("recurrent_kernel", (self.units, columns), self.recurrent_initializer)
         if self.use_bias:
+            # One vector as Keras has it, or two for a cell that adds them at different places.
             shape = (columns,) if kind.biases == 1 else (kind.biases, columns)
             self.bias = self.add_variable("bias", shape, self.first_bias())
 

@@ -60,7 +60,7 @@ class _Depthwise(Layer, ABC):
             )
         # As many groups as channels.
         operation = Convolution(self.stride, self.padding, channels, self.dilation)
-        # Kernels of one channel lie side by side in the variable already, so this is no copy.
+        # The kernels of a channel are the filters of its group, side by side.
         return direct(operation, x, kernel.reshape(*size, 1, channels * several), *bias)
 
 
@@ -177,6 +177,7 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
         return self.activation(y + self.bias if self.use_bias else y)
 
     def argument(self, name: str) -> object:
+        # `kernel` is the constructor's number of filters, by the name that `Conv2D` has for it.
         return self.filters if name == "kernel" else super().argument(name)
 
 

@@ -130,6 +130,7 @@ class UpSampling(Layer, configured=True):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
+        # A list may have one entry, for sequences, or two; the rank of the inputs is not known yet.
         pair = window.lengths(self, "size", size, 2 if isinstance(size, int) or len(size) != 1 else 1)
         self.size = pair[0] if isinstance(size, int) else list(pair)
         self.interpolation = arguments.one_of(self, "interpolation", interpolation, ("nearest", "bilinear"))

@@ -59,10 +59,12 @@ class TransposedConvolutionLayer(Layer, ABC, configured=True):
 
     def call(self, x: Value) -> Value:
         self._check(x.shape)
+        # The bias is added behind: many cells of the output come of several cells of x, and have it once.
         y: Value = direct(TransposedConvolution(self.stride, self.padding, self.output_padding), x, self.kernel)
         return self.activation(y + self.bias if self.use_bias else y)
 
     def argument(self, name: str) -> object:
+        # `kernel` counts the filters in the constructor, and is the variable from `build` on.
         return self.filters if name == "kernel" else super().argument(name)
 
     def _extra(self, given: int | Sequence[int]) -> tuple[int, ...]:
@@ -75,6 +77,7 @@ class TransposedConvolutionLayer(Layer, ABC, configured=True):
         if len(found) != len(self.axes):
             raise ValueError(f"{type(self).__name__} 'output_padding' must be {len(self.axes)} integers, got {given!r}")
         cells = tuple(arguments.integer(self, "output_padding", cell, minimum=0) for cell in found)
+        # A whole stride more would be the output of one more cell of x.
         if any(cell >= stride for cell, stride in zip(cells, self.stride, strict=True)):
             raise ValueError(
                 f"{type(self).__name__} 'output_padding' must be less than the stride {self.stride}, got {given!r}"

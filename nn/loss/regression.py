@@ -73,6 +73,7 @@ class MSELoss(DifferenceLoss):
         np.einsum("ij,ij->i", difference, difference, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        # The work space of the shares may be changed, which is less than a pass over the differences.
         share *= 2
         np.multiply(difference, share, out=out)
 
@@ -129,6 +130,7 @@ class HuberLoss(DifferenceLoss, configured=True):
         np.maximum(clipped, -self.delta, out=clipped)
         np.multiply(clipped, -0.5, out=work)
         np.add(work, difference, out=work)
+        # c (d - c / 2), summed for each sample in one call.
         np.einsum("ij,ij->i", clipped, work, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:

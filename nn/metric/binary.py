@@ -38,6 +38,7 @@ class BinaryCounts(TwoClassMetric, configured=True):
         taken = score > (self._boundary if self.threshold is None else self.threshold)
         # every value depends on this count, so that NaN reaches all of them
         self._hits += math.nan if has_nan(score) else int(np.count_nonzero(taken & truth))
+        # Three counts and the number of samples give all four cells of the table.
         self._taken += int(np.count_nonzero(taken))
         self._positives += int(np.count_nonzero(truth))
         self._samples += len(truth)

@@ -73,6 +73,7 @@ class ScoreStore:
             wider[: self._count] = self._room[: self._count]
             self._room = wider
         self._room[self._count : total] = scores
+        # Nothing added leaves the order.
         self._sorted &= not len(scores)
         self._count = total
 

@@ -133,6 +133,7 @@ class AlexNet(Model, configured=True):
         x = _convolve(x, 256, 3)
         x = MaxPool(2)(_convolve(x, 256, 3))
         x = Flatten()(x)
+        # No layer at all with a rate of 0, so that a model without dropout has one name less.
         if self.dropout:
             x = Dropout(self.dropout)(x)
         return Dense(self.classes, activation=Softmax())(x)
@@ -207,6 +208,7 @@ class ResNet20(Model, configured=True):
 
 def _convolve_and_normalize(x: Value, filters: int, stride: int = 1, size: int = 3) -> Value:
     """Return BN(conv(x)), with the constants of the paper's implementation."""
+    # Without a bias, which the normalisation would take out again.
     convolution = Conv2D(filters, size, stride, padding=size // 2, use_bias=False, kernel_initializer=HeUniform())
     return BatchNorm(momentum=0.9, epsilon=1e-5)(convolution(x))
 

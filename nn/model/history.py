@@ -217,6 +217,7 @@ class CallbackStates:
         for callback in callbacks:
             name = type(callback).__name__
             numbers[name] += 1
+            # The first without a number, so that a file fits a `fit` with one callback of the class.
             self._live[name if numbers[name] == 1 else f"{name}_{numbers[name]}"] = callback
         try:
             for name, callback in self._live.items():

@@ -71,6 +71,7 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
         if self._inputs is None and is_rows(x) and hasattr(x, "iloc"):
             from nn.dataset.plan.plan import Plan  # noqa: PLC0415 - for a model that is given a frame
 
+            # The first frame decides; a plan that is there stays.
             self._inputs = Plan.of_names(x)
 
     def _labels_of(self, label: Any) -> Any:
@@ -79,6 +80,7 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
         if classes is None or label is None:
             return label
         values = np.asarray(label)
+        # Numbers are class numbers already.
         if values.dtype.kind not in "UTO" or values.ndim != 1:
             return label
         return self._inputs.label_numbers("'label'", [values.astype(object)]) if self._inputs else label

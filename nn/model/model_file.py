@@ -133,7 +133,7 @@ def _rebuild(
     config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: CustomObjects
 ) -> TrainedNetwork:
     model = _structure(config, base, custom_objects)
-    # Past `__setattr__`: `setup` then takes loss and metrics without making variables.
+    # Past `__setattr__`. `setup` then warns of an ending that it would refuse of a new model.
     vars(model)["_from_file"] = True
     if config["loss"] is not None:
         _set_up(model, config, custom_objects)
@@ -187,7 +187,7 @@ def _of_probabilities(metric: Any, loss: Loss | None) -> Any:
     threshold = config.get("threshold") if isinstance(config, dict) else None
     if not isinstance(loss, Binary_Cross_Entropy) or not isinstance(threshold, (int, float)) or 0 < threshold < 1:
         return metric
-    # The logistic function of the score; beyond 30 it is 0 or 1 in the digits of float32.
+    # The logistic function of the score, cut off at 30: a threshold must stay above 0 and below 1.
     share = 1 / (1 + math.exp(-min(max(threshold, -30.0), 30.0)))
     return {**metric, "config": {**metric["config"], "threshold": share}}
 

@@ -22,6 +22,7 @@ class _BuiltLayers(tuple[Layer, ...]):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
+        # Asked only for names that a tuple lacks.
         if hasattr(list, name):
             raise AttributeError(
                 f"'layers' cannot be changed after setup(), so there is no {name}(): the graph was built from them; build "
@@ -48,6 +49,7 @@ class SequentialModel(Model, configured=True):
         seed: int = 0,
         dtype: DType = "float32",
     ) -> None:
+        # Keras takes the layers first, so this mistake deserves its own words.
         given = input_shape if isinstance(input_shape, (list, tuple)) else [input_shape]
         if any(isinstance(part, Layer) or (isinstance(part, type) and issubclass(part, Layer)) for part in given):
             raise TypeError(

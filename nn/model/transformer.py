@@ -64,6 +64,7 @@ class Transformer(Model, configured=True):
         seed: int = 0,
         dtype: DType = "float32",
     ) -> None:
+        # Before the base class, which needs the length for the shape of the input.
         self.vocabulary = arguments.integer(self, "vocabulary", vocabulary, minimum=1)
         self.length = arguments.integer(self, "length", length, minimum=1)
         super().__init__((-1, self.length) if input_shape is None else input_shape, seed=seed, dtype=dtype)

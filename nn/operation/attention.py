@@ -58,9 +58,8 @@ class Attention(Operation):
         self._product = self.scratch.empty((count, heads, targets, output[3]), dtype)
         self._row = self.scratch.empty((count, heads, targets, 1), dtype)
         self._slopes = self.scratch.empty((count, heads, targets, sources), dtype)
-        hidden = np.arange(sources) > np.arange(targets)[:, None]
         # exp(-inf) is 0. Each target sees source 0, so no row is -inf throughout and none becomes NaN.
-        self._mask = np.where(hidden, -np.inf, 0).astype(dtype) if self.causal else None
+        self._mask = np.triu(np.full((targets, sources), -np.inf, dtype), 1) if self.causal else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         q, k, v, output = (array.swapaxes(1, 2) for array in (*inputs, out))

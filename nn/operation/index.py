@@ -48,6 +48,7 @@ class Index(Operation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         key = self._full_key(shapes[0])
+        # Slices alone give a view; the list is applied to it by `take`.
         self._view = tuple(slice(None) if isinstance(entry, np.ndarray) else entry for entry in key)
         self._axis, self._rows, self._unique = 0, np.zeros(0, np.intp), True
         self._part: Array | None = None

@@ -126,6 +126,7 @@ class MatMul(Operation):
     def _stacked(self, side: int, a: Array, b: Array, target: Array) -> None:
         """Write a @ b, summed over the axes that the operand lacks."""
         space = self._space[side]
+        # Without a sum the product is written where it is wanted.
         product = target.reshape(self._full[side]) if space is None else space
         self._sides[side].reduce(np.matmul(a, b, out=product), target)
 

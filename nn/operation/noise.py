@@ -64,6 +64,7 @@ class DropoutOperation(Noise):
     """x * mask, where the mask is 0 with probability `strength`, else 1 / (1 - strength)."""
 
     def _draw(self, key: tuple[int, ...], position: int) -> None:
+        # The seed keys the generator, the counters tell epoch, batch and block.
         seed, *counters = key
         keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
         # Draws are from [0, 1): just the share `strength` of them lies below it.

@@ -78,8 +78,7 @@ class BatchNormalize(Operation):
         """
         # Forward has left the mean in the first row; the others are free.
         wide, (mean, with_c, total, _) = self._wide, self._rows
-        x, gamma = inputs[:2]
-        rows, gradients = wide.view(x), wide.view(gradient)
+        rows, gradients = wide.view(inputs[0]), wide.view(gradient)
         with_c.fill(0)
         total.fill(0)
         for block in wide.blocks:
@@ -98,7 +97,6 @@ class BatchNormalize(Operation):
             np.copyto(for_beta, self._sum)
         self._change(inputs[3:], moving)
         if for_x is not None:
-            np.multiply(gamma, self._scale, out=self._factor)
             self._descend(rows, gradients, wide.view(for_x))
 
     def _descend(self, rows: Array, gradients: Array, target: Array) -> None:

@@ -76,6 +76,7 @@ class Sum(Reduction):
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         if wanted[0] is not None:
+            # Each element has the gradient of its sum; the copy broadcasts.
             np.copyto(wanted[0], self.expand(gradient))
 
 

@@ -126,6 +126,7 @@ class IOptimizer(
 
         Raises ValueError where names or shapes do not fit.
         """
+        # Each refuses names that it does not know.
         self.rule.load_state_dict({name[len(_RULE) :]: value for name, value in state.items() if name.startswith(_RULE)})
         self.load_own_state({name: value for name, value in state.items() if not name.startswith(_RULE)})
 
@@ -219,6 +220,7 @@ class OpContainer:
         """Return a new rule; raise TypeError where the parameters do not suit it."""
         given = self.gd_params
         try:
+            # A new rule for each call: it keeps state.
             return self.gd_type(**given) if isinstance(given, Mapping) else self.gd_type(*given)
         # A TypeError, too, but it tells of the class and not of the parameters.
         except HiddenName:

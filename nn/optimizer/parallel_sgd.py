@@ -65,6 +65,7 @@ class ExchangingOptimizer(IOptimizer):
         if self.store.buffers:
             while not self.partners.ready(self.buffers_id):
                 yield self.buffers_id
+            # In place: operations and plans hold views of this vector.
             np.copyto(self.exchanged_buffers, self.partners.get(self.buffers_id))
 
     def take(self, targets: Sequence[Array]) -> None:

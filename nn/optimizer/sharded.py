@@ -52,6 +52,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
     takes_sums: ClassVar[bool] = True
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: ShardExchange | None = None) -> None:
+        # Before anything is built, as the rule may be given a part of the vector only.
         self.admit(rule)
         super().__init__(rule, store, exchange)
         # The base class has refused None; a type checker does not know.

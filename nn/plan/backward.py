@@ -120,14 +120,17 @@ class Backward:
         self._layout, self._call = layout, call
         graph = layout.graph
         self._takers = layout.takers(input_gradient=bool(inputs))
+        # What the losses write: the pass begins from it.
         self._places: dict[Value, Place] = {
             output: Place("batch" if has_batch(output) else "kept", [gradient])
             for output, gradient in zip(graph.outputs, outputs, strict=True)
         }
         self._places.update((entry, Place("batch", [gradient])) for entry, gradient in zip(graph.inputs, inputs, strict=False))
+        # Kept over the passes: slices of a lane run one after the other and share them.
         self._addends: dict[tuple[Value, int, int], Array] = {}
         self._adds = False
         wanted = [variable for variable in graph.variables if graph.wants(variable)]
+        # A gradient that no operation writes is that of an earlier run, so it is cleared in each.
         self._unreached = [variable for variable in wanted if variable not in self._takers]
         self._shared_buffers = self._buffers_of_several_uses()
         self._plan_passes()
@@ -149,6 +152,7 @@ class Backward:
         # The way back.
         stages = self._layout.stages[::-1]
         self._passes = [self._plan(stage) for stage in stages]
+        # With several writers none of them knows the sum.
         sole = [(source, *writers[0]) for source, writers in self._writers.items() if len(writers) == 1]
         self._sole = [(source, step, index) for source, step, index in sole if isinstance(source, Variable)]
         last: dict[Variable, _Pass] = {}
@@ -258,6 +262,7 @@ class Backward:
     def _shared(self, node: Node, index: int) -> Shared:
         operation, inputs, output = self._call(node, None)
         step = Step(operation, inputs, output, self._places[node].at(0, None), [], [])
+        # One writer: the lanes write parts of one gradient that do not overlap.
         self._writers[node.inputs[index]] = [(step, index)]
         return Shared(step, index, self._choose_place(node, index, node.inputs[index]).arrays[0])
 
@@ -294,6 +299,7 @@ class Backward:
             return None
         found = operation.adding(inputs, self._places[node].arrays[0]) if source in self._takers else None
         if found is not None:
+            # The block before stays there, and this operation adds to it.
             self._places[source] = Place("kept", [source.gradient])
         return found
 

@@ -50,6 +50,7 @@ class Layout:
         if whole is None:
             whole = Whole(graph, {node: node for node in graph.nodes})
         places = {node: place for place, node in enumerate(whole.graph.nodes)}
+        # Keys of random draws count by the whole, so that a part draws the same.
         self.position = {node: places[whole.originals[node]] for node in graph.nodes}
         own = {whole.originals[node]: node for node in graph.nodes}
         batch = given[0][0]
@@ -117,8 +118,10 @@ class Layout:
         It changes no element there, or no later operation reads the input.
         """
         source = node.inputs[0]
+        # The input and variables belong to others, who would find them overwritten.
         if not isinstance(source, Node):
             return False
+        # Also where the input is read later: no element changes.
         if node.operation.aliases:
             return True
         return node.operation.in_place and self._is_dead(source) and not (self.training and node.operation.reads_inputs)

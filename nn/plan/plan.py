@@ -152,6 +152,7 @@ class Plan:
 
         Runs forward again, since operations that work in place have overwritten results.
         """
+        # Variables first: one that is not finite spoils all that is computed from it.
         for variable in self._graph.variables:
             if not np.isfinite(variable.value).all():
                 return f"variable '{variable.name}'"
@@ -228,6 +229,7 @@ class Plan:
                         self._random.append((operation, self._layout.position[node]))
                     self._note_entries(node, inputs, rows)
                     calls.append(Call(operation, inputs, self._places[node].at(lane, rows)))
+                    # By the first sample: slices of one stage begin at different ones.
                     self._calls[node, None if rows is None else rows.start] = calls[-1]
             lanes.append(calls)
         # Only where each lane has one slice: lanes that work in turns keep no gradients of the whole batch.

@@ -131,6 +131,7 @@ def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:
     bounds = [batch * number // count for number in range(count + 1)]
     parts: list[slice | None] = [slice(start, stop) for start, stop in pairwise(bounds)]
     lanes = min(threads, count)
+    # Neighbouring parts for a lane, so that what it sums up stands in the order of the samples.
     return Stage(nodes, [parts[count * lane // lanes : count * (lane + 1) // lanes] for lane in range(lanes)])
 
 
@@ -140,6 +141,7 @@ def _is_heavy(node: Node, shapes: dict[Value, Shape], batch: int, dtype: np.dtyp
 
 def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:
     """Return whether a node may run on slices of the batch; one that draws or counts for a whole batch in training may not."""
+    # Masks and statistics are those of a whole batch, whatever the number of threads.
     if training and type(node.operation).begin is not Operation.begin:
         return False
     for value in (node, *node.inputs):

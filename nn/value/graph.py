@@ -39,6 +39,7 @@ class Graph:
         for value in _topological(self.outputs):
             if isinstance(value, Node):
                 self.nodes.append(value)
+                # A dict as an ordered set: the first use counts.
                 layers.update(dict.fromkeys(value.layers))
             elif isinstance(value, Variable):
                 # A layer's together, and in its order, also where the graph meets them in another one.

@@ -40,6 +40,7 @@ def _operator(kind: Callable[[], Operation]) -> tuple[Operator, Operator]:
     """Return the methods of an operator that has a value on its left, and of one that has it on its right."""
 
     def left(value: Value, other: Operand) -> Node:
+        # A new operation each time: a node holds its own.
         return value.apply(kind(), as_value(other))
 
     def right(value: Value, other: Operand) -> Node:
@@ -77,6 +78,7 @@ class Value:
         for axis in (first, second):
             if not -len(order) <= axis < len(order):
                 raise ValueError(f"swapaxes: axis {axis} does not exist in shape {self.shape}")
+        # Negative axes count from the end of the list as well.
         order[first], order[second] = order[second], order[first]
         return self.apply(Transpose(order))
 
@@ -147,6 +149,7 @@ class Value:
     def __abs__(self) -> Node:
         return self.abs()
 
+    # For `1 > x` Python asks for `x < 1`, so comparisons need no method for the right side.
     __gt__, _ = _operator(partial(Compare, ">"))
     __ge__, _ = _operator(partial(Compare, ">="))
     __lt__, _ = _operator(partial(Compare, "<"))
@@ -227,6 +230,7 @@ def _product(a: Value, b: Value) -> Node:
     if not row and not column:
         return product
     shape = list(product.shape)
+    # The rows first: without the columns their place, counted from the end, would be another one.
     if row:
         del shape[-2]
     if column:
@@ -402,6 +406,7 @@ class Variable(Value):
 
     def set_value(self, array: Array) -> None:
         """Copy `array` into the value; raise ValueError unless its shape is the variable's, or where it masks."""
+        # A copy into the store's memory: plans hold views of it.
         given = as_array(f"Variable '{self.name}'", array)
         if given.shape != self.shape:
             raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")

@@ -102,6 +102,7 @@ class Spelling(NamedTuple):
     def numbers(self, texts: Iterable[str]) -> NDArray[np.float64] | None:
         """Return the numbers that stripped texts spell, None as soon as one spells none."""
         if self.decimal == "." and not self.thousands:
+            # A generator is read twice here.
             texts = list(texts)
             try:
                 return None if any("_" in text for text in texts) else np.array(list(map(float, texts)), np.float64)
@@ -133,6 +134,7 @@ def kind_of(cell: object) -> str:
     """Return "text", "date" or "number" by the type of a cell; "" for any other."""
     if isinstance(cell, str):
         return "text"
+    # `datetime` and pandas' Timestamp are dates, too.
     if isinstance(cell, (date, np.datetime64)):
         return "date"
     return "number" if isinstance(cell, (Real, Decimal, np.bool_)) else ""
@@ -221,5 +223,6 @@ def guess_dates(texts: Sequence[str]) -> list[str]:
     if not all(_DATE_LIKE.fullmatch(text) for text in first):
         return []
     forms = [form + time for form in _FORMS for time in _TIMES]
+    # The first text rules out most forms, before each is tried on all.
     forms = [form for form in forms if not np.isnan(days_of(first[:1], form)).any()]
     return [form for form in forms if not np.isnan(days_of(texts, form)).any()]

@@ -356,6 +356,7 @@ class Category(Column):
         text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
         if text is None or spelling.is_missing(text):
             return None
+        # A dict, because a column may have a thousand categories.
         found = self._places.get(text, -1)
         if found < 0 and unknown == "error":
             known = _listed(self.categories or ("no category",), most=40)[:200]

@@ -42,6 +42,7 @@ def joined(parts: Parts, name: str) -> Cells:
     cells = [part[name] for part in parts]
     # Numbers of both kinds join as numbers; other mixtures cell by cell.
     if len({"f" if each.dtype.kind in "iuf" else each.dtype.kind for each in cells}) > 1:
+        # Of different kinds: joined as objects, no cell changes.
         cells = [each.astype(object) for each in cells]
     return cells[0] if len(cells) == 1 else np.concatenate(cells)
 

@@ -209,6 +209,7 @@ class Plan:
             row, place = (int(part) for part in np.argwhere(np.abs(x) > _LARGEST_32)[0])
             name = [column.name for column in self.features for _ in range(column.width)][place]
             raise CellError(owner, row, f"column {name!r} must fit float32, got {x[row, place]:g}")
+        # The common case: one look at all numbers, none at single columns.
         if self.missing == "nan" or not np.isnan(x).any():
             return
         place = 0

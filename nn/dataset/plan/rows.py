@@ -64,8 +64,10 @@ def _of_dict(what: str, rows: Mapping[str, Any], names: Sequence[str]) -> list[C
 
 def _of_frame(what: str, frame: DataFrame, names: Sequence[str]) -> list[Cells]:
     header = [str(name) for name in frame.columns]
+    # pandas names the column without a name; the plan may come from a file that had it.
     if "" in names and "" not in header:
         header = ["" if name.startswith("Unnamed: ") else name for name in header]
+    # A dict loses names that stand twice, by which they are found.
     places = {name: place for place, name in enumerate(header)}
     if len(places) < len(header) or not all(name in places for name in names):
         check_columns(what, names, header)

@@ -78,6 +78,7 @@ def spelling_of(
     decimal = usual.decimal if decimal is None else decimal
     thousands = usual.thousands if thousands is None else thousands
     check_marks(name, decimal, thousands)
+    # As cells are stripped before they are compared.
     return [word.strip() for word in words], decimal, thousands
 
 

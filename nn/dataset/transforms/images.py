@@ -65,7 +65,7 @@ class ImageCls(AbsTransformer, configured=True):
 
     def _images(self, images: Array) -> Array:
         if images.dtype.kind in "iu":
-            # float32 at once: an array of float64 would take four times the memory of the result.
+            # float32 at once: an array of float64 would take twice the memory of the result.
             images = np.true_divide(images, _BRIGHTEST, dtype=np.float32)
         elif images.dtype.kind != "f":
             raise TypeError(f"ImageCls needs integer or float images, got dtype {images.dtype}")

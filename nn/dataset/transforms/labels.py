@@ -69,6 +69,7 @@ def sort_keys(owner: object, labels: Array) -> NDArray[Any]:
         )
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(f"{type(owner).__name__} needs labels that are numbers, got NaN")
+    # A single column holds class numbers or values, not rows of one class.
     return labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
 
 

@@ -43,6 +43,7 @@ class Im2Col:
 
         self._patches = Patches(images, rows, columns, problem.channels, problem.groups, scratch, dtype)
         self._back = Patches(images, *back, problem.filters, problem.groups, scratch, dtype) if turns else None
+        # One product for each group, which NumPy's stacked `matmul` runs in one call.
         by_group = (problem.groups, self._patches.taps, problem.filters // problem.groups)
         self._part = scratch.empty(by_group, dtype)
         turned = (rows.size, columns.size, problem.filters // problem.groups, problem.channels)

@@ -110,4 +110,5 @@ class RectifiedConvolution(Convolution):
 
 def as_image(array: Array, axes: int, width: int = 2) -> Array:
     """Return an array of a convolution of sequences, which has three axes, with a width of 1."""
+    # A view, so that what is written to it is written to the sequence.
     return np.expand_dims(array, width) if axes == 3 else array

@@ -315,6 +315,7 @@ class SimpleRNNOperation(Recurrence):
     def _activation(self, replay: _Replay, dtype: np.dtype[Any]) -> Activation:
         """Return a copy for one step, which may keep something from forward to backward."""
         found, shape = copy(self.activation), (self._batch, self._units)
+        # Each copy asks for the same arrays again, and gets those of the first.
         replay.restart()
         # Set past the activation's own checks, as a plan does.
         vars(found).update(scratch=replay)

@@ -141,6 +141,7 @@ class FeatureMajor(Recurrence):
 
     def write_x_gradient(self, kernel: Array, gradients: Array, window: Window, target: Array) -> None:
         """Write kernel @ gradients, (features, time * batch), for the steps of a window into the gradient of x."""
+        # The earliest window may be shorter.
         found = self._x_gradient[: self._features * window.columns].reshape(self._features, -1)
         np.matmul(kernel, gradients, out=found)
         part = target[:, window.start : window.stop].transpose(2, 1, 0)

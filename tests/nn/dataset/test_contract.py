@@ -23,7 +23,7 @@ from nn.dataset import (
     SimData,
     checksum_of,
 )
-from nn.dataset.interface import split
+from nn.dataset.interface import draw
 from tests.contract.kinds import public_kinds
 
 from .cifar_files import members
@@ -108,14 +108,13 @@ def test_checksums_tell_apart_by_dtype_shape_values_and_order_and_by_nothing_els
 
 @pytest.mark.parametrize(("fraction", "count"), [(0.25, 5), (0.2, 4), (0.001, 1), (0.999, 19)])
 def test_samples_set_aside_are_so_many_in_order_and_drawn_by_the_seed(fraction, count):
-    samples = np.arange(40).reshape(20, 2)
-    train_x, train_y, test_x, test_y = split(samples, samples[:, 0], fraction, seed=3)
-    assert len(test_x) == count
-    assert sorted([*train_y, *test_y]) == samples[:, 0].tolist()
-    for x, y in ((train_x, train_y), (test_x, test_y)):
-        assert np.array_equal(x[:, 0], y)
-        assert np.all(np.diff(y) > 0)
-    parts = [tuple(split(samples, samples[:, 0], 0.25, seed)[3]) for seed in (0, 0, 1, 2)]
+    labels = np.arange(20)
+    train, test = draw(labels, fraction, seed=3)
+    assert len(test) == count
+    assert sorted([*train, *test]) == list(range(20))
+    for rows in (train, test):
+        assert np.all(np.diff(rows) > 0)
+    parts = [tuple(draw(labels, 0.25, seed)[1]) for seed in (0, 0, 1, 2)]
     assert parts[0] == parts[1]
     assert len(set(parts)) == 3
 
@@ -239,7 +238,7 @@ PATHS = {SimData: {}, NpzDataset: {"path": "both.npz"}, CharacterText: {"path": 
         *((lambda kind=kind, given=given: kind(**{**PATHS[kind], **given}).load(), text) for kind, given, text in ARGUMENTS),
         (lambda: CharacterText("text").encode("catZ"), r"CharacterText: 'Z' is no character of the files, which have ' ,;"),
         (lambda: CharacterText("empty").encode("a"), "'a' is no character of the files"),
-        (lambda: split(X[:1], Y[:1], 0.5, 0), "must hold at least 2 samples to set some aside, got 1"),
+        (lambda: draw(Y[:1], 0.5, 0), "must hold at least 2 samples to set some aside, got 1"),
         (lambda: checksum_of([np.array([object()])]), "TypeError: checksum_of needs arrays of numbers, got dtype object"),
     ],
 )
