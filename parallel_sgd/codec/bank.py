@@ -41,7 +41,7 @@ _INT = frozenset({int})
 
 
 def made(kind: type[Codec], node_id: int) -> Codec:
-    """Return a codec of a node. Raises: TypeError for a class whose constructor leaves out that of `Codec`."""
+    """Return a codec of a node. Raises: TypeError for a class with a constructor that leaves out that of `Codec`."""
     codec = kind(node_id)
     # found here, not at the first packet: the message names the line that is missing
     if not hasattr(codec, "_result"):
@@ -400,7 +400,7 @@ class CodecBank:
 
     @property
     def takes_first_copy(self) -> bool:
-        """Whether every codec can do without a node whose blocks other nodes hold too."""
+        """Whether every codec can do without a node as long as other nodes hold its blocks."""
         return all(codec.traits.takes_first_copy for codec in self.codecs)
 
     def state_dict(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class BlockWeight(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """The blocks whose sum the content is: [low, high)."""
+        """The blocks in the sum: [low, high)."""
         return self.block_id, self.block_id + 1
 
 

@@ -122,7 +122,7 @@ class Plain(Partial, TakingLate):
         return netEncapsulation(asking, (0, 0, self._mean.copy()))  # the buffer may be overwritten before the bytes have left
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
-        """Send the own sums again to the workers whose blocks are missing, and ask them for an answer."""
+        """Send the own sums again to the workers of the missing blocks, and ask them for an answer."""
         # a block may be with several workers: all are asked, and the first copy counts
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         if not (late and self._sent):

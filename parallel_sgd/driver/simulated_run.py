@@ -1,4 +1,4 @@
-"""Attempts at a job on simulated nodes: the loop of a driver on agents, whose waiting is the kernel's work."""
+"""Attempts at a job on simulated nodes: the loop of a driver on agents, with waiting left to the kernel."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ class Accounts:
         count[at] = map(add, count[at], (variables, size.raw, size.overhead))
 
     def traffic(self, until: tuple[int, int] | None = None) -> list[BatchPackets]:
-        """Return what was counted and not returned before, in the order of batches: up to the batch `until`, from 0, or all."""
+        """Return the counts that were not returned before, in the order of batches: up to the batch `until`, from 0, or all."""
         found = []
         for step in sorted(step for step in self.counts if until is None or step <= until):
             # taken out: a later call returns what has come since, and the memory of long jobs stays small

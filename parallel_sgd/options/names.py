@@ -25,7 +25,7 @@ from rpc.user_code import raised_by
 
 
 class UnknownName(ValueError):
-    """Error for a name that stands for nothing; the message lists the known names or says what is wrong with the module."""
+    """Error for a name that stands for nothing; the message lists the known names or names the fault of the module."""
 
 
 class ShippedClasses(Mapping[str, Any]):
@@ -157,7 +157,7 @@ _guard: ContextVar[Guard | None] = ContextVar("guard of names", default=None)
 
 
 class CodeRefused(ValueError):
-    """Error for a text that names code that may not run here; the message says which code, and what to do."""
+    """Error for a text that names code that may not run here; the message names the code and the remedy."""
 
 
 @contextmanager

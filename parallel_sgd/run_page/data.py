@@ -110,7 +110,7 @@ def _restarts(records: RunRecords) -> list[list[int]]:
 
 
 def _placed(kind: str, place: str) -> str:
-    """Return the label of a cause: what tells it from others stands first, since a label may be cut."""
+    """Return the label of a cause; its place stands first, since a label may be cut."""
     if kind == CORES:
         return f"{place} in turns"
     phase = _PHASE_OF.get(kind)

@@ -285,7 +285,7 @@ class _Feed:
             self._hidden -= is_hidden
 
     async def _make(self) -> None:
-        """A state after the other, until nobody looks or the job is over."""
+        """Make one state after the other, until no viewer looks or the job is over."""
         used = time.thread_time()
         while self._viewers and not self._is_over:
             is_last = self._closing

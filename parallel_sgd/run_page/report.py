@@ -177,7 +177,7 @@ def _result(records: RunRecords) -> str:
 
 
 def _crowded(records: RunRecords, workers: int, cores: int) -> str:
-    """Return what is to be said of workers that take turns."""
+    """Return the sentence on workers that take turns."""
     if WORKERS_IN_TURN in (records.outcome.get("environment") or {}):
         return f"{workers} workers take turns in one process: more of them are not faster."
     return crowd_sentence(workers, cores)

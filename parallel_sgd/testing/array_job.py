@@ -46,12 +46,14 @@ def gradient(batch: int, block: int, variable: int, shapes: Shapes = SHAPES) -> 
 
     Returns: a float32 array of the shape `shapes[variable]`, drawn from (batch, block, variable).
     """
+    # a copy: the caller may write into it, and the cache keeps the original
     return _drawn(batch, block, variable, tuple(shapes[variable])).copy()
 
 
 @functools.lru_cache(maxsize=4096)  # jobs that are compared with each other compute the same
 def _drawn(batch: int, block: int, variable: int, shape: tuple[int, ...]) -> Array:
     rng = np.random.default_rng((batch, block, variable))
+    # sizes differ by up to 10^6, so a sum in another order has other bits
     scale = 10.0 ** rng.integers(-3, 4, shape)
     return (rng.standard_normal(shape) * scale).astype(np.float32)
 
@@ -174,6 +176,7 @@ class ArrayJob:
         return Server(served, served.run())
 
     def _train(self, node: int, exchange: BlockExchange) -> Generator[Wait, None, dict[str, float]]:
+        # in the order of a backward pass
         backwards = tuple(reversed(range(len(self.shapes))))
         buffers = [np.empty(shape, np.float32) for shape in self.shapes]  # reused, as the gradients of a model are
         for batch in range(min(self.batches, self.ends_after.get(node, self.batches))):
@@ -184,6 +187,7 @@ class ArrayJob:
                     exchange.put(variable, block, buffers[variable])
             for variable in backwards:
                 yield from exchange.wait(variable)
+            # copied: the array of a codec is valid until the next batch alone
             self.results[node].append([exchange.get(variable).copy() for variable in range(len(self.shapes))])
             self.on_batch(node, batch)
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import copy_context
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Packets, netEncapsulation
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import REQUIRED, JobSettings
+from parallel_sgd.driver.remote_run import read_accounts
 from parallel_sgd.engine.accounts import MEMORY, RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
 from parallel_sgd.engine.channel import Key
 from parallel_sgd.engine.exchange import BlockExchange
@@ -299,3 +301,20 @@ def test_what_is_in_flight_or_goes_nowhere_is_no_discrepancy() -> None:
     flying = unread(books, {1: [0], 0: []})
     assert flying == {(0, 1, 0): 2}
     check_conserved(books, flying)
+
+
+@covers("RUN-8")
+def test_a_node_without_accounts_makes_no_others_disagree(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own are lost with a warning; those of the others are checked all the same."""
+
+    def told(*entries: Entry) -> dict[str, Any]:
+        return {"accounts": entries, "times": [0.0] * 5, "staleness": {}, "unheard": []}
+
+    sums = told(entry(SENT, 1), entry(SENT, 2)), told(entry(RECEIVED, 0), entry(SENT, 2))
+    for lost in ({}, {**told(), "accounts": "none"}, {**told(), "unheard": ["nobody"]}):
+        caplog.clear()
+        accounts = read_accounts({0: sums[0], 1: sums[1], 2: lost})
+        assert [len(accounts[node]) for node in (0, 1, 2)] == [2, 2, 0]
+        assert len(caplog.messages) == 1 and "node(2)" in caplog.text and "disagree" not in caplog.text
+        read_accounts({0: sums[0], 1: told(), 2: lost})
+        assert "The accounts of the nodes disagree" in caplog.text

@@ -45,7 +45,7 @@ class Grain(Enum):
 
     @property
     def first_copy(self) -> bool:
-        """Whether no worker is missed that is silent, as long as each block comes from another one."""
+        """Whether a silent worker is not missed as long as each block comes from another one."""
         return self is not Grain.WORKERS
 
 

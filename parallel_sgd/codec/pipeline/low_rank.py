@@ -79,7 +79,7 @@ class PowerSGD(LinearCode):
         return len(self.rounds(shape)) == 1
 
     def project(self, gradient: NDArray[Any], draw: Draw) -> Vector:
-        """Begin a step: return P, flat, whose mean over all nodes `back_project` takes; valid until the next call.
+        """Begin a step: return P, flat, valid until the next call; `back_project` takes its mean over all nodes.
 
         A dense gradient is returned as it is, flat, and its mean is the result already.
 
@@ -113,7 +113,7 @@ class PowerSGD(LinearCode):
         return product.reshape(-1)
 
     def back_project(self, mean: Vector) -> Vector:
-        """Take the mean of all P; return Q, flat, whose mean over all nodes `reconstruct` takes.
+        """Take the mean of all P; return Q, flat. `reconstruct` takes its mean over all nodes.
 
         Raises: RuntimeError when no step of two rounds has begun; ValueError when the mean has another size than P.
         """
@@ -180,7 +180,7 @@ def _matrix(flat: Vector, rows: int, columns: int) -> Matrix:
 
 
 def _orthonormal(matrix: Matrix) -> Matrix:
-    """Return an orthonormal basis whose span has the columns of `matrix`; where these are dependent it is completed."""
+    """Return an orthonormal basis of the space of the columns of `matrix`; dependent columns are completed."""
     basis: Matrix = np.linalg.qr(matrix)[0]
     return basis
 

@@ -42,6 +42,7 @@ class Cast(Quantizer):
         for piece in chunks(x.size):
             if self.format == "fp16":
                 values = self._room("values", min(x.size, CHUNK), np.float32)[: piece.stop - piece.start]
+                # cut first: the cast would make infinities of larger numbers
                 np.copyto(codes[piece].view(np.float16), np.clip(x[piece], -_HALF, _HALF, out=values), casting="same_kind")
             else:
                 self._cut(x[piece].view(np.uint32), codes[piece])
@@ -57,12 +58,14 @@ class Cast(Quantizer):
         np.add(room, 0x7FFF, out=room)
         np.right_shift(room, 16, out=room)
         np.copyto(codes, room, casting="unsafe")
+        # x is finite, so no code of either sign is above infinity: one look at each maximum tells
         if int(codes.max()) == _MINUS_INFINITY:
             codes[codes == _MINUS_INFINITY] -= 1
         if int(codes.view(np.int16).max()) == _INFINITY:
             codes[codes == _INFINITY] -= 1
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
+        # infinities and NaN of a hostile packet are refused when all is decoded (`Pipeline.decode`)
         return reader.read(n, np.float16 if self.format == "fp16" else np.uint16), 0
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
@@ -95,6 +98,7 @@ class Natural(Quantizer):
 
     def __init__(self) -> None:
         super().__init__()
+        # code c stands for 2^(LOWEST - 1 + c); code 0 is spared for 0
         powers = np.ldexp(np.float32(1), np.arange(128) + LOWEST - 1)
         powers[0] = 0
         self._table = np.concatenate([powers, -powers]).astype(np.float32)[:, None]

@@ -47,9 +47,11 @@ class Int8(Quantizer):
             for piece, shape in group.pieces():
                 room = self._rounder.room(piece.stop - piece.start).view(np.int32)
                 np.maximum(top, largest(x[piece].reshape(shape), room), out=top)
+            # 127 / top below would overflow
             top[top < FLOOR] = 0
             factors = np.divide(_TOP, top, out=np.zeros_like(top), where=top > 0)
             for piece, shape in group.pieces():
+                # only now: the scale of a block larger than a chunk needs all its pieces
                 # the low byte of the integers is the code in two's complement
                 np.copyto(codes[piece], self._rounder.fixed(x[piece].reshape(shape), factors[:, None]), casting="unsafe")
         writer.write(steps(scales, _TOP), codes)
@@ -57,6 +59,7 @@ class Int8(Quantizer):
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
         scales = self._scales(reader, count(n, self.block), _TOP)
+        # two's complement has one code more than there are steps
         codes = reader.read(n, np.int8)
         if n and int(codes.min()) < -_TOP:
             raise PayloadError("Int8 sends codes from -127 to 127, got -128")
@@ -110,6 +113,7 @@ class Grid(Quantizer):
             np.multiply(x[piece], factor, out=shifted[:size])
             np.add(shifted[:size], np.float32(self._top / 2), out=shifted[:size])
             own = found[: -(-size // 8) * 8]
+            # the padding, too, is always the same: equal vectors make equal packets
             own[size:] = 0
             np.copyto(own[:size], self._rounder.fixed(shifted[:size], np.float32(1)), casting="unsafe")
             pack(own, self.bits, codes[piece.start * self.bits // 8 : packed_size(piece.stop, self.bits)])

@@ -94,6 +94,7 @@ class TwoMeans(Quantizer):
             # each side by itself: the difference of two sums would lose the smaller side
             sums[0] += total(np.maximum(values, 0, out=room))
             sums[1] += total(np.minimum(values, 0, out=room))
+        # a side without values has the sum 0, and so the mean 0
         writer.write(np.array([sums[0] / max(x.size - below, 1), sums[1] / max(below, 1)], np.float32))
         writer.write(codes)
         return NOTHING
@@ -107,5 +108,6 @@ class TwoMeans(Quantizer):
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
         means, codes = side
         result: Vector = self._room("decoded", n, np.float32)
+        # the means go into the table, so no pass over the numbers is needed
         unpack(codes, np.where(self._table > 0, means[1], means[0]), result)
         return result

@@ -167,6 +167,7 @@ def square_sums(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     doubtful = ~((sums > low) & (sums < high))
     if doubtful.any():
         for row in np.flatnonzero(doubtful):
+            # row by row, so that float64 takes the room of one row
             wide = rows[row].astype(np.float64)
             sums[row] = np.add.reduce(np.square(wide, out=wide))
     return sums
