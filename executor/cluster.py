@@ -249,7 +249,7 @@ class ClusterExecutor(Executor):
             return function
 
     def _release(self, function: Function) -> None:
-        """Release a function: the task that was being made will not be."""
+        """Release a function whose task could not be made."""
         with self._lock:
             function.begun -= 1
         self._dispatcher.forget(function)

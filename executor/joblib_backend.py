@@ -100,7 +100,7 @@ class _OnExecutor:
         self._lock = threading.Lock()
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return on how many nodes calls run: `n_jobs`, or for a negative number all but some.
+        """Return the number of nodes on which calls run: `n_jobs`, or for a negative number all but some.
 
         It is 1 only for n_jobs=1: then joblib computes in this process, which one node left alone is no reason for.
         """

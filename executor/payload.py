@@ -162,7 +162,7 @@ _trace_of = cast(Any, vars(BaseException)["__traceback__"]).__get__
 
 # ---- where it was raised
 def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
-    """Describe `error` as data; arguments that cannot travel go as text. Whatever its class does, this succeeds.
+    """Describe `error` as data; arguments that cannot travel go as text. This succeeds for any class.
 
     Args:
         error: the exception.
@@ -195,7 +195,7 @@ def _parts_of(group: BaseException) -> tuple[BaseException, ...]:
 
 
 def _described(error: BaseException, classes: Sequence[type], size: int, room: int) -> dict[str, Any]:
-    """The description of `error`, with `size` bytes of traceback, and `room` bytes for each part."""
+    """Describe `error`, with `size` bytes of traceback, and `room` bytes for each part."""
     told = _outline(error, classes, "")
     args, fields = _arguments(error), dict(_fields(error))
     parts = [_described(part, classes, room, room) for part in _parts_of(error)] if room and isinstance(error, _GROUP) else []

@@ -85,7 +85,7 @@ class Inbox:
 
     @property
     def _has_requests(self) -> bool:
-        """Whether there is something to do at once; the end is another matter."""
+        """Whether there is something to do at once, apart from the end."""
         return bool(self._arrived or self._orders or self._forgotten or self._cancel or self._abandoned)
 
     def _take_tasks(self, most: int) -> tuple[tuple[int, ...], dict[int, frozenset[int]]]:

@@ -187,7 +187,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         return session.queue(value, head)
 
     def _session(self, peer: int) -> Session:
-        """The living session with `peer`."""
+        """Return the living session with `peer`."""
         session = self.sessions.get(peer)
         if session is None or not session.alive:
             raise self.loss_of(peer)
@@ -348,7 +348,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             raise inbox.interruption
 
     def _deliver(self) -> bool:
-        """Hand over the messages with a head, the others keep their order; whether there was one."""
+        """Hand over the messages with a head, the others keep their order; return whether there was one."""
         if self.on_block is None:
             return False
         found = False

@@ -381,7 +381,7 @@ class FrameReader:
         return arrays if self._head else [a.copy() for a in arrays]
 
     def _take(self, count: int) -> list[memoryview]:
-        """The next `count` bytes of the message's arrays, as targets."""
+        """Take the next `count` bytes of the message's arrays, as targets."""
         if count > self._missing:
             raise ProtocolError(f"A frame brings {count} bytes where {self._missing} were announced.")
         self._missing -= count

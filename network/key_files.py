@@ -84,8 +84,7 @@ def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str
     two processes that do so at once return the same key. `environ` is not changed; where it is `os.environ`, call
     `take_key_from_environment` before starting children.
     """
-    # `or None`: an empty variable counts as none, as shells leave it
-    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+    named = _named_file(explicit, environ)
     if named is not None:
         return load_key_file(named)
     if KEY_VARIABLE in environ:
@@ -146,10 +145,15 @@ class KeySource:
 
 def key_file_of(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
     """Return the file from which `find_keys` takes the keys with these arguments; None where they come from no file."""
-    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+    named = _named_file(explicit, environ)
     if named is not None:
         return Path(named)
     return None if KEY_VARIABLE in environ else default_key_path(environ)
+
+
+def _named_file(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str | os.PathLike[str] | None:
+    # `or None`: an empty variable counts as none, as shells leave it
+    return explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
 
 
 def _overwrite(variable: str) -> None:

@@ -67,7 +67,7 @@ def choose_cipher(offered: Sequence[str], own: Sequence[str]) -> str:
 
 
 def _has_aes() -> bool:
-    """Whether the processor has instructions for AES; all that run macOS have."""
+    """Tell if the processor has instructions for AES; all that run macOS have."""
     try:
         text = Path("/proc/cpuinfo").read_text("ascii", "replace")
     except OSError:
@@ -113,7 +113,7 @@ class _Records:
             raise NetworkError(f"The OpenSSL of this system does not permit the cipher {self._cipher}.") from None
 
     def _next(self, size: int) -> bytes:
-        """The nonce of the next record, of `size` bytes."""
+        """Make the nonce of the next record, of `size` bytes."""
         if self._process != _process[0]:
             raise ProtocolError("This session belongs to the process from which this one was forked.")
         if self._number >= _END:

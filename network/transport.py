@@ -1,4 +1,4 @@
-"""Links: the byte streams below sessions, whatever carries them, and the TCP and Unix sockets among these.
+"""Links: the byte streams below sessions, of any carrier, and the TCP and Unix sockets among these.
 
 A link never blocks: `send` takes as much as fits, `receive` gives the bytes that are there. To wait is the job of the
 transport's *waiter*, because only it knows how its links wait: poll for sockets, a condition for links in memory.
@@ -222,21 +222,12 @@ def wait_sockets(
 
     Returns: the links for which there is an event.
     """
-    poll, owners = _KnownLinks().poll(reading, writing)
-    return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
+    return _KnownLinks().wait(reading, writing, timeout)
 
 
 def poll_again() -> Waiter:
     """Make a waiter of socket links for one thread that waits again and again, most often for the same links."""
-    known = _KnownLinks()
-
-    def wait(
-        reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
-    ) -> set[object]:
-        poll, owners = known.poll(reading, writing)
-        return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
-
-    return wait  # type: ignore[return-value]
+    return _KnownLinks().wait  # type: ignore[return-value]
 
 
 def busy_poll(seconds: float) -> Waiter:
@@ -291,6 +282,16 @@ class _KnownLinks:
             for descriptor, event in events.items():
                 self._poll.register(descriptor, event)
         return self._poll, self._owners
+
+    def wait(
+        self,
+        reading: Sequence[SocketLink | socket.socket],
+        writing: Sequence[SocketLink | socket.socket],
+        timeout: float | None,
+    ) -> set[object]:
+        """Wait for the first event, for `timeout` seconds at most; None waits for ever."""
+        poll, owners = self.poll(reading, writing)
+        return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
 
 
 def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:

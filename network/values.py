@@ -194,7 +194,7 @@ def _check_key(key: Any, among: _Sent | _Received) -> None:
 
 
 def _hashes_without_code(kind: type) -> bool:
-    """Whether equality and hash of `kind` are those of Python's own types: tuples, members of an enum, identity."""
+    """Tell if equality and hash of `kind` are those of Python's own types: tuples, members of an enum, identity."""
     for name in ("__hash__", "__eq__"):
         # in the order of inheritance: the first class that defines it is the one that runs
         found = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
@@ -251,7 +251,7 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 def _slots(cls: type) -> dict[str, types.MemberDescriptorType]:
-    """Slots by name. Their descriptors are used directly: a property of a subclass may hide one, and would be code."""
+    """Map names to slots. Their descriptors are used directly: a property of a subclass may hide one, and would be code."""
     bases = reversed(cls.__mro__)
     return {n: d for base in bases for n, d in vars(base).items() if isinstance(d, types.MemberDescriptorType)}
 

@@ -56,6 +56,7 @@ def called_with(
     """
 
     def decorate(method: Callable[[Job, JobOptions], Result]) -> Callable[Concatenate[Job, P], Result]:
+        # the signature that editors show is that of the fields, with `self` before them
         itself, _ = (signature := inspect.signature(method)).parameters.values()
         signature = signature.replace(parameters=[itself, *inspect.signature(JobOptions).parameters.values()])
 
@@ -65,9 +66,11 @@ def called_with(
                 bound = signature.bind(self, *args, **given).arguments
             except TypeError as error:
                 unknown = next((name for name in given if name not in signature.parameters), None)
+                # names of other libraries, with those that are meant here
                 known = (*signature.parameters, *_MEANT)
                 hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=_MEANT)
                 raise TypeError(f"{method.__qualname__}() {error}{hint}") from None
+            # two names of one option: both at once would hide one of the values
             for name, other in (("epoch", "epochs"), ("mission_title", "job_title")):
                 if name in bound and bound.get(other) is not None:
                     both = f"{bound[name]!r} and {bound[other]!r}"
@@ -188,12 +191,14 @@ def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) ->
         from .driver.local_run import run_here  # noqa: PLC0415 - a submitter needs no worker in its process
 
         return run_here(spec, arrays, followers)
+    # only a busy node is waited for; each try is a submission of its own
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
 
 
 def _certify(result: JobResult, spec: JobSpec) -> None:
     """Write the manifest of the run and, if the option `sign` asks for it, sign the run."""
     with spared("The manifest of the run"):
+        # a run without files has no folder that could have a manifest
         if result.folder is not None:
             write_run_manifest(result.folder, result.job_id)
     with spared("The signature of the run"):

@@ -64,17 +64,17 @@ __all__ = [
 
 
 def main() -> int:
-    """`psgd`: train, look after jobs, serve them; see `psgd --help`."""
+    """Run `psgd`: train, look after jobs, serve them; see `psgd --help`."""
     return _run("psgd.cli")
 
 
 def worker() -> int:
-    """`psgd-worker`: serve jobs on this machine."""
+    """Run `psgd-worker`: serve jobs on this machine."""
     return _run("rpc.agent.cli")
 
 
 def submit() -> int:
-    """`psgd-submit`: train a saved model on several workers, or look after a job."""
+    """Run `psgd-submit`: train a saved model on several workers, or look after a job."""
     return _run("parallel_sgd.__main__")
 
 
@@ -140,7 +140,7 @@ def folder(text: str) -> Path:
 
 
 def no_options(text: str | None) -> None:
-    """Read the command line of a program that has but --help; `text` is its docstring."""
+    """Read the command line of a program that has no option but --help; `text` is its docstring."""
     argparse.ArgumentParser(description=(text or "").partition("\n")[0]).parse_args()
 
 

@@ -51,6 +51,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "sign": Command("psgd.jobs", "sign", "sign a run with a key of your own, so that others see who stands for it"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
+        "calibrate": Command("psgd.simulation", "calibrate", "measure workers, for simulations of their cluster"),
         "launch": Command("psgd.launch", "launch", "run a script on several workers, which may come and go"),
     }
 )

@@ -89,7 +89,7 @@ def _launch(given: argparse.Namespace) -> int:
 
 
 def _check_readable(texts: Sequence[tuple[str, str]]) -> None:
-    """Raises: ValueError naming the one that has bytes which Python could not read, so that it cannot travel."""
+    """Check that the texts can travel. Raises: ValueError naming the first one with bytes that Python could not read."""
     for name, text in texts:
         try:
             # bytes of the command line that are no text come as lone surrogates (PEP 383)

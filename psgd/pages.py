@@ -97,7 +97,7 @@ def _problem_of(run: Path) -> tuple[str, Sequence[str]]:
 
 
 def _unread(door: Door, name: str) -> Columns:
-    """Look only if a table can be opened."""
+    """Check that a table can be opened, and return no columns of it."""
     from parallel_sgd.record.door import MOST_TABLE  # noqa: PLC0415 - as above
 
     with contextlib.suppress(FileNotFoundError):

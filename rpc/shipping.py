@@ -168,7 +168,7 @@ def _describe(item: Any, pickled: list[Any], depth: int) -> Any:
 
 
 def _is_only_fields(item: Any) -> bool:
-    """Whether the `__dict__` of an object is all there is to it."""
+    """Tell if the `__dict__` of an object is all there is to it."""
     built_in = (list, tuple, dict, set, frozenset, str, bytes, int, float, enum.Enum, BaseException)
     return (
         hasattr(item, "__dict__")
@@ -236,7 +236,7 @@ def _by_value() -> Iterator[None]:
 
 
 def _travels(item: Any) -> bool:
-    """Whether `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
+    """Tell if `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
     try:
         _dump(item, ())
     except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which may raise any error

@@ -22,11 +22,8 @@ EXEMPT: dict[str, str] = {
     "RUN-10": _LATER,
     "RUN-12": _LATER,
     "SIM-14": _LATER,
-    "SIM-16": _LATER,
     "SIM-20": _LATER,
-    "SIM-21": _LATER,
     "SIM-30": _LATER,
-    "SIM-31": _LATER,
     "SIM-32": _LATER,
     "SIM-33": _LATER,
 }

@@ -311,7 +311,7 @@ class ReadRecords:
         return -1, []
 
     def _parse(self, record: bytes) -> list[list[str]]:
-        """The fields of a record; more than one where lone carriage returns end them, none for an empty line."""
+        """Return the fields of a record; more than one where lone carriage returns end them, none for an empty line."""
         text = record.decode(self.encoding)
         return [fields for fields in csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter) if fields]
 

@@ -170,7 +170,7 @@ class Sorted(Lineage):
         return {number: found[number] for number in wanted}
 
     def _borders(self, keys: list[Column]) -> list[Any]:
-        """The first key of each partition but the first one, so that all have about as many elements."""
+        """Find the first key of each partition but the first one, so that all have about as many elements."""
         total = sum(map(len, keys))
         step = max(1, total // (SAMPLES * self.count))
         samples: list[Any] = []

@@ -258,7 +258,7 @@ class _Clause:
         return seconds_of(match[1], match[2])
 
     def _option(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
-        """The word behind `for` or `code`."""
+        """Read the word behind `for` or `code`."""
         self._words.pop(0)
         return self._argument(pattern, expected)
 

@@ -309,7 +309,7 @@ class Route:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket at a port that another one of ours may hold: it stays ours, and refuses, while none of them listens."""
+    """Make a socket at a port that another one of ours may hold: it stays ours, and refuses, while none of them listens."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     # connections of before linger in TIME_WAIT and would keep the port

@@ -366,7 +366,7 @@ class MessageSplitter:
         return rest
 
     def _measure(self) -> tuple[int, bool]:
-        """The size of the part at the begin, 0 while it is not known, and whether it is a message."""
+        """Return the size of the part at the begin, 0 while it is not known, and whether it is a message."""
         data = self._data
         if self._place is Place.HELLO:
             return (HEAD.size + hello_length(data[: HEAD.size]) if len(data) >= HEAD.size else 0), False
@@ -380,7 +380,7 @@ class MessageSplitter:
         return self._measure_message() if self._place is Place.FRAMES else (len(data), False)
 
     def _measure_message(self) -> tuple[int, bool]:
-        """A frame and those that continue it."""
+        """Measure a frame and those that continue it."""
         data, end, first, flags = self._data, 0, 0, CONTINUES
         while flags:
             if len(data) < end + HEADER.size:

@@ -42,6 +42,7 @@ class BatchNormalize(Operation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._wide = WideRows(output, dtype)
+        # Kept from forward to backward, which does not measure again.
         self._mean, self._variance, self._scale, self._factor = np.zeros((4, self._wide.features), dtype)
         self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
         self._rows = np.zeros((4, self._wide.width), dtype)
@@ -75,6 +76,7 @@ class BatchNormalize(Operation):
         With n positions, s = 1 / sqrt(v + epsilon) and c = x - m: beta's is sum g, gamma's s * sum g c, and that of x is
         gamma * s * (g - sum g / n - c * s^2 * sum g c / n); the last two terms come from m and v, so only in training.
         """
+        # Forward has left the mean in the first row; the others are free.
         wide, (mean, with_c, total, _) = self._wide, self._rows
         x, gamma = inputs[:2]
         rows, gradients = wide.view(x), wide.view(gradient)
@@ -108,6 +110,7 @@ class BatchNormalize(Operation):
             return
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
         np.divide(self._sum_with_c, -wide.positions, out=self._sum_with_c)
+        # Negative, so that the loop below only adds.
         np.divide(self._sum, -wide.positions, out=self._sum)
         wide.tile(self._sum_with_c, with_c)
         wide.tile(self._sum, total)
@@ -115,6 +118,7 @@ class BatchNormalize(Operation):
             centred = self._block[: len(rows[block])]
             np.subtract(rows[block], mean, out=centred)
             np.multiply(centred, with_c, out=centred)
+            # A block's gradient is read before its target is written: they may be the same memory.
             np.add(centred, gradients[block], out=centred)
             np.add(centred, total, out=centred)
             np.multiply(centred, slope, out=target[block])
@@ -206,6 +210,7 @@ class LayerNormalize(_RowNormalization):
         for block in self._blocks:
             mean, scale, result = self._mean[block], self._scale[block], output[block]
             count = len(result)
+            # Mean and mean square as products with 1 / features: faster than reductions over short rows.
             np.matmul(x[block], self._average, out=mean[:, 0])
             np.subtract(x[block], mean, out=result)
             np.square(result, out=self._work[:count])
@@ -233,6 +238,7 @@ class LayerNormalize(_RowNormalization):
         weights = self._feature
         for block in self._blocks:
             part, scale = gradients[block], self._scale[block]
+            # Backward does not read beta: its work space takes g c.
             centred, product = self._work[: len(part)], self._beta[: len(part)]
             np.subtract(x[block], self._mean[block], out=centred)
             np.multiply(part, centred, out=product)
@@ -243,6 +249,7 @@ class LayerNormalize(_RowNormalization):
                 np.matmul(scale[:, 0], product, out=weights)
                 np.add(for_gamma, weights, out=for_gamma)
             if target is not None:
+                # gamma / features, so that a product with it is a mean of something times gamma.
                 np.multiply(inputs[1], self._average, out=weights)
                 self._descend(part, centred, product, scale, target[block])
 
@@ -250,10 +257,12 @@ class LayerNormalize(_RowNormalization):
         """Write the gradient of a block of x, given c, g c and s; `target` may be `gradient`."""
         count = len(target)
         slope = self._slope[:count]
+        # mean(g c gamma), then times s^2: a number for each position.
         np.matmul(product, self._feature, out=slope[:, 0])
         np.multiply(slope, scale, out=slope)
         np.multiply(slope, scale, out=slope)
         np.multiply(centred, slope, out=centred)
+        # Before the next line, which may overwrite the gradient.
         np.matmul(gradient, self._feature, out=slope[:, 0])
         np.multiply(gradient, self._gamma[:count], out=target)
         np.subtract(target, centred, out=target)
@@ -278,6 +287,7 @@ class RMSNormalize(_RowNormalization):
         np.copyto(self._scale, inputs[1])
         for block in self._blocks:
             inverse, result = self._inverse[block], output[block]
+            # The last block may be shorter.
             count = len(result)
             np.square(x[block], out=self._work[:count])
             np.matmul(self._work[:count], self._average, out=inverse[:, 0])
@@ -308,11 +318,13 @@ class RMSNormalize(_RowNormalization):
                 np.matmul(inverse[:, 0], product, out=self._feature)
                 np.add(for_scale, self._feature, out=for_scale)
             if target is not None:
+                # scale / features, so that a product with it is a mean of something times the scale.
                 np.multiply(inputs[1], self._average, out=self._feature)
                 np.matmul(product, self._feature, out=slope[:, 0])
                 np.multiply(slope, inverse, out=slope)
                 np.multiply(slope, inverse, out=slope)
                 np.multiply(x[block], slope, out=product)
+                # The last look at this block of the gradient, whose memory the target may be.
                 np.multiply(part, self._scale[:count], out=target[block])
                 np.subtract(target[block], product, out=target[block])
                 np.multiply(target[block], inverse, out=target[block])
@@ -330,6 +342,7 @@ class GroupNormalize(_SampleNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]
         self._shape = (samples, places, channels)
+        # Numbers that a group has in a sample.
         self._count = places * (channels // self.groups)
         self._sum = Summation((places, channels), (0,), dtype, self.scratch)
         self._mean, self._inverse = np.empty((2, samples, channels), dtype)
@@ -338,6 +351,7 @@ class GroupNormalize(_SampleNormalization):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
+        # One sample after another: its numbers are in the cache for all passes.
         for sample, result, mean, inverse in zip(x, output, self._mean, self._inverse, strict=True):
             self._sum(sample, self._total)
             self._spread(self._total, mean)
@@ -377,17 +391,21 @@ class GroupNormalize(_SampleNormalization):
                 np.multiply(product, inverse, out=factor)
                 np.add(for_gamma, factor, out=for_gamma)
             if target is not None:
+                # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
                 np.multiply(product, inputs[1], out=factor)
                 self._spread(factor, factor)
+                # s^3.
                 for _ in range(3):
                     np.multiply(factor, inverse, out=factor)
                 np.multiply(total, inputs[1], out=shift)
                 self._spread(shift, shift)
                 np.multiply(shift, inverse, out=shift)
+                # Again, because the products have overwritten it.
                 np.subtract(sample, self._mean[number], out=self._work)
                 np.multiply(self._work, factor, out=self._work)
                 np.add(self._work, shift, out=self._work)
                 np.multiply(inputs[1], inverse, out=factor)
+                # The last look at this sample's gradient, whose memory the target may be.
                 np.multiply(part, factor, out=target[number])
                 np.subtract(target[number], self._work, out=target[number])
 
@@ -412,10 +430,12 @@ class WideRows:
     def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.positions, self.features = math.prod(shape[:-1]), shape[-1]
         limit = max(1, WIDTH // self.features)
+        # A divisor of the number of positions, so that all rows are full.
         self.repeats = max(count for count in range(1, limit + 1) if self.positions % count == 0)
         self.rows, self.width = self.positions // self.repeats, self.features * self.repeats
         self.height = min(self.rows, max(1, BLOCK // self.width))
         self.blocks = [slice(start, min(start + self.height, self.rows)) for start in range(0, self.rows, self.height)]
+        # Sums over rows are products with ones, by the BLAS.
         self._ones = np.ones(self.height, dtype)
         self._part = np.empty(self.width, dtype)
 

@@ -75,7 +75,7 @@ def choose(offers: Mapping[int, Sequence[CheckpointOffer]], workers: Sequence[in
     A worker needs its own personal state; a state that is not personal may be any worker's. `server` is the parameter server,
     if it remembers anything. Without offers the choice is None.
     """
-    # every position that anyone holds, with all owners: a worker may hold the checkpoints of others
+    # every position of which a node holds a checkpoint, its own or one of another node
     held: dict[Position, dict[int, list[int]]] = {}  # position: {owner: holders}
     personal: dict[Position, bool] = {}
     for holder, found in offers.items():

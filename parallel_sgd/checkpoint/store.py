@@ -19,7 +19,6 @@ from ..engine.progress import Position
 from .schedule import keeps
 from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 
-# three: the newest may be cut off by a crash of the disk, and nodes may lack different ones
 KEEP_LAST: Final = 3
 KEEP_BEST: Final = 1
 # zero-padded, so that names sort by position; longer numbers are allowed
@@ -45,11 +44,10 @@ class Disk:
         return os.listdir(folder) if folder.is_dir() else []
 
     def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        # O_EXCL and O_NOFOLLOW: the name is random, so a file or link there is an attack, not an accident
+        # nothing that lies at the draft's name is written into or followed (RUN-7)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             for piece in pieces:
-                # in pieces: a single write takes 2 GiB at most
                 rest = memoryview(piece).cast("B")
                 # a write may take less than it is given
                 while rest:
@@ -157,6 +155,11 @@ class Store:
         (self._commits.add if header.commit else self._commits.discard)(header.position)
         self._remove_others()
         return target
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no checkpoint is there, as far as the names of files tell."""
+        return not self._positions()
 
     def headers(self) -> list[Header]:
         """Return the headers of all valid checkpoints, the newest first. Each file is read and checked as a whole."""

@@ -455,7 +455,6 @@ class CodecBank:
             packets = (packets,)
         elif not isinstance(packets, Iterable):
             raise self._no_packet(variable, packets)
-        key = (self._attempt, *self._step, variable)
         self.settled = False
         count = bytes_sent = overhead_sent = 0
         for packet in packets:
@@ -463,6 +462,7 @@ class CodecBank:
             if not isinstance(packet, netEncapsulation):
                 raise self._no_packet(variable, packet)
             targets = packet.targets
+            key = (self._attempt, *self._step, variable)  # one per packet: so a channel sees what goes to several targets
             # see `from_neighbour`: not all nodes to the same one first
             for target in targets if len(targets) < 2 else from_neighbour(targets, self.node_id):
                 # no link leads there, and the packet would be missing for ever

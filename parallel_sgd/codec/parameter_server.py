@@ -45,6 +45,7 @@ class SyncPS(CheckingPackets, Tracking):
         needs_server=True,
         serves=True,
         synchronous=True,
+        reads_in_place=True,
         packets=PacketTraits(keeps_type=True),
     )
 
@@ -125,7 +126,7 @@ class SyncPS(CheckingPackets, Tracking):
             # early questions get the list of missing blocks, which the worker's time-out message names (SUB-26)
             return netEncapsulation(asking, tuple(self._sums.missing())) if asking else None
         self.late += 1
-        # the answer of the last round is kept for a worker that lost it; older ones nobody can need
+        # the answer of the last round is kept for a worker that lost it; no worker can need an older one
         return netEncapsulation(asking, self._answer) if asking and round_ == self._round - 1 else None
 
     def _take(self, content: Answer) -> None:

@@ -96,7 +96,7 @@ class Plain(Partial, TakingLate):
             mean = self._all.mean_with((low, high), value, stays=True, given=True, node=sender, begins=begins)
             if mean is not None:
                 self._finish(mean, tuple(self._all.copies))
-        # anybody could send a result: it counts only from a worker that was asked
+        # any node could send a result: it counts only from a worker that was asked
         elif sender in self._asked or sender is None:
             self._finish(value, None)
         else:

@@ -190,6 +190,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
     Raises: ValueError naming the option.
     """
+    # by the forms that read job files, too: one value has one reading
     flagged = ((name, about, about.flag) for name, about in known_options() if about.flag is not None)
     given = {name: about.form.read(flag.names[0], getattr(options, name)) for name, about, flag in flagged}
     if isinstance(given["gd_params"], dict) and options.learn_rate is not None:
@@ -197,6 +198,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     if given["gd_params"] and options.learn_rate is None and isinstance(options.gd_params, str):
         raise ValueError("--gd-params come after the learning rate: give --learn-rate too.")
     if options.learn_rate is not None:
+        # of a job file the rule's arguments are a list, with the learning rate first
         further = given["gd_params"] if isinstance(options.gd_params, str) else given["gd_params"][1:]
         given["gd_params"] = (options.learn_rate, *further)
     return {**given, "verbose": verbosity_of(options)}
@@ -221,6 +223,7 @@ def make_dataset(text: str) -> AbsDataset:
     Raises: UnknownName.
     """
     known = {name: kind for name, kind in known_classes(nn.dataset, AbsDataset).items() if kind is not nn.dataset.ArrayDataset}
+    # `digits` for DigitsDataset, too
     known |= {name.removesuffix("dataset"): kind for name, kind in known.items()}
     made: AbsDataset = make_object(text, AbsDataset, known, "--dataset")
     return made

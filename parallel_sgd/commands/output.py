@@ -62,12 +62,14 @@ def tell(
     Returns:
         `code`, or `EXIT_NOT_SHOWN` in place of one that says that all went well.
     """
+    # text is made before anything is printed: half an object would be no JSON
     text = json.dumps(content) if options.json else str(words)
     problem = show_result(f"{text}\n", seconds) if text else ""
     if not problem:
         return code
     found = f"; see {clean(str(place), 4096)}" if place else ""
     _log.error("%s, but its result could not be printed on standard output (%s)%s.", done, problem, found)
+    # a result that could not be shown is no success; a failure keeps its own code
     return EXIT_NOT_SHOWN if code in (EXIT_OK, EXIT_NODE_LOST) else code
 
 
@@ -79,6 +81,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         error: the error.
         more: further entries of the JSON object.
     """
+    # users know options by their flags, errors name arguments
     flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
     names = {**flags, "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
     plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
@@ -88,6 +91,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         plain,
     )
     said = said.replace("parse_worker(n, ps=True)", "--ps")
+    # code of the user's own: its traceback says where
     if told := users_traceback(error):
         show(sys.stderr, clean_text(told))
     show(sys.stderr, f"{program_name()}: {clean_text(said)}\n")
@@ -125,6 +129,7 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
     except NetworkError as error:
         complain(options, error)
         return EXIT_NETWORK
+    # wrong arguments; but limits of the system come as the same errors
     except (ValueError, TypeError, LookupError, OSError) as error:
         if problem := limit_met(error):
             complain(options, RuntimeError(f"This process may start {problem}."))

@@ -127,7 +127,7 @@ def _run_in(
             earlier = resumption.earlier()
         report = steps = None
         if node in tabled:
-            report = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
+            report = TrainingReport(folder, title, node, model.result_names[1:], earlier)
             reports[node] = report
         elif common_tables is not None and agents is None:
             steps = common_tables.steps(node)
@@ -146,6 +146,7 @@ def _run_in(
                 block=execution.block(node),
                 evaluation=execution.evaluation(node, plan),
                 steps=steps,
+                feeder=execution.feeder,
             ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )

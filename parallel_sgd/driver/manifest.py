@@ -18,7 +18,7 @@ import numpy as np
 from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
-from nn.dataset.interface import Arrays
+from nn.dataset.interface import Arrays, leaves
 from rpc import limits
 from rpc.lease import Candidate
 from rpc.shipping import Bundle
@@ -193,7 +193,7 @@ def attempt_resources(
         if request == MISC:
             return {**resources[MISC], "start_seconds": start_seconds}
         if request == SAMPLES:
-            return [np.asarray(array) for array in samples()]
+            return leaves([np.asarray(array) for array in samples()])
         if request == CHECKPOINT:
             # one content for each owner: several workers may take the same
             sent = resources[CHECKPOINT]

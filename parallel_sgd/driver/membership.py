@@ -88,7 +88,7 @@ class Survivors(SameNodes):
         """Let all but the culprits go on; workers keep their order and are numbered anew from 0."""
         # those that ended because of others are no culprits and go on
         left = [self.nodes[node] for node in self.nodes.worker_ids if node not in failed.culprits]
-        # its state is nowhere else
+        # the state of a parameter server is nowhere else
         if any(node < 0 for node in failed.culprits):
             return "nobody can do without the parameter server"
         if len(left) < self._fewest:

@@ -132,7 +132,7 @@ class ElasticJob:
             handle.place = heard.place
             self._awaited.pop(worker, None)
         elif isinstance(heard, Ready):
-            # the answer to `Ready` tells who can give the state to the others
+            # `Ready` tells which workers can give the state to the others
             self._nobody_holds = self._nobody_holds and not heard.holds
             self._stragglers.asks_for_next(heard.attempt, worker)
             self.members.tell(WorkerReady(worker, heard.attempt, heard.holds))

@@ -75,7 +75,7 @@ class ElasticSampler:
         """
         if self.processed >= self._dealt:
             raise RuntimeError(f"record_batch() is for batches that were dealt, but all {self.processed} samples are recorded")
-        # a prefix of the order: one number tells what is done, whoever did it
+        # a prefix of the order: one number tells what is done, by whichever workers
         self.processed = min(self.processed + self.batch_size, self._dealt)
 
     def set_epoch(self, epoch: int) -> None:

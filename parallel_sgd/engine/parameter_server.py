@@ -154,6 +154,8 @@ class ParameterServer:
     def _has_work(self) -> bool:
         if self._arrived:
             return True
+        if not self._gates:  # then one worker is as good as any
+            return all(node < 0 for node in self._channel.peers())
         workers = self._workers()
         # a worker that left may have been the slowest one, for which reads of the others wait
         return not workers or (workers != self._present and any(gate.waiting for gate in self._gates.values()))

@@ -16,7 +16,7 @@ from nn.arrays import Array
 from nn.dataset.interface import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
-from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
+from nn.model.batches import Batch, as_type, first_bad
 from nn.model.scored_network import evaluation_source
 from nn.optimizer import IOptimizer
 from nn.value import Variable
@@ -57,6 +57,7 @@ class Hooks:
         block: called with epoch, batch and block before each block step, or None.
         evaluation: called with the evaluation in its place, or None.
         steps: gets the rows of the block steps in place of the report, or None.
+        feeder: gives what its argument makes, or what it has made for another worker of the process.
     """
 
     report: TrainingReport | None = None
@@ -68,6 +69,7 @@ class Hooks:
     block: Callable[[int, int, int], None] | None = None
     evaluation: Callable[[Callable[[], dict[str, float]]], dict[str, float]] | None = None
     steps: Callable[[tuple[float | int, ...]], None] | None = None
+    feeder: Callable[[Callable[[], BlockFeeder]], BlockFeeder] = lambda make: make()
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,9 @@ class TrainingProcess:
         # bound once, not for every block of every batch
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
         self._pairs = exchange.pairs(optimizer)
+        self._reuse: Callable[[int], Callable[[], None] | None] | None = getattr(
+            optimizer, "reuse", None
+        )  # of gradients, in large simulations
         self._epochs = options.epoch
         self._seed = options.seed
         self._order = plan.order
@@ -173,7 +178,8 @@ class TrainingProcess:
         self._clock = clock
         self._report = hooks.report
         steps = hooks.steps if hooks.steps is not None or hooks.report is None else hooks.report.step
-        self._rows = None if steps is None else StepRows(steps, model.metrics)
+        self._rows = None if steps is None else StepRows(steps, list(zip(model._aim.seen, model.metrics, strict=True)))
+        self._several = len(model.result_names) > 1 + len(model.metrics)
         self._times = BatchWatch(exchange.accounts.watch)
         if hooks.report is not None:
             hooks.report.traffic(exchange.accounts.traffic)
@@ -184,12 +190,13 @@ class TrainingProcess:
         self._faults = hooks.faults
         self._block = hooks.block
         self._evaluation = hooks.evaluation
+        self._share = hooks.feeder
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
-        self._current: tuple[int, int, int, Array] = (0, 0, 0, work.data[0][:0])  # epoch, batch, and block with its samples
+        self._current: tuple[int, int, int, tuple[Array, ...]] = (0, 0, 0, ())  # epoch, batch, and block with its samples
         self._whole = True  # False while the results of a batch are being applied
         self._steps = self._from.steps
         self._start = 0.0
@@ -313,15 +320,18 @@ class TrainingProcess:
             yield batch
 
     def _prepare(self) -> None:
-        """Check the samples and bring their labels into the form of the loss: once, not block by block."""
+        """Prepare the samples: once, not block by block."""
+        self._feeder = self._share(self._made_feeder)
+
+    def _made_feeder(self) -> BlockFeeder:
+        """Check the samples, and bring their labels into the form of the loss."""
         samples = self._model._take_samples(self._data[0])
-        labels = self._model._take_labels(self._data[1], len(samples))
-        weights = None
-        if self._class_weight is not None:
-            output, dtype = self._model.graph.output.shape, self._model.dtype
-            weights = with_class_weights(None, labels, output, self._class_weight, dtype)
+        if self._class_weight is None:
+            labels, weights = self._model._take_labels(self._data[1], len(samples[0])), None
+        else:
+            samples, labels, weights = self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
         # the feeder keeps these arrays for the whole training, so nothing is converted twice
-        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
 
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""
@@ -378,15 +388,23 @@ class TrainingProcess:
         pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
             factor = self._tail_factors[block] if in_tail else 1.0
-            if factor:
+            if self._reuse is not None and factor and (put_again := self._reuse(block)) is not None:
+                self._steps += 1
+                if self._block is not None:
+                    self._block(epoch, batch, block)
+                put_again()
+            elif factor:
                 # a factor of exactly 1 changes no bit, and needs no pass over the gradient
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
                 asked = times.clock()
                 samples, label, weight = self._feeder.deal(batch, block)
-                samples = as_type(samples, model.dtype)
+                converted: list[Array] = []
+                for each in samples:
+                    converted += [as_type(each, model.dtype)]
+                samples = tuple(converted)
                 times.data += times.clock() - asked
                 if spoiled:
-                    samples = np.full(samples.shape, np.nan, samples.dtype)
+                    samples = tuple([np.full(each.shape, np.nan, each.dtype) for each in samples])
                 self._current = (epoch, batch, block, samples)
                 if self._block is not None:
                     self._block(epoch, batch, block)
@@ -400,7 +418,8 @@ class TrainingProcess:
                 self._steps += 1
                 if self._rows is not None:
                     seconds = round(self._clock() - self._start, 6)
-                    head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss)
+                    parts = model.runner.losses if self._several else ()
+                    head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss, *parts)
                     self._rows.add(head, label, prediction)
             else:
                 self._pass_over(gradient_ready)
@@ -432,7 +451,7 @@ class TrainingProcess:
         """Check that the loss is finite before a gradient of it goes to other workers and spoils their parameters."""
         if not math.isfinite(loss):
             epoch, batch, block, samples = self._current
-            bad = first_bad_sample(samples, None, self._feeder.places(batch, block))
+            bad = first_bad(Batch(samples, (), None, samples, self._feeder.places(batch, block)), self._model._input_names)
             where = f"training {bad}" if bad else self._model.runner.first_not_finite() or "no layer or variable"
             raise FloatingPointError(
                 f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"

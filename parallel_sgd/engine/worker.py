@@ -154,7 +154,7 @@ def build_worker(
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
-    if is_common(optimizer, bank, sync):
+    if is_common(optimizer, bank, sync) and not (hooks.report is None and keeper is None):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
     continuity = Continuity(start, checkpoints, recorder, callbacks)

@@ -13,7 +13,7 @@ import numpy as np
 from network.clock import SystemClock
 from nn.data import save_arrays
 from nn.dataset import checksum_of
-from nn.dataset.interface import Arrays
+from nn.dataset.interface import Arrays, of_leaves
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication
@@ -80,7 +80,7 @@ class WorkerExecutor(JobExecutor):
     def prepare(self) -> None:
         """Keep the samples for next time, transform them, and rebuild the model."""
         if self._samples is None:
-            arrays: Arrays = tuple(self._parts[SAMPLES])
+            arrays: Arrays = of_leaves(self._parts[SAMPLES])
             # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
@@ -100,10 +100,11 @@ class WorkerExecutor(JobExecutor):
     ) -> None:
         # rows of a part that is given up must not stand beside those that replace them
         earlier = resumption.earlier() if resumption is not None else self._undone(com)
-        metrics = [metric.name for metric in self._model.metrics]
         # files beside the tables are fetched only where callbacks may have left some
         self._folder = com.output_directory if self._options.callbacks else None
-        report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)
+        report = TrainingReport(
+            com.output_directory, self._options.mission_title, self.node_id, self._model.result_names[1:], earlier
+        )
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
         worker = build_worker(
@@ -115,7 +116,7 @@ class WorkerExecutor(JobExecutor):
             Hooks(report, com.report_progress, job_monitor, faults, com.output_directory, self._remarks),
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
-        # before training: the job may fail, and who fetches the run from elsewhere (SUB-15) may come at any time
+        # before training: the job may fail, and a submitter elsewhere may fetch the run at any time (SUB-15)
         self._keep_record(com.output_directory)
         # before training, so that a job that fails leaves its files, too
         self._files = [*self._record, *report.paths, self._model_path(com)]

@@ -43,7 +43,7 @@ def check_callbacks(options: PlainOptions, model: Model, rule: IGradientDescent,
             "SynchronizedSGD with PSGDOptimizer and a codec such as Plain"
         )
     # results of zeros, with the names of those that will come: a callback that asks for another name is refused here
-    results = dict.fromkeys([f"{VALIDATION}Loss", *(f"{VALIDATION}{metric.name}" for metric in model.metrics)], 0.0)
+    results = dict.fromkeys([f"{VALIDATION}{name}" for name in model.result_names], 0.0)
     for callback in options.callbacks:
         _check(callback, results, rule, by_shard=options.op_type.by_shard)
 

@@ -21,7 +21,7 @@ from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import HiddenName, is_ours
 from nn.model import Model
-from nn.model.batches import all_finite, as_type, first_bad_sample, with_class_weights
+from nn.model.batches import all_finite, as_type, first_bad_sample
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
@@ -317,12 +317,13 @@ def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, floa
         try:
             model._take_samples(x)
         except ValueError as error:
-            advice = _advice(x.shape[1:], model.graph.placeholder.shape[1:])
+            advice = "" if x.dtype.names else _advice(x.shape[1:], model.graph.placeholder.shape[1:])
             raise ValueError(f"'model' does not take {name}_x of the job: {error}{advice}") from error
         try:
-            labels = model._take_labels(y, len(x))
-            if class_weight is not None:
-                with_class_weights(None, labels, model.graph.output.shape, class_weight, model.dtype)
+            if class_weight is None:
+                model._take_labels(y, len(x))
+            else:
+                model._take_block(x, y, None, class_weight)
         except ValueError as error:
             raise ValueError(f"'model' does not go with {name}_y of the job: {error}{_more(y, model)}{_row(bad)}") from error
 
@@ -348,7 +349,7 @@ def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
 def _more(labels: NDArray[np.generic], model: Model) -> str:
     """Tell the numbers of labels and of outputs of a classifier, where they differ; else ""."""
     outputs = model.graph.output.shape[-1]
-    if labels.ndim == 2 and labels.shape[1] != outputs:
+    if len(model.graph.outputs) == 1 and labels.ndim == 2 and labels.shape[1] != outputs:
         return f"; the model has {outputs} outputs, the labels {labels.shape[1]} columns"
     return ""
 
@@ -367,6 +368,10 @@ def _bad_row(
     """Tell the first number that is not finite, or too large for the model, and the `origin` of its row; "" where there is
     none.
     """
+    parts: Any = array
+    for name in array.dtype.names or ():
+        if found := _bad_row(f"{part}['{name}']", parts[name], dtype, origin):
+            return found
     if array.dtype.kind != "f" or not array.size:
         return ""
     # so many rows at a time that a chunk has `_CHUNK` numbers, whatever a row has

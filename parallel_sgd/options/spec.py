@@ -122,7 +122,7 @@ class JobSpec:
             "dataset": self._dataset_recipe(),
             "keeps_plan": self.inputs is not None,
             "custom_objects": custom_classes(
-                self.model, self.model.loss, *self.model.metrics, self.model.rule, self.model.op_type
+                self.model, *self.model._aim.losses, *self.model.metrics, self.model.rule, self.model.op_type
             ),
         }
 

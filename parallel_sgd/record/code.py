@@ -81,7 +81,7 @@ class CodeJudge:
             raise CodeRefused(f"{what}. --no-code refuses it.")
         if not self._allow:
             folder = path.parent.resolve()
-            # in the folder it came with the run, and says nothing about who wrote it
+            # in the folder it came with the run, and its author is unknown
             if any(Path(file).resolve().is_relative_to(folder) for file in hashes):
                 raise CodeRefused(f"{what}, which lies in the folder of the run. Look at it, then give --allow-code.")
             # unchanged since the run, by its hash, and not just of the same name

@@ -139,7 +139,7 @@ def _twice(
     # with redundancy each worker merges the copy that came first to it: of the same attempt that is right
     copy = (source != source[first]) & (claims[:, ATTEMPT] == own[:, ATTEMPT]) & (redundancy > 1)
     _, inverse, times = np.unique(np.stack([place, source]), axis=1, return_inverse=True, return_counts=True)
-    # the same block twice in one worker's table was applied twice, whoever computed it
+    # the same block twice in one worker's table was applied twice
     again: NDArray[np.bool_] = times[inverse.reshape(-1)] > 1
     doubled: NDArray[np.bool_] = (other & ~copy) | again
     return doubled

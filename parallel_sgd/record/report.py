@@ -258,25 +258,34 @@ class StepRows:
     While a model of some size is trained, each step finds the caches full of something else, and code that runs once in a step
     takes several times as long as code that runs again and again. So work that belongs to no one step waits for others of its
     kind, for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
+
+    Args:
+        enter: takes a row.
+        metrics: the metrics, each with the place of its output among those with a loss.
     """
 
-    def __init__(self, enter: Callable[[tuple[float | int, ...]], None], metrics: Sequence[Metric]) -> None:
+    def __init__(self, enter: Callable[[tuple[float | int, ...]], None], metrics: Sequence[tuple[int, Metric]]) -> None:
         self._enter_row, self._metrics = enter, metrics
-        self._waiting: list[tuple[tuple[float | int, ...], Array, Array]] = []
+        self._waiting: list[tuple[tuple[float | int, ...], list[Array], list[Array]]] = []
         self._last = -math.inf  # second of the step before
 
-    def add(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+    def add(self, head: tuple[float | int, ...], labels: Sequence[Array], predictions: Sequence[Array]) -> None:
         """Add one block step: its row up to the metrics, and the arrays of which these are computed, which may change
         afterwards.
+
+        Args:
+            head: the row up to the metrics.
+            labels: those of each output with a loss.
+            predictions: those of each of these outputs.
         """
         # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
-        if slow or label.nbytes + prediction.nbytes > _WAITING_BYTES:
+        if slow or sum(each.nbytes for each in (*labels, *predictions)) > _WAITING_BYTES:
             self.flush()
-            self._enter(head, label, prediction)
+            self._enter(head, labels, predictions)
             return
         # copied: model and feeder use their arrays again
-        self._waiting.append((head, label.copy(), prediction.copy()))
+        self._waiting.append((head, [each.copy() for each in labels], [each.copy() for each in predictions]))
         if len(self._waiting) >= _MOST_WAITING:
             self.flush()
 
@@ -286,10 +295,10 @@ class StepRows:
         for row in waiting:
             self._enter(*row)
 
-    def _enter(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+    def _enter(self, head: tuple[float | int, ...], labels: Sequence[Array], predictions: Sequence[Array]) -> None:
         results = []
-        for metric in self._metrics:
+        for place, metric in self._metrics:
             metric.reset()
-            metric.update(label, prediction)
+            metric.update(labels[place], predictions[place])
             results.append(metric.result())
         self._enter_row((*head, *results))

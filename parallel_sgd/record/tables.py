@@ -156,6 +156,7 @@ class TableRows:
     def __post_init__(self) -> None:
         known, other = _KINDS[self.kind]
         lacking = [name for name in known if name not in self.head]
+        # columns go by name: equal ones would hide each other
         if lacking or len(set(self.head)) != len(self.head) or len(self.head) > _MOST_COLUMNS:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
@@ -174,6 +175,7 @@ class TableRows:
                 list(map(convert, texts)) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
             ]
         except _Misfit:
+            # numbered as lines of the file, for the reason that is told
             kept = [values for number, row in enumerate(rows, self._read + 1) if (values := self._row(number, row)) is not None]
             made = [list(values) for values in zip(*kept, strict=True)]
         self._read += len(rows)
@@ -201,6 +203,7 @@ class TableRows:
     def leave_out(self, why: str) -> None:
         """Count a row that is left out; of the first one `why` is kept, the reason."""
         self.left_out += 1
+        # the first reason is enough: a table that is wrong is so in many rows
         self.why = self.why or why
 
 

@@ -70,7 +70,7 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     if WORKERS_IN_TURN in told:  # one computes at a time
         told = {WORKERS_HERE: told[WORKERS_IN_TURN], CORES_HERE: "1"}
     workers, cores = (str(told.get(name, "")) for name in (WORKERS_HERE, CORES_HERE))
-    # texts of a file that may be anyone's: short numbers only
+    # texts of a file that may be a stranger's: short numbers only
     if not (workers.isdecimal() and cores.isdecimal() and len(workers) + len(cores) < _MOST_DIGITS):
         return None
     return (int(workers), int(cores)) if int(workers) > int(cores) else None

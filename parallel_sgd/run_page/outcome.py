@@ -29,7 +29,7 @@ from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from rpc.submit import RunFolder
-from rpc.submit.run_folder import shown
+from rpc.submit.run_folder import Run, shown
 from rpc.support.files import publish
 from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
@@ -149,6 +149,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                     outcome.write(run.path)
                     if outcome.page is not None and outcome.end["state"] != "done":
                         _log.info("report   %s", shown(outcome.page), extra=PLAIN)
+                        if _can_go_on(run.path):
+                            _log.info("go on    resume='last', or --resume last", extra=PLAIN)
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
@@ -158,6 +160,14 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     finally:
         with spared("The end of the live page"):
             at_end.close()
+
+
+def _can_go_on(folder: Path) -> bool:
+    """Tell if a run that has not come to its end has left a checkpoint in its folder."""
+    from ..checkpoint.locate import stores_of_run  # noqa: PLC0415 - most runs end well
+
+    run = Run.read(folder)
+    return run is not None and not all(store.is_empty for store in stores_of_run(run))
 
 
 def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, model: str) -> LivePage:

@@ -100,7 +100,6 @@ def document(title: str, head: str, main: str, data: str, policy: str = _POLICY,
     """Return a page with its styles, scripts and data."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-# nothing from elsewhere: the page needs no network and tells no one
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{escape(title)} - Parallel-SGD</title><style>{script("page.css")}</style></head>
 <body><header>{head}</header><main>{main}</main>
@@ -130,7 +129,9 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     times = outcome.get("simulated") or {}
     took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
     trace = f" SHA-256 of its trace: <code>{escape(str(times['digest']))}</code>." if times else ""
-    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>"
+    beyond = "; ".join(times.get("outside") or ())
+    marked = f"<p>Outside of what was calibrated: {escape(beyond)}.</p>" if beyond else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>{marked}"
 
 
 def _story(records: RunRecords) -> str:

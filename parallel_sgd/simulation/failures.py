@@ -1,7 +1,7 @@
 """Failures of simulated nodes: how they come about by a fault plan, and how agents and driver learn of them in virtual time.
 
-The parts that decide are those of real nodes: a `StallDetector` for each process, which takes the signals of its training, and
-the `ClusterMonitor` of the driver. Heartbeats of healthy nodes are no events: the monitor gets them in bulk where all wait.
+The decisions are those on real nodes: a `StallDetector` for each process, which takes the signals of its training, and the
+`ClusterMonitor` of the driver. Heartbeats of nodes that are well are no events: the monitor gets them in bulk where all wait.
 An agent knows at once that a process has ended, and the driver hears of it after the latency of the platform.
 """
 
@@ -105,7 +105,12 @@ class Disturbed(Carrier):
         self._held: dict[tuple[int, int], tuple[float, object]] = {}
 
     def disturb(self, fault: LinkFault, begins: bool) -> None:
-        """Let a fault of a link, `duplicate` or `reorder`, begin if `begins`, else end."""
+        """Let a fault begin or end.
+
+        Args:
+            fault: of the kind `duplicate` or `reorder`.
+            begins: whether it begins; else it ends.
+        """
         pair = fault.sender, fault.receiver
         if begins:
             self._kinds[pair] = fault.kind
@@ -113,7 +118,15 @@ class Disturbed(Carrier):
             self._kinds.pop(pair, None)
 
     def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
-        """Send `item`, a message: twice, or held back until the next one has gone, where its pair is disturbed."""
+        """Take a packet.
+
+        Args:
+            now: moment in seconds at which it leaves.
+            source: node that sends it.
+            target: node that gets it.
+            size: its bytes.
+            item: the packet.
+        """
         kind = self._kinds.get((source, target))
         if kind == "reorder" and (source, target) not in self._held:
             self._held[source, target] = size, item
@@ -127,7 +140,11 @@ class Disturbed(Carrier):
             self.network.send(now, source, target, *held)
 
     def release(self, now: float) -> None:
-        """Send at `now` the messages that no other one has followed: without one to change places with they go as they are."""
+        """Send the messages that no other one has followed: without one to change places with they go as they are.
+
+        Args:
+            now: the moment in seconds.
+        """
         held, self._held = self._held, {}
         for (source, target), message in held.items():
             self.network.send(now, source, target, *message)
@@ -260,13 +277,23 @@ class Nodes:
     # ---- what the agents see
 
     def begins(self, node: int, moment: float) -> None:
-        """Note that a node, which has waited until `moment`, goes on."""
+        """Note that a node begins a turn.
+
+        Args:
+            node: the node.
+            moment: of the turn, in seconds.
+        """
         detector = self.detectors[node]
         if moment - detector.silent_since > self._brief:
             detector.handle(Signs(moment, moment), moment)  # it has shown all the time that it waits
 
     def computes(self, node: int, until: float) -> None:
-        """Note that a node shows nothing until the moment `until`."""
+        """Note that a node computes.
+
+        Args:
+            node: the node.
+            until: end of its computing, in seconds.
+        """
         self._silent(node, until)
 
     def _silent(self, node: int, until: float) -> None:
@@ -341,7 +368,12 @@ class Nodes:
         raise Ended
 
     def idle(self, now: float, until: float) -> None:
-        """Let the driver draw its conclusions where all nodes wait in vain, from `now` to the next event at `until`."""
+        """Let the driver draw its conclusions where all nodes wait in vain.
+
+        Args:
+            now: the moment in seconds.
+            until: the next moment at which anything happens.
+        """
         if isinstance(self._kernel.network, Disturbed):
             self._kernel.network.release(now)
         if self._beating >= now or (waiting := self._kernel.waiting()) is None or not waiting:

@@ -58,6 +58,7 @@ class JobConsole:
             folder: folder of the run.
             job: id of the job.
         """
+        # told once, however often the job starts again
         if self._head:
             return
         # an attempt that starts again begins again, and the head is told once
@@ -85,10 +86,12 @@ class JobConsole:
     def take(self, history: JobHistory) -> None:
         """Tell the epochs that a piece of the history completes; steps come once each, in order."""
         for row in history.steps:
+            # after a restart rows of epochs that were told come again
             if row[EPOCH] > self._told:
                 self._steps[int(row[EPOCH])].append({name: row[name] for name in row if name not in _KEYS})
         for row in history.rows:
             tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
+            # with its evaluation an epoch is complete
             if tests and row[EPOCH] > self._told:
                 self._tell({EPOCH: row[EPOCH], **_means(self._steps[int(row[EPOCH])]), **tests})
 

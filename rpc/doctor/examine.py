@@ -99,8 +99,8 @@ def _asked(address: Address, session: Session) -> Worker:
 
 
 def _lost(worker: Worker, error: NetworkError | None) -> Worker:
-    """Return `worker`, or one with the problem that `error` says it has been lost since, other than by us, who close late
-    connections.
+    """Return `worker`; where `error` says that it has been lost since, with that as its problem. Connections that we have
+    closed, as we do with late ones, are none.
     """
     if error is None or isinstance(error, ClosedByUs) or worker.problem:
         return worker

@@ -100,7 +100,7 @@ def _workers(content: str) -> Any:
 
 
 def _as_text(found: Any) -> str:
-    """One line for each host."""
+    """Write a line for each host."""
     if isinstance(found, str):
         return found
     if isinstance(found, Mapping):

@@ -215,7 +215,7 @@ class ReachableAgents:
         return [one for one in registered if one in self._answered]
 
     def _is_elsewhere(self, one: Registration, now: float) -> bool:
-        """Whether it listens for its own machine only, and that is another one."""
+        """Tell if the agent listens for its own machine only, and that is another one."""
         address = Address.parse(one.address)
         if not is_loopback(address.host) or one.host == socket.gethostname():
             return False

@@ -101,7 +101,7 @@ def _is_own(frame: traceback.FrameSummary) -> bool:
 
 
 def exit_code_of(error: SystemExit) -> int:
-    """Return the exit code of an interpreter that ends so."""
+    """Return the exit code of an interpreter that ends by this error."""
     if error.code is None:
         return 0
     return error.code & 0xFF if isinstance(error.code, int) else 1

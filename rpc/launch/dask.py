@@ -189,7 +189,7 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
 def _plugin(key_file: str, key: str, slots: int) -> Any:
     # made here: its base exists only where Dask is installed
     class AgentPlugin(AgentKeeper, _distributed().WorkerPlugin):  # type: ignore[misc]
-        """Keeper as Dask wants it."""
+        """Keeper in the form of a plugin of Dask."""
 
     return AgentPlugin(key_file, key, slots)
 

@@ -108,7 +108,7 @@ class Candidacy:
         return self._settle(self.election.handle(Ask(tuple(asked)), self._clock.monotonic()), errors)
 
     def propose(self, attempt: int, attempt_state: str) -> Decision:
-        """Ask whether the attempt may begin: the nodes that have granted the job in the last round."""
+        """Ask the nodes that have granted the job in the last round whether the attempt may begin."""
         return self._settle(self.election.handle(Propose(attempt, attempt_state), self._clock.monotonic()), {})
 
     @property

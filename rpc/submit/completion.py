@@ -90,7 +90,7 @@ class EndOfJob:
         self._job, self._loop, self._handoffs, self._logger = job, loop, loop.handoffs, logger
 
     def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
-        """Wait until it is over.
+        """Wait until the job is over.
 
         Args:
             interrupts: Ctrl-C as an event.

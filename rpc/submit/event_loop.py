@@ -215,7 +215,7 @@ class EventLoop:
         return (other for other, others in self._com.addresses.items() if others == address)
 
     def _has_ended_by_itself(self, node: int) -> bool:
-        """Whether the connection with an agent has ended at its side, and we have not slept before we saw it."""
+        """Tell if the connection with an agent has ended at its side, and we have not slept before we saw it."""
         lost = self._com.sessions[node].lost
         ended = lost is None or (isinstance(lost, PeerLost) and lost.reason in _BY_ITSELF)
         # a driver that slept may find a connection that ended long ago, after the job had another driver

@@ -322,7 +322,7 @@ class Submission(Machine):
 
     @property
     def _word(self) -> str:
-        """Phase, for people: a node that has loaded the code is on the way through preCommit, asked or not."""
+        """Return the phase, for people: a node that has loaded the code is on the way through preCommit, asked or not."""
         phase = Phase.PRE_COMMIT if self.phase is Phase.LOADED else self.phase
         return str(phase.value)
 

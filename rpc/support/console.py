@@ -235,7 +235,7 @@ class Console:
         self._left_out += max(1, data.count(b"\n"))
 
     def _note_left_out(self) -> None:
-        """Have the next thing that is shown be how many lines were left out, if the stream takes it."""
+        """Put the number of lines that were left out before the next text, if the stream takes it."""
         lines, self._left_out = self._left_out, 0
         where = f"; they are in {self.told_in}" if self.told_in else ""
         text = f"[{lines:,} line{'s were' if lines > 1 else ' was'} left out here: {self.problem}{where}]\n"

@@ -215,7 +215,7 @@ def is_short() -> bool:
 
 
 def has_short_console() -> bool:
-    """Tell if the context has asked for the short console, at whatever level."""
+    """Tell if the context has asked for the short console, at any level."""
     return _SHORT.get()
 
 

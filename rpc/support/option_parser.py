@@ -60,12 +60,12 @@ class OptionParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {known}){near}")
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and the error, exit with status 2."""
+        """Complain, and exit with status 2."""
         self.complain(message)
         raise SystemExit(2)
 
     def complain(self, message: str) -> None:
-        """Print usage and the error, exit with status 2."""
+        """Print usage and the error; a subclass may print less."""
         super().error(message)
 
 

@@ -401,7 +401,6 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         posted, self._outbox = self._outbox, []
         return posted
 
-    # subclasses add their own
     def within(self) -> dict[str, Remembers]:
         """Return the parts that remember something, by their names in the state."""
         return {} if self._local is None else {"local": self._local}

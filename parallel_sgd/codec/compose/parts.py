@@ -306,7 +306,6 @@ def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:
         # a copy for each codec object, since parts have states
         return deepcopy(part)
     made = part() if callable(part) else part
-    # these three may be left out
     if made is None and name in ("up", "down", "local"):
         return None
     if not isinstance(made, kinds):

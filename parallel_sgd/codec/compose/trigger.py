@@ -188,7 +188,6 @@ class LastUploads:
         # nothing came: the last upload stands in for it and is one exchange older
         age = self._ages[contributor] = 0 if payload is not None else self._ages.get(contributor, 0) + 1
         self.staleness[age] += 1
-        # see `encode`
         if payload is not None and contributor not in self._own:
             np.add(upload, pipeline.decode(payload, (size,), draw), out=upload)
         return upload

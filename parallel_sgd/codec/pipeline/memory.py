@@ -219,7 +219,6 @@ class DGCMemory(Memory):
 
     u is `velocity` in the state, v is `accumulated`. v is exactly 0 where its values were sent; where a quantiser after the
     sparsifier rounds them, v keeps the rounding error. A packet of all numbers needs no mask: u stays, so that with rho = 1
-    # LAW-5: whatever was sent is taken off, to the bit
     the packets are those of SGD with local momentum, bit for bit. The rule after the merge has no momentum then.
 
     Lin et al., "Deep gradient compression: reducing the communication bandwidth for distributed training", 2018. Its clipping

@@ -42,7 +42,6 @@ class Magnitudes:
         A sample gives a limit that a few more than k numbers reach (Lin et al., "Deep gradient compression", 2018), of
         which the surplus is trimmed. Where too few or far too many reach it, the limit is looked for among all numbers.
         """
-        # all of them: there is nothing to choose
         if k >= x.size:
             return np.arange(x.size)
         if k == 0:
@@ -80,7 +79,7 @@ class Magnitudes:
         for part in self._search(x, np.equal, limit):
             ties.append(part[:missing])
             missing -= ties[-1].size
-            # equal magnitudes: the first ones in order, so that all who encode the vector choose alike
+            # equal magnitudes: the first ones in order, so that equal vectors give equal packets
             if not missing:
                 break
         return np.sort(np.concatenate([above, *ties]))

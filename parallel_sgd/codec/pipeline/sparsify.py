@@ -152,7 +152,7 @@ class RandomK(Sparsifier):
 
     def _places(self, n: int, draw: Draw) -> Indices:
         """Return the places, drawn once per step for one's own packet and all that arrive."""
-        # of all nodes: the places do not depend on who sends
+        # of all nodes: the places are the same for each sender
         key = draw._replace(node=-1)
         if self._drawn is None or self._drawn[:2] != (key, n):
             self._drawn = (key, n, subset(draw.generator(shared=True), n, kept(self.rho, n)))

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -184,3 +185,22 @@ def test_more_workers_than_cores_are_told_first(tmp_path: Path) -> None:
     lines = piped(tmp_path, f"parallel_sgd.local_workers({count})", epoch=1)
     assert lines[0] == crowd_sentence(count, usable_cores()) and f"{count} workers share " in lines[0]
     assert any(re.match(rf"One worker alone: at most .*; {count}, which took turns, took ", line) for line in lines)
+
+
+def test_a_job_that_is_interrupted(tmp_path: Path) -> None:
+    """It ends with its report and the words that let it go on, which do."""
+    job = subprocess.Popen(
+        program("parallel_sgd.local_workers(2)", epoch=4000), cwd=tmp_path, env=environ(), stderr=subprocess.PIPE, text=True
+    )
+    assert job.stderr is not None
+    for line in job.stderr:
+        if line.startswith("epoch    3/4000"):
+            break
+    job.send_signal(signal.SIGINT)
+    with job.stderr:
+        said = job.stderr.read().splitlines()
+    assert job.wait(30) == -signal.SIGINT
+    assert said[-2:] == ["report   ./runs/P-SGD-1/report.html", "go on    resume='last', or --resume last"], said
+    told = max([3, *(int(line[6:12].split("/")[0]) for line in said if line.startswith("epoch "))])
+    lines = piped(tmp_path, "parallel_sgd.local_workers(2)", epoch=told + 20, resume="last")
+    assert any(line.startswith("Training goes on after ") for line in lines) and lines[-1].startswith("{'Loss': "), lines
