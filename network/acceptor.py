@@ -231,6 +231,7 @@ class _PendingConnection:
             decision = self._accept or policy(hello)
             # unproven: the job process has its own keys, and checks the proof itself
             if isinstance(decision, Forward):
+                # the rest of its time goes along: a hand-over gives a stranger no more of it
                 seconds, peer = self.deadline - now, self.link.peer
                 return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer, hello)
             if isinstance(decision, Hint):

@@ -250,6 +250,7 @@ class ServerHandshake(_Handshake):
     ) -> None:
         super().__init__()
         self.hello: Hello | None = None
+        # a copy: the keys that admit this client are those of the time of its call
         self._admits = dict(admits)
         self._role = role
         self._job = job

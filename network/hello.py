@@ -166,6 +166,7 @@ class HelloReader:
             if not _MAGIC.startswith(self._data[: len(_MAGIC)]):
                 raise ProtocolError(_NO_HELLO)
             if len(self._data) == HEAD.size:
+                # a wrong length ends it here, before its bytes are awaited
                 self.need = hello_length(self._data)
         return self.need
 
@@ -285,6 +286,7 @@ def is_version_range(value: Any) -> TypeGuard[list[int]]:
 
 
 def _is_version(value: Any) -> bool:
+    # by exact type: a bool is an int, and no version
     return type(value) is int and 1 <= value <= 0xFFFF
 
 
@@ -345,6 +347,7 @@ _PRIVATE_REPLY: Checks = {"v": (_is_version, "a version from 1 to 65535"), "role
 _REPLY: Checks = {
     **_PRIVATE_REPLY,
     "e": _SHARE,
+    # unlike in a HELLO: a cipher that this side does not have cannot be used
     "c": (lambda value: isinstance(value, str) and value in _CIPHERS, f"one of {', '.join(_CIPHERS)}"),
 }
 
@@ -376,6 +379,7 @@ def pack_fields(fields: Mapping[str, Any], checks: Checks, limit: int) -> bytes:
     """Encode fields as msgpack; ValueError when one breaks its rule or all together exceed `limit` bytes."""
     fault = field_fault(fields, checks)
     if fault is not None:
+        # ours, before it leaves: the peer would hang up without naming the field
         raise ValueError(f"Handshake message {fault}")
     body: bytes = msgpack.packb(fields)
     if len(body) > limit:

@@ -89,16 +89,19 @@ def refuse_misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) 
         raise MisplacedAddress(found)
 
 
+# the last two are no addresses to call, but a call of them arrives at the own machine
 _NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "0.0.0.0", "::")  # noqa: S104  compared
 
 
 def _means_each_machine(host: str) -> bool:
     """Tell if `host` means the machine that uses it, whichever that is."""
     name = host.lower().rstrip(".")
+    # all names below localhost are loopback (RFC 6761)
     return is_loopback(host) or name in _NAMES or name.endswith(".localhost")
 
 
 def _is_own_name(host: str) -> bool:
+    # by the first label: either of the two may come without its domain
     own = socket.gethostname().lower()
     return host.lower().rstrip(".").partition(".")[0] == own.partition(".")[0]
 

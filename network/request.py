@@ -41,6 +41,7 @@ class Request:
         if errors:
             com.close(graceful=False)
             if len(errors) == 1:
+                # itself, not joined with others: its class may say more than NetworkError
                 raise next(iter(errors.values()))
             raise NetworkError(" ".join(str(error) for error in errors.values()))
         return com

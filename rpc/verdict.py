@@ -129,6 +129,7 @@ def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, ba
         epoch: from 1; 0 before the first.
         batch: from 1.
     """
+    # cleaned: its agent has told it
     who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:
         return f"{who}, which gave no signals of its progress"

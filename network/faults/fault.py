@@ -54,6 +54,7 @@ class Step:
         return f"e{self.epoch + 1}" if self.batch is None else f"e{self.epoch + 1}.b{self.batch + 1}"
 
     def is_at(self, epoch: int, batch: int) -> bool:
+        # without a batch any: the plan fires at the first that comes
         return epoch == self.epoch and self.batch in (None, batch)
 
     def has_come(self, epoch: int, batch: int) -> bool:
@@ -142,6 +143,7 @@ def node_text(node: int) -> str:
 
 
 def _attempt(attempt: int | None) -> str:
+    # as it is read: none means the first attempt, and people count from 1
     return "" if attempt == FIRST else "@a*" if attempt is None else f"@a{attempt + 1}"
 
 
@@ -188,6 +190,7 @@ class _Clause:
         # 'delay' is a kind, but no word of the grammar: it is written +500ms
         elif first not in LINK_KINDS or first == "delay":
             kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
+            # the sentence goes on behind it
             near = did_you_mean(first, kinds).rstrip("?")
             raise self._error(f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin", f"{first!r}{near}")
         return self._link_fault(first, fields)

@@ -77,6 +77,7 @@ class FaultPlan:
         return f"FaultPlan.parse({str(self)!r}, seed={self.seed})"
 
     def __eq__(self, other: object) -> bool:
+        # not what has fired: a plan that was read from the text of another is equal
         return isinstance(other, FaultPlan) and (self.faults, self.seed) == (other.faults, other.seed)
 
     def __hash__(self) -> int:

@@ -171,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refuse_others(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End the program where --doctor stands beside options that only `serve` reads."""
+    # a parser of its own lists the options of `examine`, so that no second list grows old
     examines = argparse.ArgumentParser()
     add_doctor_options(examines)
     known = {"doctor", *(action.dest for action in examines._actions)}
@@ -299,6 +300,7 @@ def _show_log(level: int) -> None:
 
 
 def _await_end_of_stdin(then: Callable[[], None]) -> None:
+    # nothing more is told there: only its end counts, which comes however the parent ends
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass

@@ -175,6 +175,7 @@ def _slurm(environ: Mapping[str, str], hostname: str) -> Allocation:
     rank, size = _rank(environ, "SLURM_PROCID", "slurm"), _number(environ, "SLURM_NTASKS", 0)
     size = _number(environ, "SLURM_STEP_NUM_TASKS", size)  # of this srun, which may have fewer than the job
     run = _STRANGE.sub("-", f"{job}.{step}") if job else ""
+    # the name that Slurm has for the machine: by it the others reach it
     return _checked(Allocation("slurm", run, rank, size, environ.get("SLURMD_NODENAME") or hostname, job))
 
 
@@ -198,6 +199,7 @@ def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
             "--from kubernetes needs JOB_COMPLETION_INDEX (an Indexed Job), POD_INDEX, or a host name that ends in the pod's "
             f"number (a StatefulSet), got the host name {hostname!r}."
         )
+    # no size: a pod is not told how many there are
     return Allocation("kubernetes", _STRANGE.sub("-", name), int(found), 0, environ.get("POD_IP") or hostname)
 
 
@@ -211,6 +213,7 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name, "")
     if not text:
         return default
+    # `isdigit` alone takes digits of other scripts
     if not (text.isascii() and text.isdigit()):
         raise SettingsError(f"{name} must be a number of 0 or more, got {text!r}.")
     return int(text)

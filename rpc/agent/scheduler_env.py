@@ -118,6 +118,7 @@ def read_keys(descriptor: int) -> Keyring:
     # not to the end of the stream: the parent keeps it open, and its end is the order to end
     while not text.endswith(b"\n\n") and len(text) < _MOST_KEY_BYTES and (part := os.read(descriptor, _MOST_KEY_BYTES)):
         text += part
+    # replaced: the parser refuses it, and tells nothing of the text
     return parse_keyring(text.decode("ascii", "replace"), "Standard input")
 
 

@@ -78,6 +78,7 @@ class Report:
     def problems(self) -> list[Problem]:
         """Problems found; those of single workers come first."""
         return [
+            # first: it may explain what follows
             *self._of_addresses(),
             *self._of_workers(),
             *self._of_clocks(),
@@ -95,6 +96,7 @@ class Report:
         for worker in self.workers:
             name, status = str(worker.address), worker.status
             if worker.problem:
+                # the name stands in front of it anyway
                 yield Problem(name, clean(worker.problem).removeprefix(f"{name}: "))
             if worker.version and worker.version != VERSION:
                 what = f"it runs version {clean(worker.version)}, this is {VERSION}."
@@ -152,6 +154,7 @@ class Report:
             other = target is not None and pair.found.instance not in ("", target.instance)
             if not pair.found.problem and not other:
                 continue
+            # on one host a loopback address is right
             strangers = source is not None and target is not None and source.host != target.host
             if strangers and is_loopback(pair.target.host):
                 if pair.target not in blamed:
@@ -187,6 +190,7 @@ class Report:
         hosts = {worker.address: worker.status.host for worker in self.workers if worker.status is not None}
         measured = [pair for pair in self.pairs if pair.found.bandwidth and hosts.get(pair.source) != hosts.get(pair.target)]
         for pair in measured:
+            # without the pair itself, which would be half of the measure where there are two
             others = [each.found.bandwidth for each in measured if each is not pair]
             # the median: one fast or slow pair must not move the measure
             if others and pair.found.bandwidth * SLOW < (usual := statistics.median(others)):
@@ -220,6 +224,7 @@ class Report:
             host, slots = ("-", "-") if status is None else (clean(status.name, 40), f"{_free(status)} of {status.slots}")
             if status is not None and worker.problem:
                 slots = "lost"
+            # the version comes in the handshake, in which the key is proven
             proven = self.key if worker.version else "-"
             link = None if worker.problem else worker.link
             rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(link)))

@@ -78,6 +78,7 @@ def checked_count(launcher: str, count: object, what: str = "count") -> int:
 
     Raises: ValueError unless it is a positive integer.
     """
+    # True is an int, and no count
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"{launcher} '{what}' must be a positive integer, got {count!r}.")
     return count
@@ -88,6 +89,7 @@ def checked_limit(launcher: str, limit: float) -> float:
 
     Raises: ValueError unless it is above 0.
     """
+    # not `<=`, which lets NaN pass
     if not limit > 0:
         raise ValueError(f"{launcher} 'limit' must be a number of seconds > 0, got {limit!r}.")
     return limit
@@ -139,6 +141,7 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
         cwd=folder,
         env=agent_environment(),
         stdin=subprocess.PIPE,
+        # standard output belongs to the program that starts agents
         stdout=subprocess.DEVNULL,
         stderr=stderr,
         start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents

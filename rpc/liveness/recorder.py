@@ -91,6 +91,7 @@ def make_memory() -> int:
         descriptor = os.memfd_create("psgd-recorder", os.MFD_CLOEXEC)
     else:  # pragma: no cover  macOS
         with tempfile.TemporaryFile() as file:
+            # the name of the file is gone already; the copy outlives the block
             descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, SIZE)
     return descriptor
@@ -151,6 +152,7 @@ class Recorder:
         for link in itertools.islice(links, MOST_LINKS):
             _LINK.pack_into(self._memory, _LINKS_AT + _COUNT.size + written * _LINK.size, *link)
             written += 1
+        # after the links, as in `note`
         _COUNT.pack_into(self._memory, _LINKS_AT, written)
 
     def works(self) -> None:
@@ -240,6 +242,7 @@ class Reader:
 
     def stack(self) -> str:
         with contextlib.suppress(OSError):
+            # zeros are what was never written
             return os.pread(self._descriptor, STACK_BYTES, SIZE).decode("utf-8", "replace").strip("\0")
         return ""
 
@@ -255,6 +258,7 @@ class Reader:
     def _entries(self, first: int, end: int) -> bytes:
         """Read the bytes of the entries `first` to `end`, as far as they are there."""
         begin, size = first % CAPACITY, end - first
+        # two parts where the ring begins anew between them
         parts = [(begin, min(size, CAPACITY - begin)), (0, size - min(size, CAPACITY - begin))]
         data = b""
         with contextlib.suppress(OSError):

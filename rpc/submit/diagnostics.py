@@ -90,6 +90,7 @@ class _Gatherer:
                 self._gathered.unreached[str(self._nodes[place])] = clean(str(error))
 
     def _jobs(self, place: int) -> list[int]:
+        # entries are the word of an agent: each field is checked before it is used
         jobs = self._next(place, (Jobs,))
         entries: list[Mapping[str, object]] = list(jobs.entries) if isinstance(jobs, Jobs) else []
         self._gathered.known += [known for entry in entries if isinstance(known := entry.get("job"), str)]

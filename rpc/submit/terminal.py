@@ -220,6 +220,7 @@ class _Bar(_View):
         self._first = mean if self._first is None else self._first
         now = monotonic()
         words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) != 1)}", f"{now - self._began:.0f} s"]
+        # by the pace of this attempt, which may have begun beyond 0
         if self._first < mean < 100:
             words.append(f"about {(now - self._since) * (100 - mean) / (mean - self._first):.0f} s left")
         self._draw(mean, ", ".join([*words, note] if note else words))

@@ -68,6 +68,7 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
 
     Raises: OSError when the disk refuses; then the one before is still there.
     """
+    # one name for all drafts: what a process left that was killed is overwritten
     _replace(path, path.with_suffix(".new"), text, os.O_TRUNC, PRIVATE, lasting)
     if lasting:
         sync_folder(path.parent)
@@ -111,6 +112,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
     Raises: OSError, ValueError when it is longer, or not UTF-8.
     """
+    # one byte more than may be there tells that there is more, and no large file is read for that
     with open(path, "rb") as file:
         return _text(file.read(most + 1), most)
 
@@ -149,6 +151,7 @@ def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
             raise OSError(error.errno, NOT_REGULAR) from error
         raise
+    # of the opened file, as its name may lead to another one by now
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, NOT_REGULAR)
@@ -276,6 +279,7 @@ def sample(descriptor: int, size: int, most: int, parts: int) -> bytes:
     found = [head, b"\n"]
     for number in range(1, parts + 1):
         part = os.pread(descriptor, each, size * number // parts - each)
+        # a part may begin and end within a line
         found.append(part[part.find(b"\n") + 1 : part.rfind(b"\n") + 1])
     return b"".join(found)
 
@@ -306,6 +310,7 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
 def _text(content: bytes, most: int) -> str:
     if len(content) > most:
         raise ValueError(f"it must have at most {most} bytes")
+    # as PowerShell writes what is redirected into a file
     if content.startswith(_UTF_16):
         raise ValueError("it is UTF-16 text; save it as UTF-8")
     try:
@@ -317,6 +322,7 @@ def _text(content: bytes, most: int) -> str:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in the folder last, too."""
+    # fsync of a file makes its content last, not its name
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -358,6 +364,7 @@ def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
 
     Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk.
     """
+    # in the form of a message: its reader has the bounds and checks of a peer's messages
     packed = pack(Kind.MESSAGE, (), content, False, classes)
     with open(path, "wb") as file:
         for part in packed.buffers():

@@ -103,6 +103,7 @@ def _first_quota(group: Path) -> float | None:
 
 
 def _ratio(quota: str, period: str) -> float | None:
+    # `max` and -1 are no limit, and no decimals; an empty text is a file that is not there
     if not (quota.isdecimal() and period.isdecimal()) or not int(period):
         return None
     return int(quota) / int(period)
