@@ -48,7 +48,7 @@ __getattr__, __dir__ = lazily(__name__, {
     **{name: f"nn.layer.{name}" for name in (
         "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate", "Conv1D",
         "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
-        "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePool",
+        "Dot", "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePool",
         "GlobalMaxPool", "GroupNorm", "LSTM", "Lambda", "Layer", "LayerNorm", "MaxPool", "Maximum", "Minimum",
         "MultiHeadAttention", "Multiply", "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
         "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from network.names import lazily
 
 if TYPE_CHECKING:
+    from . import compose as compose
     from .ad_psgd import ADPSGD
     from .async_ps import DCASGD, AsyncPS
     from .choice import SizeAdaptive
@@ -194,6 +195,7 @@ CodecName: TypeAlias = Literal[
 ]
 
 _BESIDE = {
+    "compose": "",
     "choice": "SizeAdaptive",
     "interfaces": "Answering BlockWeight CheckingPackets Codec Partial Remembering TakingLate Tracking netEncapsulation",
     "settings": "REQUIRED GlobalSettings MissingParameter",

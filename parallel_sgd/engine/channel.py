@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Final, NamedTuple, Protocol
 
+from network.nodes import PARAMETER_SERVER
 from network.wire import Sent
 
 Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
@@ -77,9 +78,8 @@ class Others(Collection[int]):
         return len(self.nodes) - (self.one in self.nodes)
 
 
-# workers count from 0, so `node >= 0` tells them from these
-Submitter: Final = -1
-Parameter_Server: Final = -2
+# workers count from 0, so `node >= 0` tells them from it
+Parameter_Server: Final = PARAMETER_SERVER
 """Id of the parameter server, as a target of packets."""
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from nn.optimizer import OpContainer
 from nn.value.store import VariableStore
 
+from .. import codec as codecs  # it loads compositions when they are asked for: a worker of a plain codec needs none
 from ..batch_sync.sync.interface import SyncChoice
 from ..checkpoint.snapshot import Header
-from ..codec import compose
 from ..codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from ..codec.interfaces import Codec
 from ..codec.plain import DummyCodec, Plain
@@ -167,9 +167,9 @@ def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type
     # `staleness` 0 promises that each result holds every block (`ISyncType`), and `agrees` that all nodes get its bits
     if sync_type.staleness == 0 and all(kind.traits.agrees for kind in kinds):
         return lossless
-    if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], compose.Composed):
+    if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], codecs.compose.Composed):
         composition = kinds[0].composition
         if composition.exchange.agrees and composition.send != "gradient":  # type: ignore[attr-defined]
-            exchange = compose.PS() if lossless.traits.needs_server else compose.AllToAll()
+            exchange = codecs.compose.PS() if lossless.traits.needs_server else codecs.compose.AllToAll()
             return Codec.of(exchange, send="weights", trigger=composition.trigger, name="Buffers")  # type: ignore[attr-defined]
     return OwnBuffers

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Final, NamedTuple
 
+from network.nodes import PARAMETER_SERVER
+
 from .records import Batch, Key, Runs
-from .terms import SERVER, worker
+from .terms import worker
 
 _LEAST = 20e-6  # seconds; a shorter wait is none
 _SHARE = 0.001  # of the run; less is not told
@@ -198,13 +200,13 @@ def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key,
     node that sent.
     """
     ended = row.begin + row.put + row.wait
-    peers = [other for other in runs if other != node] if row.peer == SERVER else [row.peer]
+    peers = [other for other in runs if other != node] if row.peer == PARAMETER_SERVER else [row.peer]
     moments = [
         (other.begin + other.sent, peer)
         for peer in peers
         if peer is not None and row.key in places.get(peer, ())
         for other in [runs[peer][places[peer][row.key]]]
-        if row.peer != SERVER or other.begin + other.sent <= ended
+        if row.peer != PARAMETER_SERVER or other.begin + other.sent <= ended
     ]
     left, sender = max(moments, default=(row.begin, node))
     return sender, left
@@ -256,7 +258,7 @@ def _entries(
         yield kind, worker(step.node), seconds - usual
     elif what == RESTART:
         yield RESTART, RESTART, seconds
-    elif what == "link" and step.sender == SERVER:
+    elif what == "link" and step.sender == PARAMETER_SERVER:
         yield SERVER_TURN, "parameter server", seconds
     elif what == "link" and step.sender is None:
         yield WAIT, "", seconds

@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any, Final
 
+from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.history import BYTES, EPOCH, STEP, JobHistory
 from parallel_sgd.record.settings import settings_of_run
@@ -17,7 +18,7 @@ from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
 from .records import Batch, RunRecords, Runs
-from .terms import SERVER, word
+from .terms import word
 from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
@@ -209,8 +210,8 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
                 whose = f"{name} ({codec})" if name else str(codec)
                 variables[whose][node] += int(wire)
             # the server's tables are not all there, so its bytes are what the workers have received
-            elif int(peer) == SERVER:  # which keeps no tables
-                ways[SERVER, node, str(way)] += int(wire)
+            elif int(peer) == PARAMETER_SERVER:  # which keeps no tables
+                ways[PARAMETER_SERVER, node, str(way)] += int(wire)
     links: Counter[tuple[int, int]] = Counter()
     for (of, to, _), wire in ways.items():
         links[of, to] += wire

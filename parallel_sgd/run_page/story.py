@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from network.nodes import PARAMETER_SERVER
 from parallel_sgd.checkpoint.locate import stores_of_run, works_of
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
 from .records import RunRecords
 from .tables import folded, seconds, stamp, table
-from .terms import SERVER, worker
+from .terms import worker
 
 _LOST = re.compile(r"Node\((-?\d+)\) at \S+ is lost: (.+)")
 INTERRUPT: Final = KeyboardInterrupt.__name__
@@ -306,8 +307,8 @@ def people(nodes: Collection[int]) -> str:
     >>> people([2, 0, 1])
     'workers 0, 1 and 2'
     """
-    workers = sorted(node for node in set(nodes) if node != SERVER)
-    parts: Iterable[str] = ["the parameter server"] if SERVER in nodes else []
+    workers = sorted(node for node in set(nodes) if node != PARAMETER_SERVER)
+    parts: Iterable[str] = ["the parameter server"] if PARAMETER_SERVER in nodes else []
     if len(workers) > _MOST_NAMED:
         parts = [*parts, f"{len(workers)} workers"]
     elif len(workers) > 1:

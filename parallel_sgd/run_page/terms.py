@@ -7,10 +7,9 @@ from html import escape
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["PHASES", "SERVER", "term", "word", "worker"]
+from network.nodes import PARAMETER_SERVER
 
-SERVER: Final = -2
-"""Id of the parameter server in tables."""
+__all__ = ["PHASES", "term", "word", "worker"]
 
 PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -45,4 +44,4 @@ def term(shown: str, exact: str) -> str:
 
 def worker(node: int) -> str:
     """Return the name of a `node` on a page: its number, or parameter server."""
-    return "parameter server" if node == SERVER else f"worker {node}"
+    return "parameter server" if node == PARAMETER_SERVER else f"worker {node}"

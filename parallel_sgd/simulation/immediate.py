@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import cast
 
 from ..engine.channel import Key
-from .network import Arrival
+from .arrivals import Arrival
 from .parcel import Parcel
 
 #: Fate of a packet (sender, receiver, key) on a link: the seconds after which each copy arrives; `(0.0,)` is normal,

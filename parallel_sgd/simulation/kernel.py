@@ -29,9 +29,9 @@ from ..codec.interfaces import Codec
 from ..engine.accounts import MEMORY, PERFORMANCE, check_rows
 from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
+from .arrivals import Arrival
 from .cores import Cores
 from .immediate import Immediate, Link, reliable
-from .network import Arrival
 from .order import Order
 from .parcel import Parcel
 from .timeline import JumpingClock, Timeline
