@@ -158,11 +158,14 @@ def _page(given: argparse.Namespace) -> int:
                 if problem := show_result(f"{live.address}\n"):
                     _say(f"the address of the page cannot be printed on standard output ({problem})")
                     return EXIT_NOT_SHOWN
+                if sys.stdout.isatty():
+                    sys.stderr.write("Open it in a browser of this machine; Ctrl-C ends it.\n")
                 threading.Event().wait()
         except KeyboardInterrupt:
             return 0
         except (OSError, OverflowError) as error:
-            _say(f"port {given.port} of this machine cannot be used: {getattr(error, 'strerror', error)}")
+            problem = getattr(error, "strerror", error)
+            _say(f"port {given.port} of this machine cannot be used: {problem}; without --port it is a free one")
         except ImportError as error:
             _say(str(error))
     return USAGE
