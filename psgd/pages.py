@@ -164,8 +164,8 @@ def _page(given: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return 0
         except (OSError, OverflowError) as error:
-            problem = getattr(error, "strerror", error)
-            _say(f"port {given.port} of this machine cannot be used: {problem}; without --port it is a free one")
+            why = getattr(error, "strerror", error)
+            _say(f"port {given.port} of this machine cannot be used: {why}; without --port it is a free one")
         except ImportError as error:
             _say(str(error))
     return USAGE
