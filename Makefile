@@ -2,13 +2,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# the exit code of a part is that of its tests, not of what shows them
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+GIVE_WAY := nice -n 10
 # one BLAS thread: several workers share these cores, and results stay comparable
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone test-pythons prepare-pythons release check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery notebooks clean lock
+.PHONY: demo test test-computing test-processes test-alone test-pythons release check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery notebooks clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -75,36 +79,34 @@ demo: $(VENV)/.base
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(GIVE_WAY) $(BIN)/mypy
 
-# what only computes goes first, then what starts agents and jobs, which waits a lot; what states a time has the machine to itself
+# The tests that start agents and jobs wait a lot. What only computes takes the time that they leave, and gives way to them;
+# what states a time has the machine to itself. Each line says which part it is from.
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-computing prepare-pythons
-	@$(MAKE) --no-print-directory test-processes
-	@$(MAKE) --no-print-directory test-pythons
+	@$(MAKE) --no-print-directory -j3 test-processes test-computing test-pythons
 	@$(MAKE) --no-print-directory test-alone
 	@echo "Passed: format, lint, types and the test suite."
 
 # the files with a test that has the mark, so that pytest need not read all the others, too
 marked = tests/processes $(shell grep -rlE --include='test_*.py' 'mark\.$(1)' tests)
 
+# Ctrl-C is for the tests: what shows their lines stays until they have told theirs
+show = 2>&1 | (trap '' INT; sed -u 's/^/$(1) | /')
+
 test-computing: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not processes and not long"
+	@$(GIVE_WAY) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long" $(call show,computing)
 
 test-processes: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)
+	@$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes) $(call show,processes)
 
 # what a release needs, step by step; begins again where it ended
 release: $(VENV)/.dev
 	$(BIN)/python -m tests.release --run
 
 # a slice under the lowest and the newest other Python that is here, with the oldest and the newest dependencies
-test-pythons: $(VENV)/.dev
-	$(BIN)/python -m tests.pythons
-
-# after `check`, beside the tests: it waits for downloads
-prepare-pythons: check
-	@$(BIN)/python -m tests.pythons --prepare
+test-pythons: check
+	@$(GIVE_WAY) $(BIN)/python -m tests.pythons $(call show,pythons)
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)

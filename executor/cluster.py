@@ -92,6 +92,7 @@ class ClusterExecutor(Executor):
     ) -> None:
         if not isinstance(nodes, NodeAssignment):
             raise TypeError(f"ClusterExecutor 'nodes' must be a NodeAssignment, got {type(nodes).__qualname__}.")
+        # tasks that may run twice are retried unless told otherwise; others only if their caller says so
         if retries is None:
             retries = 3 if pure else 0
         for name, value in (("retries", retries), ("keep_bytes", keep_bytes), ("blas_threads", blas_threads)):
@@ -101,13 +102,16 @@ class ClusterExecutor(Executor):
             raise ValueError(f"ClusterExecutor 'output' must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
         if not isinstance(trust_results, bool):
             raise TypeError(f"ClusterExecutor 'trust_results' must be True or False, got {trust_results!r}.")
+        # before a node is asked: a wrong initializer must not cost a submission
         arguments = checked_initargs(initializer, initargs)
         first = None if initializer is None else initializer_message(initializer, arguments)
         job = TaskJob(nodes, key_file, title, blas_threads)
         self.job, self._title = job.job, title
         self._names = dict(job.names)
         console = None if output == "off" else Console(keep=output == "future")
+        # its thread owns the sessions from here on
         self._dispatcher = dispatcher = Dispatcher(job.sessions, job.names, retries, pure, job, console)
+        # before any task: orders reach a node in this order
         dispatcher.order(["room", keep_bytes])
         if console is not None:
             dispatcher.order(["listen"])
@@ -121,6 +125,7 @@ class ClusterExecutor(Executor):
         self._numbers = itertools.count()
         self._at_exit = _at_exit(dispatcher)
         atexit.register(self._at_exit)  # submitted tasks are executed, as with the standard executors
+        # without atexit: the handler above waits for the tasks, this one would not
         weakref.finalize(self, dispatcher.finish).atexit = False
 
     @property
@@ -136,6 +141,7 @@ class ClusterExecutor(Executor):
     def status(self) -> ExecutorStatus:
         """Count the tasks and list the nodes of the executor, at this moment."""
         dispatcher = self._dispatcher
+        # copies first: the dispatcher's thread goes on meanwhile
         gone, starting = dict(dispatcher.lost), dispatcher.restarting
         live = tuple(node for node in self.nodes if node not in gone)
         lost = {node: reason for node, reason in gone.items() if node not in starting}
@@ -208,11 +214,13 @@ class ClusterExecutor(Executor):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         self._dispatcher.process.check("executor")  # before a lock, which a thread of the parent may hold
         trusted = self._trusts if trust_results is None else trust_results
+        # counted as begun from here, so that its code is not forgotten while the arguments are packed
         function = self._reserve(fn, (), trusted)
         try:
             try:
                 payload = pack_payload(arguments, function.classes, function.registered)
             except TypeError:
+                # packed once more, with the classes of the arguments, which may be nested anywhere
                 self._release(function)
                 function = self._reserve(fn, user_classes(arguments), trusted)  # which the code of the function does not name
                 try:
@@ -222,9 +230,11 @@ class ClusterExecutor(Executor):
                     raise TypeError(f"{culprit} of {function.name} cannot travel: {error}") from None
             # packed before the lock: a large argument would hold up all other threads that submit
             future: TaskFuture[Any] = TaskFuture()
+            # the look and the submission in one lock: the thread ends before both or after both
             with self._lock:
                 self._check_open()
                 self._dispatcher.submit(Task(future, function, payload, many, self._options), near)
+        # Ctrl-C, too: a count that stays would keep the code for ever
         except BaseException:
             self._release(function)
             raise
@@ -239,7 +249,7 @@ class ClusterExecutor(Executor):
             return function
 
     def _release(self, function: Function) -> None:
-        """Release a function: the task that was being made will not be."""
+        """Release a function whose task could not be made."""
         with self._lock:
             function.begun -= 1
         self._dispatcher.forget(function)
@@ -247,6 +257,7 @@ class ClusterExecutor(Executor):
     def _check_open(self) -> None:
         broken = self._dispatcher.broken
         if broken is not None:
+            # another object: each raise adds a traceback
             raise like(broken)
         if self._dispatcher.shut or self._dispatcher.ended:  # as it has at the end of the program, for exit handlers to come
             raise RuntimeError("This ClusterExecutor has been shut down and takes no tasks.")
@@ -272,6 +283,7 @@ class ClusterExecutor(Executor):
             raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
         if buffersize is not None and buffersize < 1:
             raise ValueError(f"map 'buffersize' must be None or a positive integer, got {buffersize}.")
+        # from the call on, as in concurrent.futures, not from the first `next`
         deadline = None if timeout is None else time.monotonic() + timeout
         chunks = _chunks_of(iterables, chunksize)
         submit = functools.partial(self.submit_task, fn, many=True)
@@ -284,6 +296,7 @@ class ClusterExecutor(Executor):
         Raises: TypeError when it is no data, RuntimeError after `shutdown`.
         """
         self._dispatcher.process.check("executor")
+        # outside the lock, as arguments are
         payload = pack_broadcast(value)
         with self._lock:
             self._check_open()
@@ -306,6 +319,7 @@ class ClusterExecutor(Executor):
         """
         if not self._dispatcher.process.is_here:  # it is the parent's
             return
+        # seen by `submit` in another thread, before or after all of it
         with self._lock:
             self._dispatcher.shut = True
         if cancel_futures:
@@ -324,6 +338,7 @@ class ClusterExecutor(Executor):
             self.shutdown()
             return
         try:
+            # first without waiting, so that the line below says what is waited for
             self.shutdown(wait=False, cancel_futures=True)
             running = self._dispatcher.counts[1]
             if running:
@@ -351,6 +366,7 @@ def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
 
 def _chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[Any]]:
     calls = zip(*iterables, strict=False)
+    # an empty list ends it: no iterable has anything left
     return iter(lambda: list(itertools.islice(calls, size)), [])
 
 
@@ -380,6 +396,7 @@ def _culprit(arguments: Any, function: Function, many: bool) -> str:
         args, kwargs = arguments if isinstance(arguments, tuple) else (arguments, {})
         named = [(f"Argument {place}", item) for place, item in enumerate(args)]
         named += [(f"Argument {name!r}", item) for name, item in kwargs.items()]
+    # one by one: the error of all together does not say which
     for shown, item in named:
         try:
             pack_payload(item, function.classes, function.registered)

@@ -73,6 +73,7 @@ class Dispatcher(Inbox):
         self.shut = False  # the user wants no more tasks
         self.ended = False  # by `finish`: no node would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
+        # last: it uses all of the above. Daemon, as `finish_and_wait` is registered at exit
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
 
@@ -86,6 +87,7 @@ class Dispatcher(Inbox):
     def counts(self) -> tuple[int, int, int]:
         """Number of tasks that wait, run and have ended, about: they go on meanwhile."""
         running = 0 if self.ended else self._scheduler.running
+        # read without a lock, so the two may not fit together for a moment
         return max(0, len(self._tasks) - running), running, self._tasks.done
 
     @property
@@ -108,14 +110,17 @@ class Dispatcher(Inbox):
 
     def _run(self) -> None:
         try:
+            # orders that arrive behind `finish` are not waited for
             while not (self._finishing and not self._arrived and not self._cancel and not self._scheduler.unfinished):
                 self._wait()
                 self._take_requests()
                 for node in list(self._sessions):
+                    # results before losses: a node's last results may be all that is left of it
                     self._serve(node)
                 for node, ending in self._restarts.look():
                     self._lose(node, ending)
                 self._feed(Tick())
+            # with "end": the servers return, and the nodes are free
             close_sessions([*self._sessions.values(), *self._restarts.end()])
         except BaseException as error:
             if isinstance(error, BrokenExecutor):
@@ -138,16 +143,20 @@ class Dispatcher(Inbox):
             try:
                 if self.broken is not None:
                     self.lost.update(dict.fromkeys(self._sessions, f"it was let go: {self.broken}"))
+                    # before the nodes are told, which may take a second
                     self._tasks.fail_all(self.broken)
+                    # so that they do not compute on in vain
                     for node in self._sessions:
                         self._outbox.tell(node, ["back", self._scheduler.held(node)])
                     close_sessions([*self._sessions.values(), *self._restarts.end()], _LET_GO_SECONDS)
                 self._job.end()
             finally:
                 self._waker.close()
+                # last: `wait` returns when nothing of the thread is left
                 self._over.set()
 
     def _wait(self) -> None:
+        # before the look at requests: one that comes between the two wakes the thread
         self._asleep = True
         ends = self._finishing and not self._scheduler.unfinished
         if not (ends or self._has_requests or self._cancellations or self._restarts):
@@ -155,6 +164,7 @@ class Dispatcher(Inbox):
             writing = [session.link for session in self._sessions.values() if session.pending_bytes]
             deadlines = [self._restarts.deadline, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
             timeout = max(0.0, min(deadlines) - time.monotonic())
+            # what has come already wakes no poll
             if not any(session.inbox for session in self._sessions.values()):
                 wait_sockets([*links, self._waker.sock], writing, timeout)  # type: ignore[list-item,arg-type]
         self._asleep = False
@@ -165,12 +175,14 @@ class Dispatcher(Inbox):
             raise BrokenExecutor("The executor was ended before its tasks.")
         while self._orders:
             nodes, message = self._orders.popleft()
+            # kept for processes that are started later
             if nodes is None:
                 self._setup.note(message)
             for node in list(self._sessions if nodes is None else nodes):
                 self._outbox.tell(node, message)
         while self._forgotten:
             function = self._forgotten.popleft()
+            # not while a task of it is under way
             if function.is_unused:
                 self._outbox.forget(function)
         for node, found in self._restarts.results():
@@ -181,6 +193,7 @@ class Dispatcher(Inbox):
             infos: dict[plan.TaskInfo, plan.TaskInfo] = {}  # most are alike, and a hundred thousand of them are kept
             told = tuple(infos.setdefault(info, info) for info in (self._tasks[number].info for number in new))
             self._feed(plan.Submitted(new, told, near))
+        # after the arrivals: a task may be submitted and cancelled at once
         if self._cancellations:
             self._take_cancellations()
         if cancelling:
@@ -194,6 +207,7 @@ class Dispatcher(Inbox):
             if (
                 number not in self._tasks
                 or self._tasks[number].started
+                # a node that has not answered before is not waited for again
                 or (holder is not None and self._cancellations.is_mute(holder))
             ):
                 self._cancellations.settle(number, False)
@@ -215,6 +229,7 @@ class Dispatcher(Inbox):
                 word, said = parse_from_node(message.value)
                 self._on_message[word](node, said)
         except (ProtocolError, InvalidTransition) as error:
+            # nothing of a stream that made no sense counts
             self._cut(node)
             self._lose(node, Ending(f"it broke the protocol: {error}"))
             return
@@ -222,6 +237,7 @@ class Dispatcher(Inbox):
             lost = session.lost
             reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # the node is told with it
             self._cut(node)
+            # why it ended its agent knows, and tells in a moment
             self._restarts.cut(node, "it has left" if session.left else reason)
 
     def _show(self, node: int, said: list[Said]) -> None:
@@ -230,6 +246,7 @@ class Dispatcher(Inbox):
                 self._console.take(node, part, self._tasks[part.task].function.name, self._tasks[part.task].future)
 
     def _end_tasks(self, node: int, said: list[Done]) -> None:
+        # an initializer that failed breaks the executor, so nothing else of this message matters
         for done in (done for done in said if done.kind == BROKEN):
             raise initializer_failure(done, node, self._names[node], self._setup)
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
@@ -237,6 +254,7 @@ class Dispatcher(Inbox):
         seconds = tuple(done.seconds for done in said)
         self._feed(plan.Finished(node, tuple(done.task for done in said), seconds, again))
         problem: ProtocolError | None = None
+        # after the scheduler has heard of them: a callback of a future may submit
         for done in first:
             if done.task in again:
                 continue
@@ -244,6 +262,7 @@ class Dispatcher(Inbox):
             if isinstance(error, ProtocolError) and error.__cause__ is None:
                 problem = error
             self._tasks.complete(done.task, value, error)
+        # last: the other results of this message are good
         if problem is not None:
             raise problem
 
@@ -272,6 +291,7 @@ class Dispatcher(Inbox):
         """Note why a node is gone. One whose process alone has crashed is started again, if there is something to do."""
         if node in self._sessions:  # its host has vanished or its agent stands still, which closes no connection
             self._cut(node)
+        # else there is nothing to do for a process that would come up now
         wanted = bool(self._scheduler.unfinished or self._arrived or not self._finishing)
         reason = self._restarts.give_up(node, ending)
         returns = not reason and wanted
@@ -283,6 +303,7 @@ class Dispatcher(Inbox):
 
     def _forget_node(self, node: int, ending: Ending, returns: bool) -> None:
         if not self._sessions and not self._restarts.under_way:
+            # before the scheduler fails its tasks, which tell this reason
             self.broken = NodeLost(f"No node is left: {'; '.join(f'{self._names[n]}: {r}' for n, r in self.lost.items())}")
         self._feed(plan.Lost(node, self.lost[node], ending.last, returns))
         self._cancellations.lose_node(node)
@@ -297,6 +318,7 @@ class Dispatcher(Inbox):
         self._sessions[node] = found
         self._cancellations.add_node(node)
         del self.lost[node]
+        # before its first task: broadcasts, initializer and room, as to the first process
         for message in self._setup.all():
             self._outbox.tell(node, message)
         logger.info("%s is there again.", self._names[node])
@@ -305,6 +327,7 @@ class Dispatcher(Inbox):
     # ---- actions
 
     def _feed(self, event: object) -> None:
+        # a queue, not a recursion: withdrawn tasks make others go out
         events = deque([event])
         while events:
             for action in self._scheduler.handle(events.popleft(), time.monotonic()):

@@ -41,6 +41,7 @@ def remote_error(message: str, type_name: str, base: object) -> RemoteError:
 
 @functools.cache
 def _remote_kind(base: Any) -> type[RemoteError]:
+    # a KeyboardInterrupt of a node must not end this program
     if base is Exception or not issubclass(base, Exception):
         return RemoteError
     return type("RemoteError", (RemoteError, base), {"__module__": RemoteError.__module__})

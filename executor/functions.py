@@ -80,6 +80,7 @@ class _Entry:
         self.function: Function | None = function
         self.names: References | None = names
         self.classes, self.size = classes, function.size
+        # weak: the call-back lives in the entry's own references, and would make a cycle
         own = weakref.ref(self)
 
         def tell(_: object) -> None:
@@ -87,12 +88,14 @@ class _Entry:
             if entry is not None:
                 gone(entry)
 
+        # a bound method lives as long as its object and its function, though it is new at each look-up
         parts = (item.__self__, item.__func__) if isinstance(item, types.MethodType) else (item,)
         self.refs = [_referred(part, tell) for part in parts]
 
     def holds(self, classes: Sequence[type], trusted: bool) -> bool:
         """Tell if the callable is as it was packed, with these classes, and with the registered types of now."""
         function, names = self.function, self.names
+        # types registered since would be missing in the packed code
         if function is None or names is None or function.trusted != trusted or function.registered is not REGISTRY.current:
             return False
         return (not classes or all(cls in self.classes for cls in classes)) and names.hold()
@@ -161,10 +164,12 @@ class Functions:
             more["trusted"] = True
         bundle = packed(item, wanted, {**self._beside, **more})
         function = Function(next(self._numbers), name_of(item), bundle, registered, trusted)
+        # only now: packing may have failed, and then the old one still serves
         if entry is not None:
             self._remove(key, entry)
         self._entries[key] = _Entry(function, item, names, wanted, functools.partial(self._forget_gone, key))
         self._bytes += function.size
+        # the newest stays, however large it is
         while len(self._entries) > self._most or (self._bytes > self._most_bytes and len(self._entries) > 1):
             self._remove(*next(iter(self._entries.items())))
         return function
@@ -179,11 +184,13 @@ class Functions:
         """Free the code of a callable; entries, with which other threads may be at work, are removed by the next call of
         `of`.
         """
+        # an append is atomic; the entries may be in the hands of another thread
         self._gone.append((key, entry))
         self._forget(entry)
 
     def _forget(self, entry: _Entry) -> None:
         function, entry.function, entry.names = entry.function, None, None
+        # once, though the callable may go and be removed at the same time
         if function is not None:
             function.forgotten = True
             self._on_forget(function)
@@ -197,6 +204,7 @@ def packed(item: Callable[..., Any], classes: Sequence[type], beside: Mapping[st
     try:
         return pack({"function": item, "classes": list(classes), **beside})
     except TypeError as error:
+        # the cause is sought only after a failure: each look packs something
         for kind, converter in REGISTRY.current.items():
             try:
                 pack({"converter": converter})
@@ -279,6 +287,7 @@ class References:
         self._functions: list[tuple[_Weak, tuple[Any, ...], list[Any]]] = []  # (function, parts, contents of its cells)
         self._todo: list[Any] = [item]
         seen: dict[int, Any] = {}
+        # bounded, as a call must not take longer by what the function can reach
         while self._todo and len(seen) < _MOST_LOOKED_AT:
             found = self._todo.pop()
             if id(found) not in seen:

@@ -47,6 +47,7 @@ class TaskJob:
 
     def __init__(self, nodes: NodeAssignment, key_file: str | Path | None, title: str, blas_threads: int) -> None:
         nodes.check_open()
+        # the parameter server of the assignment computes no tasks
         workers = NodeAssignment(key_file=key_file or nodes.key_file)
         for node, address in nodes.items():
             if node >= 0:
@@ -82,10 +83,12 @@ class TaskJob:
 
         Raises: NetworkError.
         """
+        # before the try: an agent refuses an attempt that it has had
         self._attempts[node] += 1
         return Retry(RETURN_SECONDS, NetworkError).call(partial(self._start_again, node))
 
     def _start_again(self, node: int) -> Session:
+        # a connection of its own: the first one belongs to the dispatcher's thread
         com = Request(key=self._key).request(NodeAssignment().add(node, self._addresses[node]))
         try:
             coordinator = self._made(com, job=self.job, attempt=self._attempts[node])
@@ -114,6 +117,7 @@ def _start(coordinator: Coordinator) -> dict[int, Session]:
     try:
         sessions = coordinator.call()
     except BaseException as error:
+        # it runs by now: without this the nodes would wait for a caller that never comes
         coordinator.stop_executing(f"The submitter could not reach the nodes: {error}")
         raise
     for session in sessions.values():
@@ -125,6 +129,7 @@ def _ending(node: int, by: Coordinator) -> Ending:
     state, detail = by.failures[node]
     if state == "lost":
         return Ending(detail, vanished=True)
+    # the newest: a node may have been lost before
     verdict = next((verdict for verdict in reversed(by.verdicts) if verdict.node == node), None)
     last = detail.strip().rpartition("\n")[2]
     if state != "failed" or verdict is None:
@@ -136,6 +141,7 @@ def _ending(node: int, by: Coordinator) -> Ending:
         reason = f"its process was killed by signal {verdict.signal} ({signal_name(verdict.signal)})"
     elif verdict.exit_code >= 0:
         reason = f"its process ended with exit code {verdict.exit_code}"
+    # work is counted from 1, tasks from 0
     return Ending(reason, verdict.work - 1, crashed=True)
 
 
@@ -185,6 +191,7 @@ class Restarts:
         """Note that the connection with `node` has ended, for `reason` as far as can be seen from here."""
         now = time.monotonic()
         self._open[node] = (reason, now + VERDICT_SECONDS)
+        # at once: the verdict may be here already
         self._next_look = now
 
     def look(self) -> Iterator[tuple[int, Ending]]:
@@ -193,6 +200,7 @@ class Restarts:
         if now < self._next_look:
             return
         endings = self._job.look()
+        # vanished nodes first, whose connection may stand for minutes
         for node, ending in endings.items():
             if ending.vanished and node not in self.under_way:
                 self._open.pop(node, None)
@@ -209,6 +217,7 @@ class Restarts:
         """Return why no new process takes the place of one that has ended; "" if one does."""
         if not ending.crashed:
             return ending.reason
+        # one that had begun a task counts anew: the task may be to blame
         self._vain[node] = self._vain.get(node, 0) + 1 if ending.last == -1 else 0
         if self._vain[node] >= MOST_VAIN:
             return f"{ending.reason}; so did {MOST_VAIN} of its processes one after the other, before they had begun a task"
@@ -225,6 +234,7 @@ class Restarts:
             self._results.append((node, self._job.start_again(node)))
         except BaseException as error:  # noqa: BLE001  the node is lost then, whatever it was
             self._results.append((node, error))
+        # the result first, then the call that makes the dispatcher look for it
         self._call()
 
     def __bool__(self) -> bool:
@@ -239,6 +249,7 @@ class Restarts:
 
     def end(self) -> list[Session]:
         """Wait for the starts that are under way; return their sessions."""
+        # a process that comes up after the end would keep its node busy
         for thread in self._threads.values():
             thread.join()
         return [result for _, result in self.results() if isinstance(result, Session)]

@@ -49,6 +49,7 @@ def register_joblib(executor: ClusterExecutor, name: str = "psgd", trust_results
         from joblib import parallel  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise ImportError("register_joblib() needs joblib: pip install joblib") from error
+    # made here: its bases exist only where joblib is installed
     backend = type("ClusterBackend", (_OnExecutor, parallel.AutoBatchingMixin, parallel.ParallelBackendBase), {})
     parallel.register_parallel_backend(name, functools.partial(backend, executor, trust_results))
 
@@ -99,7 +100,7 @@ class _OnExecutor:
         self._lock = threading.Lock()
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return on how many nodes calls run: `n_jobs`, or for a negative number all but some.
+        """Return the number of nodes on which calls run: `n_jobs`, or for a negative number all but some.
 
         It is 1 only for n_jobs=1: then joblib computes in this process, which one node left alone is no reason for.
         """
@@ -123,6 +124,7 @@ class _OnExecutor:
         except Exception as error:  # noqa: BLE001  raised here it would end the thread that waits for the next batch
             future = Future()
             future.set_exception(error)
+        # before the callback is set, which may run at once
         with self._lock:
             self._futures[future] = callback
         future.add_done_callback(self._tell)
@@ -147,8 +149,10 @@ class _OnExecutor:
             calls = [[0, list(args), kwargs, {}] for _, args, kwargs in items]
             with self._lock:
                 if len(self._batches) >= _MOST_FUNCTIONS:  # scikit-learn wraps them anew for every call
+                    # all: which of them joblib uses again cannot be told
                     self._batches.clear()
                 batch = self._batches.setdefault(id(function), Batch([function], name_of(function)))
+            # some argument is no data: then the calls are described one by one, below
             with contextlib.suppress(TypeError):
                 return self._executor.submit_task(batch, [calls], near=nodes, trust_results=self._trusts)
         codes: list[Any] = []
@@ -170,6 +174,7 @@ class _OnExecutor:
     def abort_everything(self, ensure_ready: bool = True) -> None:
         """Cancel tasks that no node has begun, of those calls of Parallel that have failed or are not waited for."""
         with self._lock:
+            # by joblib's own mark: other calls of Parallel use this executor, too
             waiting = [f for f, callback in self._futures.items() if callback.parallel._aborting]
         for future in waiting:
             future.cancel()
@@ -189,6 +194,7 @@ def _described(call: Call, codes: list[Any]) -> list[Any]:
     arguments: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
     for place, item in arguments:
         try:
+            # tried alone, as only those that are no data go as code
             pack_payload(item)
         except TypeError:
             _check(item, f"Argument {place!r} of {name_of(function)}")
@@ -205,6 +211,7 @@ def _check(item: Any, what: str) -> None:
 
 
 def _number(item: Any, codes: list[Any]) -> int:
+    # by identity: equal objects may be changed apart later
     for number, known in enumerate(codes):
         if known is item:
             return number

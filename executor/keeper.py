@@ -79,9 +79,11 @@ class Shelves:
         Returns: whether there is room for it, and the shelf is still in use.
         """
         with self._lock:
+            # first: a value that is put anew makes its own room
             self._drop((shelf, place))
             others = [key for key in self._items if key[0] != shelf]
             own = self.used - sum(self._items[key].size for key in others)
+            # before others are pushed out, which would be in vain
             if shelf in self._cleared or own + size > self.room:
                 return False
             for key in others:
@@ -107,6 +109,7 @@ class Shelves:
     def clear(self, shelf: int) -> None:
         """Free the memory of `shelf`, for good: tasks that come late cannot put anything there."""
         with self._lock:
+            # numbers are never used again, so the set grows by a few bytes for each collection
             self._cleared.add(shelf)
             for key in [key for key in self._items if key[0] == shelf]:
                 self._drop(key)
@@ -131,6 +134,7 @@ def size_of(value: Any, level: int = 0) -> int:
     `level` counts the containers around it: six deep the content is left out.
     """
     if isinstance(value, np.ndarray):
+        # a view does not count its memory
         return sys.getsizeof(value) if value.base is None else value.nbytes
     own = sys.getsizeof(value, 64)
     if level == _LEVELS or isinstance(value, (str, bytes, bytearray, int, float)):
@@ -144,5 +148,7 @@ def size_of(value: Any, level: int = 0) -> int:
 
 
 def _sampled(items: Iterable[Any], count: int, level: int) -> int:
+    # from all over the container: its first items may be unlike the others
     chosen = list(islice(items, 0, count, max(1, count // _LOOKED_AT)))
+    # scaled up from the sample
     return sum(size_of(item, level + 1) for item in chosen) * count // max(1, len(chosen))

@@ -78,6 +78,7 @@ def parse_from_node(value: Any) -> tuple[str, list[Any]]:
         word, entries = value
         if word == "done":
             return "done", list(map(_done, entries))
+        # by exact type: True is no task
         if word == "back" and all(type(task) is int for task in entries):
             return "back", entries
         if word == "said":
@@ -97,6 +98,7 @@ def _said(entry: Any) -> Said:
     if type(entry) is not list or list(map(type, entry)) != [int, int, str, bytes] or not STDOUT <= entry[1] <= MOST_LEVEL:
         raise ProtocolError("A node sent malformed output of a task.")
     task, kind, name, text = entry
+    # the bound of the sender holds for honest nodes only
     if len(text) > _MOST_TEXT:
         raise ProtocolError(f"A node sent {len(text)} bytes that a task has written, more than the {_MOST_TEXT} allowed.")
     try:
@@ -130,6 +132,7 @@ class TaskOutput(logging.Handler):
         self._begun = {STDOUT: "", STDERR: ""}  # lines without an end
 
     def install(self) -> None:
+        # before the streams: what is printed goes to the log of the job as ever
         sys.stdout, sys.stderr = _Tee(sys.stdout, STDOUT, self.write), _Tee(sys.stderr, STDERR, self.write)
         logging.getLogger().addHandler(self)
         os.register_at_fork(after_in_child=self._leave_child)
@@ -146,6 +149,7 @@ class TaskOutput(logging.Handler):
             if self._dropped and self._task is not None:
                 note = f"\n({self._dropped} bytes more are in the log of the job only)\n"
                 self._say(self._task, STDERR, "", note.encode())
+            # text of threads that go on behind their task belongs to none
             self._task = None
 
     def write(self, kind: int, text: str) -> None:
@@ -153,6 +157,7 @@ class TaskOutput(logging.Handler):
         with self._guard:
             if self._task is None:
                 return
+            # by lines: pieces of two threads would else stand in one line here
             lines, end, rest = (self._begun[kind] + text).rpartition("\n")
             if len(rest) > LONG_LINE:
                 lines, end, rest = f"{lines}{end}{rest}", "", ""
@@ -162,6 +167,7 @@ class TaskOutput(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one record of any logger; none of the thread that sends the messages is a task's."""
+        # the sender's own lines would make messages about messages without end
         if self._task is None or record.threadName == "task queue":
             return
         try:
@@ -169,6 +175,7 @@ class TaskOutput(logging.Handler):
         except Exception:  # noqa: BLE001  arguments that do not fit: the handler of the log says so
             return
         with self._guard:
+            # levels up to STDERR would be taken for the streams
             self._tell(max(record.levelno, STDERR + 1), record.name, text)
 
     def _tell(self, kind: int, name: str, text: str) -> None:
@@ -183,6 +190,7 @@ class TaskOutput(logging.Handler):
 
     def _leave_child(self) -> None:
         """Stop sending in a process that a task has forked; it still writes into the log."""
+        # a new lock: another thread of the parent may have held it while it forked
         self._guard, self._task = threading.RLock(), None
 
 
@@ -198,6 +206,7 @@ class _Tee:
         self._stream, self._kind, self._told = stream, kind, told
 
     def write(self, text: str) -> int:
+        # the log first: it has the text even if the task is killed right after
         count = self._stream.write(text)
         self._told(self._kind, text)
         return count

@@ -76,8 +76,10 @@ def pack_payload(
         packed: bytes = msgpack.packb(tree)
     except UnicodeEncodeError as error:
         raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
+    # the limit of 2 GiB before that of objects: it names the remedy
     payload = _within_limit(Payload(packed, arrays or _NO_ARRAYS))
     check_sent(packed)
+    # only where values of further types are made: plain data were checked above
     if conversion.made:
         try:
             Room(packed, payload.size - len(packed)).check(conversion.made)
@@ -132,6 +134,7 @@ def unpack_pickled(tree: Any, arrays: Any, classes: Sequence[type]) -> Any:
 
 
 def _check_parts(tree: Any, arrays: Any) -> None:
+    # by exact type: NumPy would take a subclass as well
     if type(tree) is not bytes or type(arrays) is not list or not all(type(array) is np.ndarray for array in arrays):
         raise ProtocolError("The data of a task is malformed.")
 
@@ -159,13 +162,15 @@ _trace_of = cast(Any, vars(BaseException)["__traceback__"]).__get__
 
 # ---- where it was raised
 def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
-    """Describe `error` as data; arguments that cannot travel go as text. Whatever its class does, this succeeds.
+    """Describe `error` as data; arguments that cannot travel go as text. This succeeds for any class.
 
     Args:
         error: the exception.
         classes: the user's; their instances travel with their fields.
     """
+    # counted up to the bound: a group may hold itself, or millions
     count = sum(1 for _ in islice(_members(error), MOST_PARTS + 1))
+    # an equal share for each part, so that the last ones are told as well
     room = TEXT_BYTES // max(1, count - 1) if count <= MOST_PARTS else 0
     try:
         return pack_payload(_described(error, classes, TEXT_BYTES, room), classes)
@@ -190,19 +195,22 @@ def _parts_of(group: BaseException) -> tuple[BaseException, ...]:
 
 
 def _described(error: BaseException, classes: Sequence[type], size: int, room: int) -> dict[str, Any]:
-    """The description of `error`, with `size` bytes of traceback, and `room` bytes for each part."""
+    """Describe `error`, with `size` bytes of traceback, and `room` bytes for each part."""
     told = _outline(error, classes, "")
     args, fields = _arguments(error), dict(_fields(error))
     parts = [_described(part, classes, room, room) for part in _parts_of(error)] if room and isinstance(error, _GROUP) else []
     if isinstance(error, _GROUP):
+        # the parts are described one by one, so they are no arguments here
         args = (_GROUP.message.__get__(error),)
     sent: dict[int | str, Any] = {}
+    # arguments by place, fields by name, in one go
     held: list[tuple[int | str, Any]] = [*enumerate(args), *fields.items()]
     for key, item in held:
         if type(error).__module__.partition(".")[0] == "numpy" and (form := _form_of(item)) is not None:
             sent[key], told["shown"][key] = form, _NUMPY
             continue
         sent[key] = _travelling(item, classes)
+        # it travels as text, so it must print as it did
         if sent[key] is not item:
             told["shown"][key], _ = _printed(item, repr)
     told["args"] = tuple(sent[place] for place in range(len(args)))
@@ -236,6 +244,7 @@ def _outline(error: BaseException, classes: Sequence[type], text: str) -> dict[s
 def _arguments(error: BaseException) -> tuple[Any, ...]:
     """Return the arguments that make the exception again; those of the system keep their files apart."""
     args: tuple[Any, ...] = _args_of(error)
+    # without them the text of the error would lack the file
     if isinstance(error, OSError) and len(args) == 2 and error.filename is not None:
         files = (error.filename,) if error.filename2 is None else (error.filename, None, error.filename2)
         return (*args, *files)
@@ -304,6 +313,7 @@ def _of_form(form: Any) -> Any:
 
 def _travelling(item: Any, classes: Sequence[type]) -> Any:
     try:
+        # tried, as a class may pretend to be data and fail only when it is packed
         pack_payload(item, classes)
     except BaseException:  # noqa: BLE001  a user's class may raise anything, and may pretend to be data
         return _printed(item, str)[0]
@@ -319,6 +329,7 @@ def _printed(item: Any, how: Callable[[Any], str]) -> tuple[str, bool]:
 
 
 def _clip(text: str, size: int = TEXT_BYTES) -> str:
+    # by bytes, from the end: there the innermost call stands
     return text.encode("utf-8", "backslashreplace")[-size:].decode("utf-8", "ignore")
 
 
@@ -341,6 +352,7 @@ def _restored(told: Any, classes: Sequence[type], node: int) -> BaseException:
     if type(told) is not dict or told.keys() != _KEYS:
         raise ProtocolError("The description of an exception is malformed.")
     kinds = {"args": tuple, "fields": dict, "shown": dict, "parts": list, "printed": bool}
+    # the word of a node: checked before any of it is used
     if not all(type(told[key]) is kinds.get(key, str) for key in _KEYS - {"number"}):
         raise ProtocolError("The description of an exception is malformed.")
     parts = [_restored(part, classes, node) for part in told["parts"]]
@@ -348,17 +360,21 @@ def _restored(told: Any, classes: Sequence[type], node: int) -> BaseException:
     error = None if cls is None else _made(cls, told, parts)
     if error is None:
         name = f"{told['module']}.{told['name']}"
+        # a name that is not built in gives None, for which a plain RemoteError is made
         error = remote_error(f"{name}: {told['message']}", name, vars(builtins).get(told["base"]))
     BaseException.__setattr__(error, "__cause__", RemoteTraceback(node, told["text"]))  # its class may be frozen
     return error
 
 
 def _find(module: str, name: str, number: Any, classes: Sequence[type]) -> type[BaseException] | None:
+    # the function's own class first: a module here of the same name may hold another one
     if type(number) is int and 0 <= number < len(classes):
         found: Any = classes[number]
     else:
+        # never imported: a node must not choose code to run here
         found = sys.modules.get(module)
         for part in name.split("."):
+            # no way to `__class__` and the like
             found = None if part.startswith("__") else getattr(found, part, None)
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
@@ -376,6 +392,7 @@ def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseExcept
         args = [*args[:1], parts]
     base = _base_of(cls)
     try:
+        # no code of the class: only its built-in base is made and initialised
         error: BaseException = base.__new__(cls, *args)
         base.__init__(error, *args)
         slots = _heap_slots(cls)
@@ -390,6 +407,7 @@ def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseExcept
     except Exception:  # noqa: BLE001  a class with an unusual base or attributes, or arguments that came as text
         return None
     message, printed = _printed(error, str)
+    # an exception that prints something else would mislead; RemoteError says what was raised
     return error if message == told["message"] or (printed and not told["printed"]) else None
 
 

@@ -29,6 +29,7 @@ def checked_initargs(initializer: object, initargs: Any) -> list[Any]:
     """Return the arguments of the initializer. Raises: TypeError for a value that is no tuple or list, ValueError for some
     without it.
     """
+    # a text is iterable, and its letters are no arguments
     if isinstance(initargs, (str, bytes)) or not isinstance(initargs, Iterable):
         raise TypeError(
             f"ClusterExecutor 'initargs' must be a tuple of arguments, got {initargs!r:.80}: write ({initargs!r:.80},)."
@@ -95,9 +96,11 @@ class Initializer:
         objects, classes = load(*self._code)
         function = objects["function"]
         space = _globals_of(function)
+        # a copy, to find out which globals the call sets
         before = dict(space)
         registered = {converter.type: converter for converter in objects.get("registered", ())}
         function(*unpack_payload(*self._arguments, classes, registered))
+        # by identity: a value that was set again to the same object needs no copy
         self._set = {name: item for name, item in space.items() if before.get(name, _NOTHING) is not item}
         self._called, self._arguments, self._space = True, (b"", []), space
 
@@ -105,6 +108,7 @@ class Initializer:
         """Set its globals where the code of a function that has just arrived, with its `objects`, finds them."""
         space = _globals_of(objects[INITIALIZER])
         if space is not self._space:  # a function that every node has, has one module
+            # a packed function comes with modules of its own, and so with globals of its own
             space.update(self._set)
 
 
@@ -115,6 +119,7 @@ def _globals_of(item: Any) -> dict[str, Any]:
     if isinstance(item, types.MethodType):
         item = item.__func__
     if not isinstance(item, types.FunctionType):
+        # of the class, as Python calls no `__call__` of an instance
         item = vars(type(item)).get("__call__")
     return item.__globals__ if isinstance(item, types.FunctionType) else {}
 
@@ -147,6 +152,7 @@ class ReceivedValue:
         """
         packed = self._packed
         if packed is not None:
+            # the packed form goes at once: never both in memory
             self._value, self._packed = (unpack_payload(*packed),), None
         value = self._value
         if not value:
@@ -187,6 +193,7 @@ class Broadcast(Generic[T]):
             self._drop()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # without `drop`, which is the maker's
         return Broadcast, (self._fetch,)
 
 
@@ -200,6 +207,7 @@ def from_file(path: str) -> Any:
 
 def drop_removed() -> None:
     """Free the values of removed files."""
+    # where the file is gone its maker has given the value up
     for path in list(_held_files()):
         if not os.path.exists(path):
             _held_files().pop(path, None)
@@ -228,6 +236,7 @@ class Held:
         return self._received.get()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # the value stays behind: the process has been sent it already
         return Held, (self._number,)
 
 
@@ -246,6 +255,7 @@ class SetupMessages:
         """Keep `message`, which all nodes are told, if it stays in force, and drop the one that it ends."""
         word = message[0]
         if word in _STANDS:
+            # a later one of the same word replaces it: a process that comes later needs only the last
             self._messages[word, message[1] if _STANDS[word] else None] = message
         elif word in _ENDS:
             for number in message[1]:

@@ -45,7 +45,9 @@ class Inbox:
 
     def submit(self, task: Task, near: Collection[int] = ()) -> None:
         """Execute `task`, which is its future's only way to an end, on one of the nodes `near` while there is one."""
+        # added before it arrives: the dispatcher looks it up
         number = self._tasks.add(task)
+        # before the number arrives, as the dispatcher takes both together
         if near:
             self._near[number] = frozenset(near)
         self._arrived.append(number)
@@ -74,6 +76,7 @@ class Inbox:
         self._wake()
 
     def _wake(self) -> None:
+        # only where it sleeps: each wake is a system call, and there may be one for each task
         if self._asleep:
             self._asleep = False
             self._waker.wake()
@@ -82,11 +85,12 @@ class Inbox:
 
     @property
     def _has_requests(self) -> bool:
-        """Whether there is something to do at once; the end is another matter."""
+        """Whether there is something to do at once, apart from the end."""
         return bool(self._arrived or self._orders or self._forgotten or self._cancel or self._abandoned)
 
     def _take_tasks(self, most: int) -> tuple[tuple[int, ...], dict[int, frozenset[int]]]:
         """Take out new tasks, `most` of them, and the nodes that some of them are to run near."""
+        # bounded by what is there now: others append meanwhile
         new = tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
         return new, {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
 
@@ -110,14 +114,17 @@ class Cancellations:
 
         A caller that has waited for too long gives up: a task that is given back after that will run.
         """
+        # a callback of a future runs in it
         if threading.current_thread() is thread:
             return False
         answer: Future[bool] = Future()
         self._asked.append((number, answer))
         self._wake()
         try:
+            # looked at after asking: `close` answers all that were asked before it
             return not self._closed and answer.result(RECALL_SECONDS)
         except TooLate:
+            # the answer may have come just now, and then counts
             return not answer.cancel() and answer.result()
         except BaseException:  # Ctrl-C
             answer.cancel()
@@ -138,6 +145,7 @@ class Cancellations:
     def is_wanted(self, number: int) -> bool:
         """Tell if a caller still waits for task `number`; then it must be cancelled, and `settle` be called."""
         waiting = [answer for answer in self._open.get(number, []) if not answer.cancelled()]
+        # from here on its caller cannot give up any more
         return len([answer for answer in waiting if answer.running() or answer.set_running_or_notify_cancel()]) > 0
 
     def settle(self, number: int, cancelled: bool) -> None:
@@ -150,6 +158,7 @@ class Cancellations:
 
     def note_answer(self, node: int) -> None:
         """Note that `node` has answered the first question that it was asked."""
+        # answers come in the order of the questions
         for task in self._questions[node].popleft()[1]:
             self.settle(task, False)  # which those that are cancelled have been already
 
@@ -164,6 +173,7 @@ class Cancellations:
     def lose_node(self, node: int) -> None:
         """Find out where the tasks of `node` are now: it is gone."""
         self._questions.pop(node, None)
+        # asked again: the tasks may be at another node by now, or waiting
         self._asked.extend((number, answer) for number, answers in self._open.items() for answer in answers)
         self._open.clear()
 
@@ -199,7 +209,9 @@ class Outbox:
             function, tree, arrays, weight = (task.function, task.tree, task.arrays, task.size)
             if session not in function.sessions:
                 function.sessions.add(session)
+                # before the first task of the function, in the same order of messages
                 _send_message(session, ["code", function.number, function.bundle.objects, function.bundle.code])
+            # the limits of a message: its meta of 1 MiB, and a quarter of its arrays
             if len(batch) >= BATCH_TASKS or inline > BATCH_BYTES or size + weight > _BATCH_ARRAYS:
                 _send_message(session, ["run", batch])
                 batch, inline, size = [], 0, 0
@@ -232,6 +244,7 @@ def close_sessions(sessions: Collection[Session], seconds: float = CLOSE_SECONDS
     for session in sessions:
         with contextlib.suppress(NetworkError):
             session.queue(["end"])
+    # until the nodes hang up: results that are still on the way must not be cut off
     while any(s.alive for s in sessions) and (left := deadline - time.monotonic()) > 0:
         for session in sessions:
             session.send()

@@ -104,6 +104,7 @@ class Scheduler(Machine):
             self._release(event.node, event.tasks, event)
             self._forget(event.tasks)
         elif isinstance(event, Cut):
+            # it keeps its tasks: how its process ended decides which of them had begun
             self._nodes[event.node].cut = True
         elif isinstance(event, Lost):
             actions = self._on_lost(event)
@@ -116,8 +117,10 @@ class Scheduler(Machine):
             actions = [*self._recall(held), Cancel(self._clear())]
         elif not isinstance(event, Tick):
             raise self._impossible(event)
+        # no node, and none that returns
         if not self._nodes and not self._away and self._waiting:
             actions.append(Fail(self._clear(), None, "no node is left"))
+        # after each event, as any of them may have made room
         return actions + self._deal(now) + self._begin()
 
     # ---- events
@@ -130,6 +133,7 @@ class Scheduler(Machine):
             if info is not None:  # else the copy of one that has ended
                 self._estimates.add(info.kind, seconds)
         node.since, node.empty_handed = now, False
+        # an exception that is tried again counts like the loss of a node
         for task in event.again:
             self._losses[task] = self._losses.get(task, 0) + 1
         self._waiting.put_back(task for task in event.tasks if task in event.again and self._drop_copy(task))
@@ -140,6 +144,7 @@ class Scheduler(Machine):
         wanted = frozenset(tasks)
         actions: list[object] = []
         for number, node in self._nodes.items():
+            # the first task may have begun; asking for it would only delay the answer
             asked = [task for task in node.held if task in wanted and task != node.at and not node.is_asked_for(task)]
             if asked and not node.cut:
                 actions.append(self._ask(number, asked, steals=False))
@@ -171,6 +176,7 @@ class Scheduler(Machine):
         if event.node not in self._nodes:
             return []
         held = list(self._nodes.pop(event.node).held)
+        # before its tasks are put back: those near to it alone may now run anywhere
         self._waiting.lose(event.node)
         # tasks run in the order of sending: the last one that it told has begun, and so have those before it; where it told
         # nothing all may have
@@ -207,6 +213,7 @@ class Scheduler(Machine):
             node.size -= info.size if info is not None else 0
         if node.at not in node.held:
             node.at = None
+        # sums of floats do not come back to 0 by themselves
         if not node.held:
             node.size, node.load = 0, 0.0
         return node
@@ -242,6 +249,7 @@ class Scheduler(Machine):
         while free:
             number = self._next_node(self._infos[free[0]], now)
             if number is None:
+                # in order: small tasks that overtake a large one without room could starve it
                 break
             task = free.popleft()
             self._hold(number, task, now)
@@ -274,6 +282,7 @@ class Scheduler(Machine):
             count = len(node.held)
             if (best is None or count < least) and self._has_room(node, info, now):
                 best, least = number, count
+                # an idle node cannot be beaten
                 if not count:
                     break
         return best
@@ -283,6 +292,7 @@ class Scheduler(Machine):
         count = len(node.held)
         if node.cut or (count and node.size + info.size > MOST_BYTES):
             return False
+        # two whatever they take: one that runs, and one that is there when it ends
         if count < FIRST_TASKS:
             return True
         seconds = self._estimates.of(info.kind)
@@ -328,8 +338,10 @@ class Scheduler(Machine):
             for number, node in self._nodes.items()
             if len(node.held) > 1 and not node.empty_handed and not node.cut
         ]
+        # the node that holds most first
         for _, number in sorted(victims, reverse=True):
             node = self._nodes[number]
+            # one question at a time: its answer may suffice
             if node.asked:
                 return []
             spare = self._spare(node, idle)
@@ -340,6 +352,7 @@ class Scheduler(Machine):
 
     def _spare(self, node: NodeState, idle: int) -> list[int]:
         """Choose the last tasks that `node` holds and that may run on `idle`, half of all at most, in order."""
+        # from the end: the first ones may begin before the question arrives
         last = itertools.islice(reversed(node.held), len(node.held) // 2)
         asked = bool(node.questions)
         found = itertools.takewhile(

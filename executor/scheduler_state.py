@@ -194,6 +194,7 @@ class PendingTasks:
 
     def first_at(self, node: int) -> int | None:
         line = self._at.get(node)
+        # taken by another node that it stands at, too
         while line and line[0] not in self._bound:
             line.popleft()
         return line[0] if line else None
@@ -244,6 +245,7 @@ class DurationEstimates:
         known = self._seconds.get(kind)
         if known is None:
             if len(self._seconds) >= MOST_KINDS:
+                # dicts keep the order of insertion, so this is the oldest
                 del self._seconds[next(iter(self._seconds))]
             self._seconds[kind] = seconds
         else:

@@ -80,6 +80,7 @@ class TaskQueue:
         self._error: BaseException | None = None
         self.limit = TimeLimit()
         self._thread = threading.Thread(target=self._run, name="task queue", daemon=True)
+        # last: it uses all of the above
         self._thread.start()
 
     # ---- the main thread's side
@@ -90,6 +91,7 @@ class TaskQueue:
         Raises: JobAborted when the job is stopped or the submitter is gone.
         """
         while True:
+            # popping the cell decides between this thread and the queue's: only one gets it
             while self._tasks and self._error is None:
                 try:
                     assignment = self._tasks.popleft().pop()
@@ -97,6 +99,7 @@ class TaskQueue:
                     continue
                 self._cells.pop(assignment.task, None)
                 return assignment
+            # cleared before the looks below: what comes behind them sets it again
             self._arrived.clear()
             if self._error is not None:
                 raise self._error
@@ -126,13 +129,16 @@ class TaskQueue:
         """
         is_precious = seconds > PRECIOUS_SECONDS and payload.size < PROMPT_BYTES
         self._waiting_bytes += payload.size
+        # appended before the look at `_asleep` in `_wake`: the queue looks the other way round
         self._results.append(("done", [task, kind, seconds, payload.tree, payload.arrays], payload.size))
         here = self._waiting_bytes + self._said_bytes
         self._wake()
         if is_precious:
+            # before the comparison: a `set` between the two is seen there
             self._sent.clear()
             if self._sent_bytes < here:
                 self._sent.wait(PROMPT_SECONDS)
+        # back-pressure: a submitter that does not read must not fill this memory
         while self._on_the_way > HIGH_WATER and self._error is None:
             self._room.clear()
             if self._on_the_way > HIGH_WATER and self._error is None:
@@ -156,6 +162,7 @@ class TaskQueue:
     def close(self) -> None:
         """Send the results left over, and end the thread; from then on the main thread owns the controller."""
         self._closing = True
+        # an `_abort` that waits for the task to end need not wait any more
         self._idle.set()
         self._controller.wake()
         self._thread.join()
@@ -166,15 +173,18 @@ class TaskQueue:
         try:
             while not (self._closing and not self._results and not self._session.pending_bytes):
                 self._send_results()
+                # all has left: a result that is waited for is safe from the next task
                 if not self._results and not self._session.pending_bytes:
                     self._sent_bytes = self._taken_bytes
                     self._sent.set()
+                # before the look at the results: one that is appended behind it wakes the pump
                 self._asleep = True
                 if not self._results or self._session.pending_bytes >= HIGH_WATER:
                     self._controller.pump(self.limit.left)
                 self._asleep = False
                 self.limit.look()
                 self._take_messages()
+                # behind "end" the submitter may hang up at any moment
                 if not self._session.alive and not self._end:
                     raise JobAborted(f"The submitter is gone: {self._session.lost or 'it has left.'}")
                 if not self._session.alive:
@@ -187,11 +197,14 @@ class TaskQueue:
         self._error = error if isinstance(error, JobAborted) else JobAborted(str(error))
         self._error.__cause__ = None if error is self._error else error
         self._arrived.set()
+        # the main thread may wait for room, which never comes now
         self._room.set()
         if not self._idle.is_set() and not self._idle.wait(GRACE_SECONDS / 2):
+            # gently first: a task may want to clean up
             _thread.interrupt_main()
             if not self._idle.wait(GRACE_SECONDS / 2):
                 logger.error("The running task does not end, so its process is ended: %s", error)
+                # `end_process` flushes nothing
                 logging.shutdown()
                 end_process(1)
 
@@ -214,6 +227,7 @@ class TaskQueue:
         first = self._results[0][0]
         while self._results and len(batch) < BATCH_TASKS and inline < BATCH_BYTES and size < HIGH_WATER:
             word, entry, weight = self._results[0]
+            # in order: output of a task comes before its result
             if word != first:
                 break
             self._results.popleft()
@@ -277,9 +291,11 @@ class TaskQueue:
         back: list[int] = []
         for task in wanted:
             with contextlib.suppress(IndexError):  # the main thread has taken it
+                # see `next`: whichever thread pops the cell has the task
                 self._cells.get(task, []).pop()
                 self._cells.pop(task, None)
                 back.append(task)
+        # also an empty answer: the scheduler waits for one to each question
         self._session.queue(["back", back])
         self._controller.push()
 
@@ -310,15 +326,18 @@ class TimeLimit:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         overdue, self._overdue = self._overdue, None
+        # a signal that comes late is dropped if its task has ended; a real Ctrl-C has no task
         if overdue is None or overdue == self._task:
             self._hit = overdue
             raise KeyboardInterrupt
 
     def begin(self, task: int, seconds: float) -> None:
+        # armed first, so that no task runs without it
         faulthandler.dump_traceback_later(seconds + INTERRUPT_SECONDS, exit=True)
         self._task, self.deadline = task, time.monotonic() + seconds
 
     def end(self) -> None:
+        # before the timer is cancelled: a signal on its way must not hit the next task
         self._task = self.deadline = None
         faulthandler.cancel_dump_traceback_later()
 
@@ -329,7 +348,9 @@ class TimeLimit:
         """Interrupt the task if its time is over."""
         task, deadline = self._task, self.deadline
         if task is not None and deadline is not None and time.monotonic() >= deadline and self._main is not None:
+            # before the signal: its handler looks at it
             self._overdue, self.deadline = task, None
+            # to the main thread itself: a system call that it waits in is interrupted, too
             signal.pthread_kill(self._main, signal.SIGINT)
 
     @property

@@ -40,9 +40,11 @@ class TaskServer(AbsSimpleExecutor):
     def run(self, com: Communication) -> int:
         """Serve until the submitter says that there are no more tasks; return how many there were."""
         session = await_submitter(com.controller)
+        # a submitter whose host vanishes must not leave its nodes busy for ever
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
         queue = TaskQueue(com.controller, session)
+        # in the main thread, where handlers of signals run
         queue.limit.install()
         HELD.set(queue.values)
         SHELVES.set(queue.shelves)
@@ -54,6 +56,7 @@ class TaskServer(AbsSimpleExecutor):
                 self._execute(assignment, functions, queue, process)
                 del assignment  # its arguments must not live until the next task comes
         finally:
+            # a fork of a task that came back has no queue
             if process.is_here:
                 queue.close()
         return self._count
@@ -65,6 +68,7 @@ class TaskServer(AbsSimpleExecutor):
         begin = time.perf_counter()
         wrong = BROKEN
         try:
+            # within the try: its exception is the answer to the task, as BROKEN
             functions.initialize()
             wrong = FAILURE
             if assignment.limit:
@@ -73,14 +77,17 @@ class TaskServer(AbsSimpleExecutor):
             classes = callee.classes
             # handed over unnamed, so that the references of the result are counted right
             kind, payload = _pack_result(_call(callee, assignment), callee)
+            # before anything is sent: a fork of the task must not answer in its place
             process.end_child()
             seconds = time.perf_counter() - begin
+            # within the try: an interruption that comes until here is this task's
             if assignment.limit:
                 queue.limit.end()
         except BaseException as error:  # whatever a task raises is its result
             if not process.is_here:  # of a process that the task has forked: it ends as it would anywhere
                 raise
             seconds = time.perf_counter() - begin
+            # first of all: no interruption may come while the exception is packed
             queue.limit.end()
             kind, payload = wrong, pack_failure(_named(error, assignment, queue), classes)
         self._count += 1
@@ -123,12 +130,14 @@ class _Loaded:
     def get(self, number: int) -> _Callee:
         found = self._known.get(number)
         if found is None:
+            # forgotten by the submitter since; only this thread may delete from the table
             for old in self._known.keys() - self._queue.code.keys():
                 del self._known[old]
             if number not in self._queue.code:
                 raise ProtocolError(f"The submitter sent a task before its function {number}.")
             objects, classes = self._com.load_code(*self._queue.code[number])
             if self._queue.initializer is not None:
+                # before its first call: it may read what the initializer has set
                 self._queue.initializer.share(objects)
             registered = {converter.type: converter for converter in objects.get("registered", ())}
             found = self._known[number] = _Callee(objects["function"], classes, registered, objects.get("trusted", False))
@@ -156,6 +165,7 @@ def _pack_result(value: Any, callee: _Callee) -> tuple[int, Payload]:
         if not callee.trusted:
             raise NotData(f"The result of {name_of(callee.function)} is no data: {error}") from None
         kind, payload = PICKLED, _pickled(value, callee)
+    # the count of references below must not include this name
     del value
     arrays = payload.arrays
     for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into arrays that they share

@@ -175,7 +175,9 @@ class Tasks:
         end.
         """
         task = self._tasks[number]
+        # its limit counts anew on the new node
         task.begun = None
+        # a task that had begun elsewhere is running for its callers already
         if task.started or task.future.depart(number, recall):
             return task
         self._cancelled(number)
@@ -195,6 +197,7 @@ class Tasks:
 
     def complete(self, number: int, value: Any = None, error: BaseException | None = None) -> None:
         task = self._pop(number)
+        # False for a future that was cancelled before word came that its task had begun
         if not task.started and not self._start(task):
             return
         if error is None:
@@ -204,6 +207,7 @@ class Tasks:
 
     def cancel(self, number: int) -> None:
         task = self._tasks[number]
+        # before it is cancelled: `cancel` would ask the node
         task.future.come_home()
         if not task.started:
             task.future.cancel()
@@ -246,6 +250,7 @@ def opened(done: Done, function: Function, node: int) -> tuple[Any, BaseExceptio
     except ConversionError as failed:
         return None, failed
     except ProtocolError as malformed:
+        # so that the dispatcher can tell it from one that a conversion has raised
         malformed.__cause__ = None
         return None, malformed
 
@@ -292,6 +297,7 @@ class TaskFuture(Future[T]):
             if recall is None:
                 self._state = _CANCELLED
                 self._condition.notify_all()
+        # outside the lock: the answer may complete this very future
         if recall is not None:
             return recall(self._number) or self.cancelled()  # by another thread
         self._invoke_callbacks()  # type: ignore[attr-defined]
@@ -309,6 +315,7 @@ class TaskFuture(Future[T]):
         """End in a process that was forked, whose other threads are gone with their locks; no callback is called. `error` is
         its exception.
         """
+        # the old one may be locked for ever by a thread that is not here
         self._condition = RareCondition()
         self._waiters.clear()
         self._done_callbacks.clear()  # type: ignore[attr-defined]
@@ -342,6 +349,7 @@ class RareCondition:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for a notification, for `timeout` seconds; as with all methods below, the caller holds the lock."""
+        # the lock is held, so that no notification is missed in between
         if self._real is None:
             self._real = threading.Condition(self._lock)
         return self._real.wait(timeout)
@@ -372,6 +380,7 @@ class Console:
 
     def take(self, node: int, said: Said, name: str, future: TaskFuture[Any]) -> None:
         left = self._left.get(future, self._limit)
+        # characters, of which none is larger than its bytes: the bound holds for both
         text = said.text[: max(0, left)]
         self._left[future] = left - len(text)
         if not text:
@@ -384,7 +393,9 @@ class Console:
         if said.kind > STDERR:
             output_logger.log(said.kind, "%s %s: %s", before, said.name, text)
             return
+        # each line of a peer's text is cleaned: it must not move the cursor, nor pass for a line of ours
         shown = "".join(f"{before} {clean_lines(line)}\n" for line in map(_last, text.removesuffix("\n").split("\n")))
+        # looked up now: the program may have redirected them
         show(sys.stdout if said.kind == STDOUT else sys.stderr, shown)
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "TimedOut",
 ]
 
+# what is asked for is loaded: a program that names only an assignment loads no session and no cipher
 __getattr__, __dir__ = lazily(
     __name__,
     {

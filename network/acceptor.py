@@ -134,6 +134,7 @@ class Acceptor:
             connection = _PendingConnection(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, accept)
         except (OSError, NetworkError) as error:
             sock.close()
+            # told by the next `step`, as any other end: the caller has one place for all outcomes
             self._outcomes.append(Dropped(peer or "somebody", str(error)))
             return
         if len(self._silent(connection.host)) >= MAX_PENDING_PER_ADDRESS or len(self._pending) >= MAX_PENDING:
@@ -170,6 +171,7 @@ class Acceptor:
                 outcome = connection.step(self._policy, now, self._clock)
             except (NetworkError, OSError) as error:
                 outcome = Dropped(connection.link.peer, str(error))
+            # after the step: a proof that lies in the socket by now counts, however late this loop comes round
             if outcome is None and now >= connection.deadline:
                 outcome = Dropped(connection.link.peer, f"no key was proven within {HANDSHAKE_SECONDS:g} s")
             if outcome is not None:
@@ -196,6 +198,7 @@ class _PendingConnection:
 
     def __init__(self, link: SocketLink, deadline: float, hello: bytes, accept: Accept | None) -> None:
         self.link = link
+        # addresses are counted without their port, of which a flood has as many as it likes
         self.host = link.peer.rpartition(":")[0] or link.peer
         self.deadline = deadline
         self._reader = HelloReader(link.private)
@@ -217,6 +220,7 @@ class _PendingConnection:
             return self._turn_away(refusal.hint)
 
     def _go_on(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
+        # never more than the HELLO: a job process reads on from the next byte, in the kernel
         while self._reader.need:
             data = self._receive(self._reader.need)
             if data is None:
@@ -227,6 +231,7 @@ class _PendingConnection:
             decision = self._accept or policy(hello)
             # unproven: the job process has its own keys, and checks the proof itself
             if isinstance(decision, Forward):
+                # the rest of its time goes along: a hand-over gives a stranger no more of it
                 seconds, peer = self.deadline - now, self.link.peer
                 return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer, hello)
             if isinstance(decision, Hint):
@@ -264,8 +269,10 @@ class _PendingConnection:
 
     def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
         node, tells = (None, {}) if self._accept is None else (self._accept.node, self._accept.caps)
+        # role and caps are in the MAC that the client has proven; `node` is that of the keys, not the one it claims
         peer = Peer(hello.role, node, hello.caps)
         session = Session(self.link, handshake.keys, peer, is_server=True, clock=clock, tells=tells)
+        # accounts are exact to the byte, from the first one of the handshake on
         session.bytes_sent, session.bytes_read = self._sent, self._read
         # READY, by which the client sees that it was admitted
         session.send()

@@ -83,9 +83,11 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             self._add(peer, session)
 
     def _add(self, peer: int, session: Session) -> None:
+        # a node that calls again has given its old connection up, even if our kernel has not heard of that yet
         old = self.sessions.get(peer)
         if old is not None:
             old.close()
+            # totals of a node may not fall when a peer calls anew
             self._closed_bytes[0] += old.bytes_sent
             self._closed_bytes[1] += old.bytes_read
         session.node_id = peer
@@ -98,6 +100,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.lost.pop(peer, None)
         if peer not in self._turn:
             self._turn.append(peer)
+        # it may have been lost between its handshake and now
         self._note(session)
 
     @property
@@ -158,6 +161,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         targets = [target] if isinstance(target, int) else list(target)
         start = self._clock.monotonic()
         for peer in targets:
+            # `post` waits for such a peer without a limit
             if timeout is not None and self._session(peer).pending_bytes > HIGH_WATER:
                 self.flush([peer], start + timeout - self._clock.monotonic())
             self.post(peer, value)
@@ -183,7 +187,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         return session.queue(value, head)
 
     def _session(self, peer: int) -> Session:
-        """The living session with `peer`."""
+        """Return the living session with `peer`."""
         session = self.sessions.get(peer)
         if session is None or not session.alive:
             raise self.loss_of(peer)
@@ -219,6 +223,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         Raises: PeerLost for a target that is gone, TimedOut naming the slow peers.
         """
         peers = list(self.sessions) if targets is None else list(targets)
+        # most messages leave at once, without a wait
         self.push()
 
         def slow() -> list[str]:
@@ -343,7 +348,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             raise inbox.interruption
 
     def _deliver(self) -> bool:
-        """Hand over the messages with a head, the others keep their order; whether there was one."""
+        """Hand over the messages with a head, the others keep their order; return whether there was one."""
         if self.on_block is None:
             return False
         found = False
@@ -364,11 +369,13 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                 rest.clear()
                 self._give_up(session, error)
             finally:
+                # in front of those that were not looked at: order holds, also where a handler has raised
                 inbox.extendleft(reversed(rest))
         return found
 
     def _note(self, session: Session) -> None:
         peer = session.node_id
+        # a BYE makes the end no loss, and a loss is told once, however often it shows
         if isinstance(session.lost, PeerLost) and not session.left and peer is not None and peer not in self.lost:
             self.lost[peer] = session.lost
             self._unreported.append(session.lost)
@@ -376,10 +383,12 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
     def _take_requests(self) -> None:
         """Carry out the requests of other threads."""
         admitted, lost = self._thread_inbox.take()
+        # before the losses: a loss that was told behind an admission must not be undone by it
         for peer, session in admitted:
             self._add(peer, session)
         for peer, reason, kind in lost:
             known = self.sessions.get(peer)
+            # of one that is gone already its own reason has been told
             if known is not None and known.alive:
                 known.close()
                 self.lost[peer] = kind(peer, known.link.peer, reason)
@@ -393,6 +402,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         """Go on with the sessions of `other` in place of ours with the same peers; `other` is closed."""
         for peer, session in other.sessions.items():
             self._add(peer, session)
+        # they are ours: its `close` would end them
         other.sessions.clear()
         other.close(graceful=False)
 
@@ -442,6 +452,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             self._take_requests()
         if graceful:
             close_gracefully([s for s in self.sessions.values() if s.lost is None], self._wait, self._clock)
+        # those that have not left in two seconds, too
         for session in self.sessions.values():
             session.close()
         self._thread_inbox.close()

@@ -98,6 +98,7 @@ def dial_all(
         while not dialing.is_over:
             wait_sockets(dialing.reading, dialing.writing, max(0.0, dialing.next_step - clock.monotonic()))
             dialing.step()
+    # Ctrl-C, too: no owner knows these sessions yet
     except BaseException:
         for session in dialing.sessions.values():
             session.close()
@@ -149,6 +150,7 @@ class Dialing:
     def call(self, key: int, target: Target) -> None:
         """Call one more target, or the same again, under `key`."""
         try:
+            # at least 50 ms, for a name server: a call at the last moment ends by `deadline` anyway
             self._attempts[key] = _Attempt(target, max(0.05, self.deadline - self._clock.monotonic()), self._clock)
         except NetworkError as error:
             self._fail(key, error)
@@ -211,6 +213,7 @@ class _Attempt:
             self._routes.append((socket.AF_UNIX, target.unix_path))
         try:
             self._routes += resolve(target.address, limit)
+        # the socket of this host needs no name
         except NetworkError:
             if not self._routes:
                 raise
@@ -232,6 +235,7 @@ class _Attempt:
         self.next_step = math.inf
         while self._routes:
             family, route = self._routes.popleft()
+            # before the connection stands: the error names the package, and no peer sees a caller that goes away
             if family != socket.AF_UNIX:
                 check_library()
             try:
@@ -239,6 +243,7 @@ class _Attempt:
             except OSError as error:  # no descriptor left, or a family that this system lacks
                 self._note(family, error.errno or 0, error.strerror or str(error))
                 continue
+            # before connecting: the caller's loop has other connections
             sock.setblocking(False)
             code = sock.connect_ex(route)  # type: ignore[arg-type]
             if code in (0, errno.EINPROGRESS):
@@ -281,6 +286,7 @@ class _Attempt:
             # a socket that polls as writable has connected or failed: the kernel says which
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if not code:
+                # without an error it may also be on its way: only a connected socket has a peer
                 try:
                     sock.getpeername()
                 except OSError as error:
@@ -302,6 +308,7 @@ class _Attempt:
             other.close()
         self.connecting.clear()
         self.next_step = math.inf
+        # asked of the socket: Debian's hosts file, for one, leads a machine's own name to 127.0.1.1
         self._calls_itself = sock.family != socket.AF_UNIX and is_loopback(str(sock.getpeername()[0]))
         try:
             self.link = SocketLink(sock, str(self.target.address))
@@ -309,6 +316,7 @@ class _Attempt:
             sock.close()
             raise
         to = self.target
+        # the link is known by now, and with it whether there is anything to encrypt
         self._handshake = ClientHandshake(to.key, to.role, to.expect, to.job, to.caps, binding=self.link.binding)
         self._put(self._handshake.start())
 
@@ -356,6 +364,7 @@ class _Attempt:
             return error
         text = f"{self.name}: {error}"
         if isinstance(error, Refused):
+            # an agent has answered, but our own: that of the other machine was never reached
             if error.hint == Hint.NO_SUCH_JOB and self._calls_itself and not is_loopback(self.target.address.host):
                 host = self.target.address.host
                 text += f" Here, on {socket.gethostname()}, {host} means this machine itself: if it is another one, "

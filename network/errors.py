@@ -58,6 +58,7 @@ class NotReached(PeerLost):
     def __init__(self, node_id: int | None, address: str, reason: str, advice: str) -> None:
         super().__init__(node_id, address, reason)
         who = "" if node_id is None else f" for node {node_id}"
+        # in place of the sentence of PeerLost: nothing was there that could be lost
         self.args = (f"No worker is reached at {address}{who}: {reason}. {advice}",)
 
 

@@ -153,6 +153,7 @@ class FrameReader:
         self._reset()
         self._begin()
         self._pool = SlabPool()
+        # `advance` refuses from here on: without this it would take records for plain frames
         self._records = self.memory = None
 
     def buffer(self) -> memoryview:
@@ -199,6 +200,7 @@ class FrameReader:
 
     def _read(self, unread: memoryview) -> None:
         while True:
+            # most of a training's messages are known and whole, and end in this loop
             while self._fresh and len(unread) >= HEADER.size:
                 unread = self._take_known(unread)
                 unread = self._take_start(unread) if len(unread) >= HEADER.size else unread
@@ -212,6 +214,7 @@ class FrameReader:
     def _take_known(self, unread: memoryview) -> memoryview:
         """Make the messages in front whose tails are known, as most of a training step are; return the bytes behind them."""
         at, size = 0, len(unread)
+        # in the midst of a message, before READY and after BYE each frame has to be checked by the state
         if self._missing or not self.ready or self.ended or self.place:
             return unread
         while size - at >= HEADER.size:
@@ -219,6 +222,7 @@ class FrameReader:
             end = at + HEADER.size + meta_bytes
             shared = flags == SHARED
             stop = end if shared else end + data_bytes
+            # anything unusual breaks off here, and the long way finds what is wrong with it
             if (
                 kind != _MESSAGE
                 or stop > size
@@ -231,16 +235,19 @@ class FrameReader:
                 break
             head, known = found
             if shared:
+                # values without a head may be changed by their receiver, so the long way copies them
                 if self.memory is None or not head:
                     break
                 array = self.memory.take(reserved, known.shape, known.dtype, data_bytes)
                 self.left += data_bytes
             else:
+                # a copy: the scratch memory is written over by the next read
                 array = np.ndarray(known.shape, known.dtype, unread, end).copy()
             content = (*known.integers, array) if known.integers else array
             self.messages.append(Message(head, content, data_bytes, end - at + self._tag, shared))
             self.completed += 1
             at = stop
+            # a whole message came, so its sender goes on
             self.watched = False
         return unread[at:]
 
@@ -281,6 +288,7 @@ class FrameReader:
         self._await_meta(self._check_header(HEADER.unpack(self._header)))
 
     def _await_meta(self, meta_bytes: int) -> None:
+        # of a length that `_check_header` has found within the limits
         meta = bytearray(meta_bytes)
         self._metadata = meta
         self._step, self._fill = self._on_meta, [memoryview(meta)]
@@ -288,13 +296,16 @@ class FrameReader:
     def _check_header(self, header: tuple[int, ...]) -> int:
         """Check a header and note its fields; return the length of the frame's meta."""
         kind, flags, page, meta_bytes, data_bytes = header
+        # only after the peer's memory is mapped here; else `check_header` refuses the flag
         if flags == SHARED and kind == _MESSAGE and self.memory is not None and not self._missing:
             self._shared = page, data_bytes
+            # its data do not travel; what it says of pages is checked when they are taken
             header, flags, data_bytes = (kind, 0, 0, meta_bytes, 0), 0, 0
         check_header(header, self._limits.meta, self._limits.data)
         more = kind == _MORE
         if more != (self._missing > 0) or more == (meta_bytes > 0) or (more and not data_bytes):
             raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
+        # READY exactly once and first, nothing after BYE, notes only where nothing is sealed, and few at a time
         if not more:
             if (
                 self.ended
@@ -337,6 +348,7 @@ class FrameReader:
         """Find memory for the array of a message whose metadata came before."""
         if self.place is not None:
             found = self.place(self._head)
+            # a place that does not fit is no fault: shapes may differ, and the caller finds that by itself
             if found is not None and found.dtype == known.dtype and found.shape == known.shape:
                 return found
         return self._pool.empty(known.shape, known.dtype, known.size)
@@ -353,6 +365,7 @@ class FrameReader:
             self._arrays = [found]
         else:
             self._arrays = allocate(layout, self._limits.message, self._pool)
+        # only now that head, layout and tree have been found right: a known tail is not checked again
         if len(metadata) <= LONGEST:
             self._tails.note(bytes(metadata[tail_at:]), unpack(self._tree), self._arrays)
 
@@ -362,12 +375,13 @@ class FrameReader:
         """
         if self._shared is None or self.memory is None:
             raise ProtocolError("A message tells of memory in a session that is over.")
+        # the layout is checked against the bytes that the frame tells of, and those against the memory
         arrays = allocate(layout, self._shared[1], Places(self.memory, *self._shared))
         self.left += sum(a.nbytes for a in arrays)
         return arrays if self._head else [a.copy() for a in arrays]
 
     def _take(self, count: int) -> list[memoryview]:
-        """The next `count` bytes of the message's arrays, as targets."""
+        """Take the next `count` bytes of the message's arrays, as targets."""
         if count > self._missing:
             raise ProtocolError(f"A frame brings {count} bytes where {self._missing} were announced.")
         self._missing -= count
@@ -393,6 +407,7 @@ class FrameReader:
 
     def _finish_message(self) -> None:
         known, arrays = self._known, self._arrays
+        # not decoded here: a message that waits takes no more than its bytes
         content = Undecoded(self._tree, arrays, self.classes) if known is None else known.value(arrays[0])
         if self._kind == _MESSAGE:
             raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)

@@ -174,6 +174,7 @@ class ClientHandshake(_Handshake):
         return self._begin()
 
     def _steps(self) -> Steps:
+        # one byte first: a refusal has no more, and says why without a proof
         status = (yield 1, self._hello_bytes)[0]
         if status:
             raise self._refusal(status)
@@ -249,6 +250,7 @@ class ServerHandshake(_Handshake):
     ) -> None:
         super().__init__()
         self.hello: Hello | None = None
+        # a copy: the keys that admit this client are those of the time of its call
         self._admits = dict(admits)
         self._role = role
         self._job = job
@@ -259,6 +261,7 @@ class ServerHandshake(_Handshake):
         # so that caps that cannot be sent show here, not when a client calls
         share, cipher = (b"", "") if binding else (bytes(SHARE_SIZE), ciphers()[0])
         Reply(versions[1], role, bytes(NONCE_SIZE), self._caps, share, cipher).to_bytes()
+        # up to the first read: a server sends nothing before it has heard a HELLO
         self._begin()
 
     @property
@@ -270,6 +273,7 @@ class ServerHandshake(_Handshake):
         head = yield HEAD.size, b""
         hello_bytes = head + (yield hello_length(head), b"")
         hello = self.hello = parse_hello(hello_bytes, self._versions, bool(self._binding))
+        # before anything costly is computed for a stranger
         key = self._admit(hello)
         cipher = "" if self._binding else choose_cipher(hello.ciphers, ciphers())
         # not before: it takes longer than all of a refusal
@@ -280,6 +284,7 @@ class ServerHandshake(_Handshake):
         schedule = derive(key, share.secret(hello.share), self._binding, hello_bytes, core)
         # the byte 0 stands where a refusal has its hint
         proof = yield PROOF_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
+        # without a hint: one that lacks the key learns nothing more
         if not hmac.compare_digest(schedule.client_proof, proof):
             raise Rejected(f"The client did not prove that it holds key {key.id.hex()}.")
         self._keys = SessionKeys(schedule.server_key, schedule.client_key, cipher)
@@ -287,6 +292,7 @@ class ServerHandshake(_Handshake):
 
     def _admit(self, hello: Hello) -> Key:
         """Find the key that this client has to prove."""
+        # job, role, key: the first that does not fit is the most telling hint
         if hello.job != self._job:
             raise Refused(Hint.NO_SUCH_JOB, f"The client asks for job '{hello.job}', this is '{self._job}'.")
         ring = self._admits.get(hello.role)

@@ -36,6 +36,7 @@ HEAD = struct.Struct("!4sH")
 LENGTH = struct.Struct("!H")
 
 _MAGIC = b"PSGD"
+# with the head, so that each message as a whole has at most 1 KiB
 _BODY_LIMIT = MESSAGE_LIMIT - HEAD.size
 _CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - PROOF_SIZE
 
@@ -102,6 +103,7 @@ class Hello:
             "caps": dict(self.caps),
             "job": self.job,
         }
+        # absent, not empty, on a private link: a message of the other kind must not parse
         if self.share:
             fields |= {"e": self.share, "c": list(self.ciphers)}
         body = pack_fields(fields, hello_checks(not self.share), _BODY_LIMIT)
@@ -164,6 +166,7 @@ class HelloReader:
             if not _MAGIC.startswith(self._data[: len(_MAGIC)]):
                 raise ProtocolError(_NO_HELLO)
             if len(self._data) == HEAD.size:
+                # a wrong length ends it here, before its bytes are awaited
                 self.need = hello_length(self._data)
         return self.need
 
@@ -213,6 +216,7 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS, private: bool
         raise ProtocolError(f"A hello of {len(data)} bytes does not have the length that it states.")
     fields = unpack_fields(data[HEAD.size :])
     offered = fields.get("v")  # before the other fields, of which another version may have others
+    # only a well-formed range is answered; whatever else calls itself HELLO is a fault
     if is_version_range(offered) and not choose_version(offered, versions):
         raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
     fault = field_fault(fields, hello_checks(private))
@@ -282,6 +286,7 @@ def is_version_range(value: Any) -> TypeGuard[list[int]]:
 
 
 def _is_version(value: Any) -> bool:
+    # by exact type: a bool is an int, and no version
     return type(value) is int and 1 <= value <= 0xFFFF
 
 
@@ -311,6 +316,7 @@ def _are_ciphers(value: Any) -> bool:
     return (
         isinstance(value, list)
         and 1 <= len(value) <= _MOST_CIPHERS
+        # as texts: an item of another type need not hash, and is refused by the next line
         and len(set(map(str, value))) == len(value)
         and all(isinstance(name, str) and _CIPHER_NAME.fullmatch(name) is not None for name in value)
     )
@@ -341,6 +347,7 @@ _PRIVATE_REPLY: Checks = {"v": (_is_version, "a version from 1 to 65535"), "role
 _REPLY: Checks = {
     **_PRIVATE_REPLY,
     "e": _SHARE,
+    # unlike in a HELLO: a cipher that this side does not have cannot be used
     "c": (lambda value: isinstance(value, str) and value in _CIPHERS, f"one of {', '.join(_CIPHERS)}"),
 }
 
@@ -359,6 +366,7 @@ def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:
     """Describe the first fault in the `fields` of a message by `checks`, None without one. Values are named by type: they
     may be hostile.
     """
+    # before any value: what is missing or unknown ends it, so each check finds its field
     if fields.keys() != checks.keys():
         return f"must have the fields {', '.join(checks)} and no others"
     for name, (holds, expectation) in checks.items():
@@ -371,6 +379,7 @@ def pack_fields(fields: Mapping[str, Any], checks: Checks, limit: int) -> bytes:
     """Encode fields as msgpack; ValueError when one breaks its rule or all together exceed `limit` bytes."""
     fault = field_fault(fields, checks)
     if fault is not None:
+        # ours, before it leaves: the peer would hang up without naming the field
         raise ValueError(f"Handshake message {fault}")
     body: bytes = msgpack.packb(fields)
     if len(body) > limit:
@@ -393,6 +402,7 @@ def unpack_fields(body: bytes) -> dict[str, Any]:
             max_bin_len=_TEXT_LIMIT,
             max_ext_len=0,
         )
+    # no `from error`, and no text of it: both may show what a stranger has sent
     except (ValueError, msgpack.UnpackException) as error:
         raise ProtocolError(f"A handshake message must be msgpack within its limits: {type(error).__name__}.") from None
     if not isinstance(fields, dict):

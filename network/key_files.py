@@ -71,6 +71,7 @@ def take_key_from_environment(environ: MutableMapping[str, str]) -> Keyring | No
     KeyFileError for a malformed text, which is removed too.
     """
     if environ is os.environ:
+        # before it is popped: `getenv` finds only what is still there
         _overwrite(KEY_VARIABLE)
     text = environ.pop(KEY_VARIABLE, None)
     return None if text is None else parse_keyring(text, f"Environment variable {KEY_VARIABLE}")
@@ -83,13 +84,14 @@ def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str
     two processes that do so at once return the same key. `environ` is not changed; where it is `os.environ`, call
     `take_key_from_environment` before starting children.
     """
-    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+    named = _named_file(explicit, environ)
     if named is not None:
         return load_key_file(named)
     if KEY_VARIABLE in environ:
         return parse_keyring(environ[KEY_VARIABLE], f"Environment variable {KEY_VARIABLE}")
     path = default_key_path(environ)
     if create and _load(path) is None:
+        # its result does not matter: the file of a process that was faster is as good
         _publish(path, format_keyring(Keyring((new_key(),))))
     return load_key_file(path)
 
@@ -126,6 +128,7 @@ class KeySource:
                 ids = [key.id.hex() for key in keyring]
                 self._tell(f"The key file has changed: {' and '.join(ids)} admit{'s' * (len(ids) == 1)} from now on.")
             self._keyring = keyring
+        # also after a fault, so that it is told once and not at each caller
         self._seen = state
         return self._keyring
 
@@ -136,19 +139,26 @@ class KeySource:
             found = os.lstat(self._path)
         except OSError:
             return ()
+        # not the time alone: a rename within one tick of the clock changes the inode, a chmod the ctime
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_uid
 
 
 def key_file_of(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
     """Return the file from which `find_keys` takes the keys with these arguments; None where they come from no file."""
-    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+    named = _named_file(explicit, environ)
     if named is not None:
         return Path(named)
     return None if KEY_VARIABLE in environ else default_key_path(environ)
 
 
+def _named_file(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str | os.PathLike[str] | None:
+    # `or None`: an empty variable counts as none, as shells leave it
+    return explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+
+
 def _overwrite(variable: str) -> None:
     """Put zeros in place of the value in the memory from which /proc/<pid>/environ is read; `os.environ` has a copy."""
+    # Python's copy is no use: /proc shows the memory with which the process was started
     getenv = ctypes.CDLL(None).getenv
     getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
     address = getenv(variable.encode())
@@ -158,15 +168,18 @@ def _overwrite(variable: str) -> None:
 
 def _publish(path: Path, text: str) -> bool:
     """Make `path` appear with its whole content; False if it exists. A link, unlike a rename, never replaces."""
+    # beside the file: a hard link cannot cross file systems
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # closed to others from its first moment, and never through a link that another user has put there
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 os.fchmod(descriptor, 0o600)  # whatever the umask took away
                 file.write(text)
                 file.flush()
+                # a key that other machines have copied must outlive a power cut
                 os.fsync(descriptor)
             return _link(draft, path)
         finally:
@@ -199,7 +212,9 @@ def _read_private(path: Path) -> str | None:
         why = "it is a symbolic link; name the file itself" if error.errno == errno.ELOOP else error.strerror
         raise KeyFileError(f"Key file {path} cannot be read: {why}.") from None
     try:
+        # of the open file: its name may mean another by now
         _check_private(path, os.fstat(descriptor))
+        # one byte beyond the limit shows that there is more, without reading all of it
         content = os.read(descriptor, _FILE_LIMIT + 1)
     finally:
         os.close(descriptor)

@@ -32,6 +32,7 @@ class KeyFileError(NetworkError):
     """Error: a key cannot be read, written or used. The message names place and repair, never the secret."""
 
 
+# eq=False: a comparison must take the same time for any two secrets, as that of tuples does not
 @dataclass(frozen=True, slots=True, eq=False)
 class Key:
     """Secret of 32 bytes and its public name.
@@ -219,8 +220,10 @@ def derive(key: Key, shared: bytes, binding: bytes, hello: bytes, core: bytes) -
         hello: bytes of the HELLO.
         core: bytes of the REPLY's core.
     """
+    # the length before HELLO: no other split of the same bytes gives the same hash
     transcript = hashlib.sha256(_TRANSCRIPT_HEAD.pack(len(hello)) + hello + core).digest()
     root = _hmac(transcript, key.secret + shared + binding)
+    # four keys for four uses: a proof of one end is of no use as one of the other, so nothing is reflected
     auth_s, auth_c, c2s, s2c = (_hmac(root, b"psgd/2 %b\1" % label) for label in (b"auth_s", b"auth_c", b"c2s", b"s2c"))
     return KeySchedule(_hmac(auth_s, transcript), _hmac(auth_c, transcript), server_key=s2c, client_key=c2s)
 

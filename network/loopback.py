@@ -61,6 +61,7 @@ def misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> Misp
     unique = list(dict.fromkeys(addresses))
     local = next((address for address in unique if _means_each_machine(address.host)), None)
     others = [address for address in unique if not _means_each_machine(address.host)]
+    # no loopback literal and no name that could turn out as one: nothing is looked up
     if local is None and all(is_ip(address.host) for address in others):
         return None
     deadline = time.monotonic() + limit
@@ -68,6 +69,7 @@ def misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> Misp
     for address in sorted(others, key=lambda each: not is_ip(each.host)):  # a name server may not be needed
         places = _places(address, deadline)
         if places and all(map(is_loopback, places)):
+            # on Debian a machine's own name is a loopback address to itself, and to others another one
             local = local or (None if _is_own_name(address.host) else address)
         elif places and distant is None and not any(map(_is_own_address, places)):
             distant = address
@@ -87,16 +89,19 @@ def refuse_misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) 
         raise MisplacedAddress(found)
 
 
+# the last two are no addresses to call, but a call of them arrives at the own machine
 _NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "0.0.0.0", "::")  # noqa: S104  compared
 
 
 def _means_each_machine(host: str) -> bool:
     """Tell if `host` means the machine that uses it, whichever that is."""
     name = host.lower().rstrip(".")
+    # all names below localhost are loopback (RFC 6761)
     return is_loopback(host) or name in _NAMES or name.endswith(".localhost")
 
 
 def _is_own_name(host: str) -> bool:
+    # by the first label: either of the two may come without its domain
     own = socket.gethostname().lower()
     return host.lower().rstrip(".").partition(".")[0] == own.partition(".")[0]
 
@@ -114,6 +119,7 @@ def _places(address: Address, deadline: float) -> list[str]:
 
 def _is_own_address(host: str) -> bool:
     """Tell if `host`, an IP address, is one of this machine: only those can be bound."""
+    # a datagram socket: it binds without disturbing a listener on the same port
     for family, place in resolve(Address(host, 0), NAME_SECONDS):
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -129,6 +135,7 @@ def _own_towards(other: Address) -> str:
     try:
         for family, place in resolve(other, NAME_SECONDS):
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                # of a datagram socket: the kernel chooses a route, and sends nothing
                 probe.connect(place)
                 return str(probe.getsockname()[0])
     except (OSError, NetworkError):

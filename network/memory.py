@@ -47,6 +47,7 @@ class SlabPool:
     def _idle(self, size: int) -> np.typing.NDArray[np.uint8] | None:
         """Take out a free slab that fits: the one used last, which is still in the caches."""
         for number in reversed(range(len(self._slabs))):
+            # up to an eighth larger: a slab of another size would waste memory for as long as its array lives
             if size <= len(self._slabs[number]) - CACHE_LINE <= size + size // 8 and _holders(self._slabs, number) == _NOBODY:
                 return self._slabs.pop(number)
         return None
@@ -72,6 +73,7 @@ class SpareBuffers:
 
     def give(self, buffer: memoryview) -> None:
         """Take back a buffer into which no view looks any more."""
+        # larger ones were made for one message and go back to the system
         if len(buffer) == self._size and len(self._spare) < self._most:
             self._spare.append(buffer)
 

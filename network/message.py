@@ -56,6 +56,7 @@ def own(content: Content) -> Content:
 
 
 def _own(item: Any) -> Any:
+    # arrays that came over a link are this side's own, and writable
     return item.copy() if type(item) is np.ndarray and not item.flags.writeable else item
 
 

@@ -29,10 +29,12 @@ def lazily(
 
     def get(name: str) -> Any:
         if name not in homes:
+            # the submodule itself, as `import network; network.errors` finds it after a plain import
             if name in shown:
                 return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        # found in the module from now on: `__getattr__` is asked only for names that are absent
         setattr(sys.modules[package], name, value)
         return value
 
@@ -87,6 +89,7 @@ def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, mea
     from difflib import get_close_matches  # noqa: PLC0415 - for messages only
 
     spelt = {str(each).casefold(): meant.get(each, each) for each in known}
+    # the search takes quadratic time, and a name may be of any length
     for near in get_close_matches(str(name).casefold()[:80], spelt, n=1):
         return f"; did you mean {repr(spelt[near]) if quoted else spelt[near]}?"
     return ""

@@ -45,6 +45,7 @@ class Address(NamedTuple):
             separator, port_text = rest[:1], rest[1:]
             if not bracket or separator not in ("", ":") or ":" not in host:
                 raise ValueError(f"An IPv6 address with a port is written '[address]:port', got {text!r}.")
+        # more colons are a bare IPv6 literal, which has no port
         elif host.count(":") == 1:
             host, separator, port_text = host.partition(":")
         if ":" in host and not is_ip(host):
@@ -53,6 +54,7 @@ class Address(NamedTuple):
             raise ValueError(f"An address must be 'host' or 'host:port', got {text!r}.")
         if not separator:
             return cls(host, default_port)
+        # isdigit takes digits of all scripts, and int() of very many raises an error of its own
         if not (port_text.isascii() and port_text.isdigit()) or len(port_text) > 5 or int(port_text) > 65535:
             raise ValueError(f"The port of an address must be a number from 0 to 65535, got {text!r}.")
         return cls(host, int(port_text))
@@ -75,9 +77,11 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
+        # without the zone: `::1%lo` is a loopback address, too
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
+    # ::ffff:127.0.0.1 leads to this machine, too
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
 
@@ -106,6 +110,7 @@ class NodeAssignment:
 
         Raises: ValueError when the id is taken or no legal node id, or the address is malformed.
         """
+        # True is an int, and would be node 1
         if isinstance(node_id, bool) or not isinstance(node_id, int) or (node_id < 0 and node_id != PARAMETER_SERVER):
             raise ValueError(f"A node id must be 0 or more, or -2 for the parameter server, got {node_id!r}.")
         if node_id in self._addresses:

@@ -60,13 +60,14 @@ def choose_cipher(offered: Sequence[str], own: Sequence[str]) -> str:
     Raises: ProtocolError when there is none.
     """
     theirs, ours = [name for name in offered if name in own], [name for name in own if name in offered]
+    # no fallback to plain text: two ends without a common cipher get no session
     if not ours:
         raise ProtocolError("The other side has no cipher that this side has.")
     return min(ours, key=lambda name: (max(theirs.index(name), ours.index(name)), name == AES))
 
 
 def _has_aes() -> bool:
-    """Whether the processor has instructions for AES; all that run macOS have."""
+    """Tell if the processor has instructions for AES; all that run macOS have."""
     try:
         text = Path("/proc/cpuinfo").read_text("ascii", "replace")
     except OSError:
@@ -112,11 +113,12 @@ class _Records:
             raise NetworkError(f"The OpenSSL of this system does not permit the cipher {self._cipher}.") from None
 
     def _next(self, size: int) -> bytes:
-        """The nonce of the next record, of `size` bytes."""
+        """Make the nonce of the next record, of `size` bytes."""
         if self._process != _process[0]:
             raise ProtocolError("This session belongs to the process from which this one was forked.")
         if self._number >= _END:
             raise ProtocolError("This session has used up its 2**64 record numbers; open a new one.")
+        # both ends count the same bytes, so no message has to announce the new key, and none can be held back
         if size > self._room:
             self._use(hmac.digest(self._key, b"psgd/2 rekey\1", "sha256"))
         self._room -= size
@@ -181,6 +183,7 @@ class Opener(_Records):
                 self._aead.decrypt_into(nonce, record[HEADER.size :], record[: HEADER.size], into)
                 return
         except exceptions.InvalidTag:
+            # the numbers of the two ends may differ from here on; above all an attacker gets one try, not many
             self._broken = True
         raise ProtocolError("A record does not open: it was altered, replayed, reordered or comes from another session.")
 
@@ -206,6 +209,7 @@ class Confirmation:
         Raises: ProtocolError unless the server of this session has made it.
         """
         frame = record[:-TAG_SIZE]
+        # in constant time: how long a comparison takes must not tell how much of a MAC was right
         if not hmac.compare_digest(self._mac(frame), record[-TAG_SIZE:]):
             raise ProtocolError("A record does not open: it was altered, or comes from another session.")
         into[:] = frame[HEADER.size :]
@@ -245,6 +249,7 @@ class RecordReader:
 
     def buffer(self) -> memoryview:
         """Return room for the rest of the first record and the header of the next one, or for many small ones."""
+        # into its own buffer a large record comes without a byte more than the next header, so it is moved only once
         self.direct = self._lacking >= DIRECT_BYTES
         room = self._lacking + HEADER.size
         if not self.direct:
@@ -275,6 +280,7 @@ class RecordReader:
         try:
             while filled - at >= HEADER.size:
                 kind, _, _, meta_bytes, data_bytes = fields = HEADER.unpack_from(records, at)
+                # before the lengths size a buffer: they are the word of a peer, and no tag has been checked
                 check_header(fields, self._limits.meta, min(self._limits.data, RECORD_BYTES))
                 size = HEADER.size + meta_bytes + data_bytes
                 stop = at + size + TAG_SIZE
@@ -283,6 +289,7 @@ class RecordReader:
                     break
                 record, at = records[at:stop], stop
                 if kind == _MORE:
+                    # the destinations of MORE are those of the message before, which its reader must have taken first
                     yield self._frames[:end]
                     end = 0
                     self._open_into(more(fields), record)
@@ -303,6 +310,7 @@ class RecordReader:
             yield self._frames[:end]  # the frames before the fault are right
             raise
         yield self._frames[:end]
+        # one large frame must not cost each of hundreds of connections its memory for good
         if len(self._frames) > _FRAMES_BYTES:
             self._frames = memoryview(b"")
         self._filled = filled - at
@@ -322,6 +330,7 @@ class RecordReader:
         if len(targets) == 1:
             self._opener.open(record, targets[0])
             return
+        # the cipher writes one piece only, and the record crosses from one array into the next
         held = memoryview(bytearray(sum(map(len, targets))))
         self._opener.open(record, held)
         for target in targets:

@@ -41,6 +41,7 @@ class Request:
         if errors:
             com.close(graceful=False)
             if len(errors) == 1:
+                # itself, not joined with others: its class may say more than NetworkError
                 raise next(iter(errors.values()))
             raise NetworkError(" ".join(str(error) for error in errors.values()))
         return com
@@ -67,12 +68,14 @@ class Request:
 
         Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended; ValueError for an assignment without nodes.
         """
+        # before a key is looked for: agents that have ended with their block have taken their key file along
         nodes.check_open()
         if not len(nodes):
             raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
         explicit = self._key_file or nodes.key_file
         key = self._key or find_keys(Path(explicit) if explicit else None, os.environ, create=True).offered
         targets = {
+            # the agent learns in the clear which node is meant, for its log and its refusals
             node_id: Target(address, key, "submitter", "agent", node_id=node_id, caps={"node": node_id})
             for node_id, address in nodes.items()
         }

@@ -32,6 +32,7 @@ class Serve:
 
     def __init__(self, address: str = "127.0.0.1:0", key_file: str | Path | None = None, clock: Clock | None = None) -> None:
         where = Address.parse(address)
+        # a key that is made on the fly would admit nobody from another machine, and nobody would know it
         if not is_loopback(where.host) and key_file is None:
             raise NetworkError(f"Listening on {where} needs an explicit key file: make one with 'psgd-worker --new-key'.")
         self._keys = find_keys(Path(key_file) if key_file else None, os.environ, create=True)
@@ -58,11 +59,13 @@ class Serve:
                 raise TimedOut("a submitter to connect", timeout)
             self._step(left)
         session, hello = self._authenticated.popleft()
+        # its own word, good enough for a name; an int by type, as caps may hold anything plain
         node = hello.caps.get("node")
         return Controller(node if type(node) is int else 0, {SUBMITTER: session}, clock=self._clock)
 
     def _step(self, patience: float | None) -> None:
         deadline = self._acceptor.deadline
+        # a caller that stays silent must be dropped in time, also while no other one comes
         limits = [patience, None if deadline is None else deadline - self._clock.monotonic()]
         wait_sockets([self._listener, *self._acceptor.links], [], min((t for t in limits if t is not None), default=None))
         with contextlib.suppress(BlockingIOError, ConnectionError):  # no caller there, or gone again

@@ -50,6 +50,7 @@ _sessions: Final = WeakSet["Session"]()
 def _close_in_child() -> None:
     """Leave the connections to the parent: a peer must see the end of the parent, also while a child of it lives."""
     for session in list(_sessions):
+        # the link alone: a BYE of the child would be the parent's, under numbers of records that the parent uses next
         session.link.close()
 
 
@@ -112,6 +113,7 @@ class Session:
         self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
         self._had = 0  # bytes read when that began
         self._sealer: Sealer | Confirmation | TagSpace = Confirmation(keys.server_key)
+        # the client checks READY, the server's first frame; a server has nothing to wait for: PROOF came before
         opener: Opener | Confirmation | None = None if is_server else self._sealer
         if self.sealed:
             send_key, receive_key = keys.server_key, keys.client_key
@@ -119,10 +121,12 @@ class Session:
                 send_key, receive_key = receive_key, send_key
             self._sealer, opener = Sealer(keys.cipher, send_key), Opener(keys.cipher, receive_key)
         self._reader = FrameReader(opener, self.sealed, limits, expect_ready=not is_server)
+        # the reader's own deque: messages are not moved a second time
         self.inbox = self._reader.messages  # messages that have arrived and were not taken
         self._frames: deque[Frame] = deque()  # not sealed yet
         self._records = memoryview(b"")  # memory for those that are, used again when they have left
         self._pending: deque[bytes | memoryview] = deque()  # bytes that the link takes next
+        # in line before anything else, so that READY is the first frame
         if is_server:
             ready, raw, overhead, _ = pack(Kind.READY, (), dict(tells) or None, True)
             self._frames += ready
@@ -150,6 +154,7 @@ class Session:
     def wants_more(self) -> bool:
         """Whether `receive` would read: the connection lives and the inbox has room."""
         inbox = self.inbox
+        # asked for each session at each wait; the sum below is needed only while messages lie there
         if not inbox:
             return self.lost is None
         return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.held for m in inbox) < INBOX_BYTES
@@ -184,6 +189,7 @@ class Session:
             raise self.lost
         if self._leaving:
             raise ClosedByUs(f"This side has left {self.peer}.")
+        # packed at once: a value that cannot travel raises here and leaves nothing in line
         frames, raw, overhead, shared = pack(kind, head, value, self.sealed, self._reader.classes, self._limits, self._leave)
         if self.sealed:
             self._frames += frames
@@ -191,6 +197,7 @@ class Session:
             for frame in frames:
                 self._pending += frame
         self.pending_bytes += raw + overhead
+        # they have left with this call, and never go through the link
         if shared:
             self.pending_bytes -= shared
             self.bytes_sent += shared
@@ -232,11 +239,13 @@ class Session:
 
     def _offer(self, arrays: Sequence[Array]) -> None:
         """Let the first arrays travel, behind an offer of our memory."""
+        # one offer; until the peer agrees, arrays travel
         self._leave = None
         if self._outbox is not None and (handle := self._outbox.handle) is not None:
             self._tell(tuple(handle))
 
     def _tell(self, content: object) -> None:
+        # in line behind what was queued before, as messages are
         (frame,), _, overhead, _ = pack(Kind.MEMORY, (), content)
         self._pending += frame
         self.pending_bytes += overhead
@@ -246,12 +255,15 @@ class Session:
         then.
         """
         reader = self._reader
+        # notes wait in the reader until this side shares memory itself
         if (outbox := self._outbox) is None:
             return
         for note in reader.notes:
+            # memory that this process may not map, as in another container; the connection does as well
             with contextlib.suppress(OSError, ValueError):
                 if type(note) is tuple and len(note) == 2:
                     name, table = note
+                    # consent to an outbox of ours, by its random name, and not to one of before a fork or restart
                     if outbox.handle is not None and name == outbox.handle.name:
                         self._leave = partial(outbox.leave, PeerTable(table))
                 elif reader.memory is None and self.alive and not self._leaving:
@@ -262,9 +274,11 @@ class Session:
     def send(self) -> bool:
         """Move queued bytes as far as the link takes them; True when none is left. A broken link shows in `lost`."""
         pending = self._pending
+        # arrays that are sent from here on may have changed since
         if self._outbox is not None:
             self._outbox.last = None
         while self.pending_bytes and self.lost is None:
+            # one lot at a time: the memory of the one before is used again, so it must have left
             if self._frames and not pending:
                 try:
                     pending.append(self._seal())
@@ -320,6 +334,7 @@ class Session:
         Raises: ProtocolError for a frame that must not arrive, and for one that has begun and does not go on.
         """
         start, reader = self.bytes_read, self._reader
+        # an inbox that is full leaves bytes in the kernel, and TCP slows the sender
         while self.wants_more:
             buffer = reader.buffer()
             try:
@@ -351,9 +366,11 @@ class Session:
             if reader.notes:
                 self._agree()
             if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
+                # a trickle is watched as silence is: a byte a minute must not keep a session for ever
                 if count < STALL_BYTES and reader.begun:
                     self._watch_frame()
                 return
+            # others have their turn: a peer that sends without end must not keep the owner in this loop
             if self.bytes_read - start >= TURN_BYTES and (self.inbox or self.bytes_read - start >= LONGEST_TURN_BYTES):
                 return
 
@@ -366,6 +383,7 @@ class Session:
             reader.watched = True
             self._looked, self._seconds, self._had = now, 0.0, self.bytes_read
             return
+        # two looks at most: an owner that did not look for longer was stopped or busy, and the bytes may be there
         self._seconds += min(now - self._looked, 2 * LOOK_SECONDS)
         self._looked = now
         if self._seconds < (STALL_SECONDS if self.role in _EVENT_LOOPS else JOB_STALL_SECONDS):
@@ -374,6 +392,7 @@ class Session:
             problem = f"of a frame that it has begun {self.bytes_read - self._had} bytes have come in {self._seconds:.0f} s"
             self._end(problem)
             raise ProtocolError(f"{self.peer} does not go on: {problem}.")
+        # enough has come; the next 32 KiB have the same time again
         reader.watched = False
 
     def take(self) -> Message | None:
@@ -408,8 +427,10 @@ class Session:
         self._pending.clear()
         self._records = memoryview(b"")
         self.__dict__.pop("_sealer", None)  # a session that is over keeps no key
+        # kept for `flush`, which tells by it whether a peer that has left had taken all
         self.unsent_bytes += self.pending_bytes
         self.pending_bytes = 0
+        # messages that have come stay in the inbox: a peer's last words count
         self._reader.forget()
         self.link.close()
 
@@ -441,9 +462,11 @@ def close_gracefully(sessions: Sequence[Session], wait: Waiter, clock: Clock) ->
             if session.send() and id(session) not in finished:
                 finished.add(id(session))
                 with contextlib.suppress(OSError):
+                    # the peer sees the end behind BYE, and can close at once
                     session.link.finish()
             with contextlib.suppress(NetworkError):
                 session.receive()
+            # read and dropped: a full inbox would stop reading, and closing over unread bytes resets the connection
             session.inbox.clear()
         open_sessions = [s for s in sessions if s.lost is None]
         left = deadline - clock.monotonic()

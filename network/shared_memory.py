@@ -60,7 +60,9 @@ class SharedMemory:
         if sys.platform != "linux":
             raise OSError(f"Shared memory needs Linux, this is {sys.platform}.")
         name = f"psgd-{secrets.token_hex(16)}"
+        # CLOEXEC: a program that this process starts must not keep the memory alive
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        # readers find the memory by its descriptor, which stays open for as long as this object lives
         weakref.finalize(self, os.close, descriptor)
         os.ftruncate(descriptor, size)
         # for ever: a process that reads beyond the end of a file that has shrunk is killed
@@ -75,15 +77,18 @@ def attach(content: object, size: int) -> memoryview:
     Raises: OSError when it is not there, may not be read, or could shrink under its readers; ValueError for content that is no
     handle.
     """
+    # it is the word of a peer; True is no int here
     if not isinstance(content, tuple) or tuple(map(type, content)) != (int, int, str, int) or content[3] != size:
         raise ValueError(f"Not the handle of {size} bytes of shared memory: {content!r}")
     handle = MemoryHandle(*content)
     path = f"/proc/{handle.process:d}/fd/{handle.descriptor:d}"
+    # before it is opened: opening another process's pipe or device could have effects
     if not os.readlink(path).startswith(f"/memfd:{handle.name} "):
         raise OSError(f"Descriptor {handle.descriptor} of process {handle.process} is not the shared memory {handle.name}.")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fixed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+        # of the open file, not of the name, which could mean another by now
         if not fixed or os.fstat(descriptor).st_size != size:
             raise OSError(f"The shared memory {handle.name} has not the fixed size of {size} bytes.")
         return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
@@ -102,6 +107,7 @@ class Segment:
 
     @property
     def free(self) -> bool:
+        # equal, not at least: counts wrap at 2^32
         return all(table.counts[self.start] == count for table, count in self.waiting.items())
 
 
@@ -144,6 +150,7 @@ class Outbox:
     @property
     def handle(self) -> MemoryHandle | None:
         """Handle of the memory; None where the system has no such memory."""
+        # asked once: a system that has none would be asked for each array
         if self._shared is None and self._possible:
             try:
                 self._shared = SharedMemory(OUTBOX_BYTES)
@@ -161,6 +168,7 @@ class Outbox:
 
         Returns: the page where they begin and the bytes to their end, None without room.
         """
+        # one array is the rule, and needs no walk
         size = arrays[0].nbytes if len(arrays) == 1 else _extent(arrays)
         if self.last is not None and len(arrays) == 1 and self.last[0] is arrays[0]:  # for another reader
             segment = self.last[1]
@@ -171,6 +179,7 @@ class Outbox:
             segment, at = found, found.start * PAGE_BYTES
             segment.waiting.clear()
             for array in arrays:
+                # vector instructions of the readers want whole cache lines
                 at += -at % ALIGNMENT
                 np.copyto(np.ndarray(array.shape, array.dtype, self._shared.memory, at), array)
                 at += array.nbytes
@@ -180,6 +189,7 @@ class Outbox:
 
     def _segment(self, size: int) -> Segment | None:
         pages = -(-size // PAGE_BYTES)
+        # by size: messages of a training repeat their sizes, so nearly each finds a segment of its own
         line = self._lines.setdefault(pages, [])
         for segment in line:
             if segment.free:
@@ -204,6 +214,7 @@ class Outbox:
 
     def _make_room(self, pages: int) -> bool:
         """Forget the free segments at the end; return whether `pages` fit there now."""
+        # from the end, since only what is free there makes one piece
         for segment in sorted((s for line in self._lines.values() for s in line), key=lambda each: -each.start):
             if not segment.free:
                 break

@@ -34,11 +34,13 @@ class ThreadInbox:
 
     def admit(self, peer: int, session: Session) -> None:
         """Hand over `session` with the new peer of id `peer`; it is closed when the owner takes none any more."""
+        # `end` and this see each other: a session is either taken by the owner, or closed here
         with self._lock:
             closed = self._closed
             if not closed:
                 self._requests.admitted.append((peer, session))
         if closed:
+            # outside the lock: closing may take the system a moment
             session.close()
         self.wake()
 
@@ -49,6 +51,7 @@ class ThreadInbox:
 
     def interrupt(self, error: BaseException) -> None:
         """Ask the owner to raise `error`; the first interruption wins."""
+        # without the lock, as signal handlers call this; a lost race leaves the first or the second, both true
         if self.interruption is None:
             self.interruption = error
         self.wake()
@@ -60,6 +63,7 @@ class ThreadInbox:
     def take(self) -> Requests:
         """Take all requests since the last time; for the owner only."""
         self.waiting = False  # before looking: a message that comes from here on is taken the next time
+        # before the requests are taken: one that comes in between wakes again, in vain at worst
         self.waker.clear()
         with self._lock:
             requests, self._requests = self._requests, Requests([], [])

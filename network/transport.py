@@ -1,4 +1,4 @@
-"""Links: the byte streams below sessions, whatever carries them, and the TCP and Unix sockets among these.
+"""Links: the byte streams below sessions, of any carrier, and the TCP and Unix sockets among these.
 
 A link never blocks: `send` takes as much as fits, `receive` gives the bytes that are there. To wait is the job of the
 transport's *waiter*, because only it knows how its links wait: poll for sockets, a condition for links in memory.
@@ -122,11 +122,14 @@ class SocketLink(Link):
         sock.setblocking(False)
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                # a large array crosses in fewer turns of the two processes than with the kernel's 208 KiB
                 sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
             self.peer, self.transport = peer or "a process of this host", "unix"
             self.binding = b"unix uid %d" % _peer_uid(sock)  # in a folder that only we can enter: see `trusted_unix_path`
         else:
+            # messages are small and answered at once: Nagle's wait for an acknowledgement would cost 40 ms each
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # a peer whose machine was switched off says nothing: the kernel asks, in hours, should nothing else do so
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             host, port = sock.getpeername()[:2]
             self.transport = "tcp"
@@ -159,6 +162,7 @@ class SocketLink(Link):
         try:
             self._open().shutdown(socket.SHUT_WR)
         except OSError as error:
+            # the peer was faster, or we were: nothing is left to be told
             if error.errno not in (errno.ENOTCONN, errno.EBADF):
                 raise
 
@@ -178,6 +182,7 @@ class SocketLink(Link):
         if sock is None or sock.family == socket.AF_UNIX or sys.platform != "linux":
             return 0
         try:
+            # bytes that were sent once may be on their way on a slow link; after three times the path or the machine is gone
             sent_again = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)[_RETRANSMITS]
             (waiting,) = struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))
         except OSError:
@@ -217,21 +222,12 @@ def wait_sockets(
 
     Returns: the links for which there is an event.
     """
-    poll, owners = _KnownLinks().poll(reading, writing)
-    return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
+    return _KnownLinks().wait(reading, writing, timeout)
 
 
 def poll_again() -> Waiter:
     """Make a waiter of socket links for one thread that waits again and again, most often for the same links."""
-    known = _KnownLinks()
-
-    def wait(
-        reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
-    ) -> set[object]:
-        poll, owners = known.poll(reading, writing)
-        return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
-
-    return wait  # type: ignore[return-value]
+    return _KnownLinks().wait  # type: ignore[return-value]
 
 
 def busy_poll(seconds: float) -> Waiter:
@@ -273,17 +269,29 @@ class _KnownLinks:
     ) -> tuple[select.poll, dict[int, Any]]:
         """Return the poll object that waits for all of them, and the owner of each descriptor; closed links do not count."""
         links = [*reading, *writing]
+        # descriptors, too: a link that has been closed keeps its object, and its number may be another's by now
         known = len(reading), links, [link.fileno() for link in links]
         if known != self._known:
             self._known, self._poll, self._owners = known, select.poll(), {}
             events: dict[int, int] = {}
             for place, (link, descriptor) in enumerate(zip(links, known[2], strict=True)):
+                # closed links have -1
                 if descriptor >= 0:
                     events[descriptor] = events.get(descriptor, 0) | (select.POLLIN if place < len(reading) else select.POLLOUT)
                     self._owners[descriptor] = link
             for descriptor, event in events.items():
                 self._poll.register(descriptor, event)
         return self._poll, self._owners
+
+    def wait(
+        self,
+        reading: Sequence[SocketLink | socket.socket],
+        writing: Sequence[SocketLink | socket.socket],
+        timeout: float | None,
+    ) -> set[object]:
+        """Wait for the first event, for `timeout` seconds at most; None waits for ever."""
+        poll, owners = self.poll(reading, writing)
+        return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
 
 
 def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:
@@ -307,6 +315,7 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
         thread = threading.Thread(target=look_up, name=f"resolve {address.host}", daemon=True)
         thread.start()
         thread.join(limit)
+        # it is a daemon: it may hang in the resolver for minutes, and must not keep the process from ending
         if thread.is_alive():
             raise TimedOut(f"the name server to resolve {address.host}", limit)
     if problem or not found:
@@ -320,6 +329,7 @@ def listen_tcp(address: Address) -> socket.socket:
 
     Raises: NetworkError naming the address; PortInUse, which names the repair; NetworkError where nothing could be encrypted.
     """
+    # at the start of an agent, not when its first caller comes
     check_library()
     family, sockaddr = resolve(address, NAME_SECONDS)[0]
     try:
@@ -328,8 +338,10 @@ def listen_tcp(address: Address) -> socket.socket:
         instead = " For all addresses of IPv4 say 0.0.0.0." if address.host == ANYWHERE else ""
         raise NetworkError(f"Cannot listen on {address}: {error.strerror}.{instead}") from error
     try:
+        # an agent that is started again must not wait for the connections of its predecessor to time out
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
+            # systems differ in their default
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address.host != ANYWHERE)
         sock.bind(sockaddr)
         sock.listen(_BACKLOG)
@@ -344,6 +356,7 @@ def listen_tcp(address: Address) -> socket.socket:
 
 def _holder(address: Address) -> str:
     """Name the listener on a port of this host. Linux tells the user, and the process where we may look at it."""
+    # a socket on :: serves IPv4, too, and is listed with IPv6
     for table in ("tcp6", "tcp") if ":" in address.host else ("tcp", "tcp6"):
         try:
             lines = Path("/proc/net", table).read_text("ascii").splitlines()[1:]
@@ -383,6 +396,7 @@ def listen_unix(path: Path) -> socket.socket:
     try:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
+        # before `listen`: until then nobody can connect, whatever the umask allows
         path.chmod(0o600)
         sock.listen(_BACKLOG)
     except OSError as error:
@@ -395,6 +409,7 @@ def listen_unix(path: Path) -> socket.socket:
 def trusted_unix_path(path: str) -> bool:
     """Tell if `path` is a socket of ours in a directory that only we can enter, so that no other user can be behind it."""
     try:
+        # lstat: a symbolic link may lead to a folder that others can enter
         entry, folder = os.lstat(path), os.lstat(os.path.dirname(path))
     except OSError:
         return False
@@ -410,6 +425,7 @@ class Waker:
 
     def __init__(self) -> None:
         self._wake_end, self.sock = socket.socketpair()
+        # a signal handler must never wait; a full buffer means that the thread will wake anyway
         self._wake_end.setblocking(False)
         self.sock.setblocking(False)
 

@@ -32,6 +32,7 @@ def seconds_of(number: str, unit: str) -> float:
         number: first group of `TIME`.
         unit: second group of `TIME`.
     """
+    # in decimal, rounded once: two roundings may miss the float that is nearest to what is written
     return float(Decimal(number) * _TIME_UNITS[unit])
 
 
@@ -85,4 +86,5 @@ def plain_number(number: Decimal | float) -> str:
 
 
 def _exact(number: float) -> Decimal:
+    # the shortest digits that read back as this float
     return Decimal(repr(number))

@@ -100,8 +100,10 @@ def decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type] = (), con
     received = _Received(arrays, classes, conversion)
     try:
         value = _decode(tree, received, 0)
+    # whatever a made-up tree stumbles over, the sender is to blame for it
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"A received value is malformed: {error}.") from error
+    # arrays that no place uses would be memory for nothing
     if received.used != len(arrays):
         raise ProtocolError(f"A received value uses {received.used} of its {len(arrays)} arrays.")
     return value
@@ -135,10 +137,12 @@ class _Received:
 
 def _encode(value: Any, sent: _Sent, depth: int) -> Any:
     kind = type(value)
+    # by exact type: a subclass of str has content that would be lost
     if kind in _PLAIN:
         return value
     if kind is int:
         return value if -(1 << 63) <= value < 1 << 64 else {"i": _long_integer(value)}
+    # far below Python's own limit, which a receiver could meet at another depth
     if depth > MAX_DEPTH:
         raise TypeError(f"A value nested more than {MAX_DEPTH} levels (or into itself) cannot travel.")
     if kind is bytes:
@@ -151,6 +155,7 @@ def _encode(value: Any, sent: _Sent, depth: int) -> Any:
         return _encode_dict(value, sent, depth)
     if kind is np.ndarray and (sent.conversion is None or value.dtype.kind in _NUMBERS):
         return {"a": _place(value, sent.arrays)}
+    # before NumPy's scalars and the class table: a registered converter has the first word
     converted = None if sent.conversion is None else sent.conversion.to_data(value)
     if converted is not None:
         return {converted[0]: _encode(converted[1], sent, depth + 1)}
@@ -189,8 +194,9 @@ def _check_key(key: Any, among: _Sent | _Received) -> None:
 
 
 def _hashes_without_code(kind: type) -> bool:
-    """Whether equality and hash of `kind` are those of Python's own types: tuples, members of an enum, identity."""
+    """Tell if equality and hash of `kind` are those of Python's own types: tuples, members of an enum, identity."""
     for name in ("__hash__", "__eq__"):
+        # in the order of inheritance: the first class that defines it is the one that runs
         found = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
         if not isinstance(found, types.WrapperDescriptorType) and getattr(found, "__module__", "") != "enum":
             return False
@@ -210,6 +216,7 @@ def _encode_object(value: Any, sent: _Sent, depth: int) -> Any:
         if value.name not in kind.__members__:
             raise TypeError(f"A combination of members of {_name(kind)} cannot travel: send its value.")
         return {"e": [number, value.name]}
+    # fields of a named tuple, unless a subclass keeps more beside them
     if isinstance(value, tuple) and hasattr(kind, "_fields") and not getattr(value, "__dict__", None):
         return {"n": [number, [_encode(v, sent, depth + 1) for v in value]]}
     if not all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1]):  # only its fields would arrive, not its content
@@ -228,6 +235,7 @@ def _name(kind: type) -> str:
 
 
 def _is_field(name: Any) -> bool:
+    # names with two underscores would reach `__class__` or `__dict__`
     return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
 
 
@@ -243,12 +251,13 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 def _slots(cls: type) -> dict[str, types.MemberDescriptorType]:
-    """Slots by name. Their descriptors are used directly: a property of a subclass may hide one, and would be code."""
+    """Map names to slots. Their descriptors are used directly: a property of a subclass may hide one, and would be code."""
     bases = reversed(cls.__mro__)
     return {n: d for base in bases for n, d in vars(base).items() if isinstance(d, types.MemberDescriptorType)}
 
 
 def _long_integer(value: int) -> bytes:
+    # one bit for the sign
     size = value.bit_length() // 8 + 1
     if size > LONG_INTEGER:
         raise TypeError(f"An integer of {size} bytes cannot travel: at most {LONG_INTEGER} bytes.")
@@ -282,6 +291,7 @@ def _place(array: Array, arrays: list[Array]) -> int:
     code = array.dtype.str
     if array.ndim > MAX_DIMENSIONS:
         raise TypeError(f"An array of {array.ndim} dimensions cannot travel: at most {MAX_DIMENSIONS}.")
+    # big-endian numbers are turned round here, so that a receiver has one order only
     if code not in DTYPES:
         little = array.dtype.newbyteorder("<")
         if little.str not in DTYPES:
@@ -301,6 +311,7 @@ def _decode(tree: Any, received: _Received, depth: int) -> Any:
     if kind is list:
         return _decode_items(tree, received, depth)
     if kind is tuple:
+        # most tuples of a training are integers and an array, most others plain: no copy for these
         return tree if _LEAVES.issuperset(map(type, tree)) else tuple(_decode_items(list(tree), received, depth))
     if kind is not Tag:
         raise ProtocolError(f"A received value holds the unknown type {kind.__qualname__}.")
@@ -324,10 +335,12 @@ def _decode(tree: Any, received: _Received, depth: int) -> Any:
 
 def _decode_dict(body: Any, received: _Received, depth: int) -> dict[Any, Any]:
     flat = _decode_items(_listed(body), received, depth)
+    # before the dict is made: a key's hash may be code of the class that a peer has chosen
     for key in flat[::2]:
         if type(key) not in (int, str):
             _check_key(key, received)
     result = dict(zip(flat[::2], flat[1::2], strict=True))
+    # two keys that are equal: a sender has none such
     if len(result) * 2 != len(flat):
         raise ProtocolError("A received dict has a repeated key.")
     return result
@@ -347,11 +360,13 @@ def _decode_object(name: str, body: Any, received: _Received, depth: int) -> Any
     if type(number) is not int or not 0 <= number < len(classes):
         raise ProtocolError(f"A received value names none of the {len(classes)} classes that may travel.")
     cls: Any = classes[number]
+    # here, too: the sender that checks is the honest one
     if hasattr(cls, "__del__"):
         raise ProtocolError(f"A received {cls.__qualname__} may not travel: its __del__ would run.")
     if name == "e" and issubclass(cls, enum.Enum):
         return cls.__members__[content]
     if name == "n" and issubclass(cls, tuple) and len(_listed(content)) == len(cls._fields):
+        # past `cls.__new__`, which would be code that runs
         return tuple.__new__(cls, _decode_items(content, received, depth))
     if name != "o" or issubclass(cls, (enum.Enum, tuple, type)):
         raise ProtocolError(f"A received {cls.__qualname__} does not fit its tag {name!r:.40}.")

@@ -42,6 +42,9 @@ MOST_KNOWN = 512  # tails
 LONGEST = 256  # bytes of meta whose tail is worth keeping
 _HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpack: a list of three, the first a list of so many
 _INT = frozenset({int})  # not bool
+_FEW = 15  # items of which msgpack tells the number in one byte
+_OTHER_LENGTHS: dict[type, int] = {bool: 1, float: 9, type(None): 1}  # in msgpack
+_MOST_DIMENSIONS = min(MAX_DIMENSIONS, _FEW - 1)
 _LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like, which need no test for an array
 CONTINUES = 1  # flag of a frame that is not the last of its message
 SHARED = 2  # flag of a message whose arrays lie in memory that both ends map
@@ -155,6 +158,7 @@ def pack(
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
     tag = TAG_SIZE if sealed else 0
     size = len(meta)
+    # told here, where the caller has its value at hand; the receiver could only end the connection
     if size > limits.meta:
         raise ValueError(f"A message may hold {limits.meta} bytes beside its arrays, got {size}: send large data as arrays.")
     if raw > limits.message:
@@ -178,6 +182,65 @@ def pack(
         header = HEADER.pack(Kind.MORE, flags, 0, 0, data) if number else HEADER.pack(kind, flags, 0, size, data) + meta
         frames.append([header, *(part for part in chunk if len(part))])
     return Packed(frames, raw, size + len(frames) * (HEADER.size + tag))
+
+
+def size_of(head: Sequence[int], value: object, sealed: bool = False, limits: Limits = Limits()) -> Sent | None:  # noqa: B008
+    """Return the bytes of a message that `pack` makes, without making it; None for a value of which `pack` has to tell.
+
+    Known are the values that codecs send: an array, or a tuple of at most 15 integers, other plain numbers and arrays.
+
+    Args:
+        head: at most 8 integers.
+        value: the value.
+        sealed: whether its frames become records.
+        limits: those of the receiver.
+    """
+    items = value if type(value) is tuple else (value,)
+    if len(items) > _FEW or len(head) > MAX_HEAD or not _INT.issuperset(map(type, head)):
+        return None
+    raw, arrays = 0, 0
+    # begin of the message, of the head, of the arrays and, for a tuple, of the tree and of its items
+    meta = 3 + sum(map(_length, head)) + (4 if type(value) is tuple else 0)
+    for item in items:
+        kind = type(item)
+        if kind is int:
+            length = _length(item)
+            if not length:
+                return None
+            meta += length
+        elif kind is np.ndarray:
+            if item.ndim > _MOST_DIMENSIONS or item.dtype.str not in DTYPES:
+                return None
+            raw += item.nbytes
+            meta += 6 + len(item.dtype.str) + sum(map(_length, item.shape))
+            arrays += 1
+        elif kind in _OTHER_LENGTHS:
+            meta += _OTHER_LENGTHS[kind]
+        else:
+            return None
+    if not arrays or raw > limits.message or meta > limits.meta:
+        return None
+    if sealed:
+        chunk = min(limits.data, RECORD_BYTES)
+        frames = 1 if raw <= min(limits.data, _TOGETHER) else 1 - (-raw // chunk)
+    else:
+        frames = max(1, -(-raw // limits.data))
+    return Sent(raw, meta + frames * (HEADER.size + (TAG_SIZE if sealed else 0)))
+
+
+def _length(number: int) -> int:
+    """Return the bytes of an integer in msgpack, 0 for one of more than 64 bits."""
+    if -32 <= number < 128:
+        return 1
+    if number < 0:
+        number = -2 * number - 1
+    if number < 1 << 8:
+        return 2
+    if number < 1 << 16:
+        return 3
+    if number < 1 << 32:
+        return 5
+    return 9 if number < 1 << 64 else 0
 
 
 def tail_of(value: object) -> tuple[bytes, Array] | None:
@@ -246,6 +309,7 @@ class KnownTails:
         """Split meta whose tail was there before into head and `Known`; None for any other."""
         for length in self._lengths:
             known = self._known.get(meta[-length:])
+            # the head is not part of what was kept, so it is checked afresh
             if known is not None and meta[0] == 0x93 and len(meta) <= LONGEST:
                 try:
                     head = msgpack.unpackb(meta[1:-length], use_list=False)
@@ -267,7 +331,7 @@ class KnownTails:
 
 
 def _integers_of(tree: Any) -> Any:
-    """The integers before the array in a tree, () for the array alone, False for any other tree."""
+    """Return the integers before the array in a tree, () for the array alone, False for any other tree."""
     if _is_place(tree):
         return ()
     if type(tree) is not tuple or len(tree) < 2:
@@ -307,6 +371,7 @@ def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> 
 
     Raises: ProtocolError for bytes that `pack` does not make, and for more objects than the budget allows.
     """
+    # first: msgpack would reserve whatever length the peer announces
     check_tree(meta, budget)
     size = len(meta)
     try:
@@ -317,6 +382,7 @@ def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> 
             object_pairs_hook=_one_tag,
             ext_hook=_no_extension,
             max_array_len=size,
+            # every map is one tag
             max_map_len=1,
             max_str_len=size,
             max_bin_len=size,
@@ -341,6 +407,7 @@ def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes, int]:
     try:
         unpacker.feed(meta)
         parts = unpacker.read_array_header()
+        # the tree stays bytes: it is opened when its value is asked for, which for many messages is never
         head, tail_at, layout = unpacker.unpack(), unpacker.tell(), unpacker.unpack()
     except ProtocolError:
         raise
@@ -386,12 +453,14 @@ def allocate(layout: Any, limit: int, pool: SlabPool | Places | None = None) -> 
             raise ProtocolError("A received message describes an array of a type that may not travel.")
         size = DTYPES[code]
         for length in shape:
+            # not isinstance: True is an int, too
             if type(length) is not int or not 0 <= length <= limit:
                 raise ProtocolError("A received message describes an array of an impossible shape.")
             size *= length
         total += size
         if total > limit:
             raise ProtocolError(f"A received message announces {total} bytes of arrays, more than the {limit} allowed.")
+        # nothing is allocated before the last array has been counted
         specs.append((code, shape, size))
     try:
         if pool is None:

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
         testing,
     )
     from nn.optimizer import IOptimizer
-    from nn.value import Buffer, Placeholder, Value, Variable
+    from nn.value import Buffer, Input, Placeholder, Value, Variable
 
 __all__ = [
-    "Buffer", "IOptimizer", "Placeholder", "Value", "Variable", "activation", "callback", "constraint", "data", "dataset",
-    "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "operation", "optimizer", "random",
-    "regularizer", "testing",
+    "Buffer", "IOptimizer", "Input", "Placeholder", "Value", "Variable", "activation", "callback", "constraint", "data",
+    "dataset", "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "operation", "optimizer",
+    "random", "regularizer", "testing",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "activation": "activation", "callback": "callback", "constraint": "constraint", "data": "data", "dataset": "dataset",
     "function": "function",
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
     "metric": "metric", "model": "model", "operation": "operation", "optimizer": "IOptimizer optimizer", "random": "random",
-    "regularizer": "regularizer", "testing": "testing", "value": "Buffer Placeholder Value Variable",
+    "regularizer": "regularizer", "testing": "testing", "value": "Buffer Input Placeholder Value Variable",
 }, meant={
     "Sequential": "nn.model.SequentialModel", "activations": "nn.activation", "callbacks": "nn.callback",
     "constraints": "nn.constraint",

@@ -25,6 +25,7 @@ Word = TypeVar("Word", bound=str)
 
 def integer(owner: object, name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`; raise TypeError or ValueError otherwise."""
+    # The common case, before the slower question whether it is a number of another kind.
     if type(value) is int and value >= minimum:
         return value
     kind = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
@@ -88,6 +89,7 @@ def flag(owner: object, name: str, value: Any) -> bool:
 
 def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Word:
     """Return `value` if it is one of the `known` words; the error suggests the one that is nearly it."""
+    # The known word is returned, not the equal one that was given: its type tells which words there are.
     for word in known if isinstance(value, str) else ():
         if word == value:
             return word
@@ -105,6 +107,7 @@ def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]
     key = word.strip().lower().replace("-", "_").replace(" ", "_")
     name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
     if name is None:
+        # Raises: the word is not in the table.
         one_of(owner, argument, word, table)
     found: type[Any] = getattr(exported, str(name))
     return found
@@ -138,6 +141,7 @@ def shape(owner: object, name: str, value: Any, *, unknown: int = 0) -> Shape:
     expected = "a list of positive integers" + (" with at most one -1" if unknown else "")
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
+    # Keras writes the unknown axis as None.
     axes = tuple(BATCH if axis is None else axis for axis in value)
     for axis in axes:
         if isinstance(axis, bool) or not isinstance(axis, Integral):
@@ -189,6 +193,7 @@ class Settled(metaclass=Extension):
         Raises: AttributeError for an argument of the constructor, unless a property of its name takes it, for a part of a
             graph that is built, and, on an object of a class of this package, for a name that it does not say can be set.
         """
+        # Private names are the engine's own affair, and those of constructors.
         if self._made and name[0] != "_" and name not in _settable(type(self)):
             if self._take(name, value):
                 return
@@ -202,11 +207,12 @@ class Settled(metaclass=Extension):
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        """List what a program uses, for completion in editors and notebooks."""
+        """List the names that a program uses, for completion in editors and notebooks."""
         return listed(type(self), super().__dir__(), self._unlisted)
 
     def _keep(self, **values: Any) -> None:
         """Set attributes that the object shows and sets itself."""
+        # Past `__setattr__`, which refuses.
         vars(self).update(values)
 
     def _take(self, name: str, value: Any) -> bool:
@@ -230,6 +236,7 @@ class Settled(metaclass=Extension):
                 f"{kind} '{name}' cannot be {verb}: the graph was built from what it holds; build another model, and move the "
                 "weights by set_weights(get_weights())"
             )
+        # An object of a user's class may have any attribute besides.
         if cls.__module__.startswith("nn."):
             near = did_you_mean(name, [each for each in _settable(cls) if not each.startswith("_")])
             raise AttributeError(f"{kind} has no attribute '{name}' that can be {verb}{near}")
@@ -262,6 +269,7 @@ class Configurable(Settled, unlisted=("argument",)):
     def argument(self, name: str) -> Any:
         """Return one argument as `get_config` gives it."""
         value = getattr(self, name)
+        # JSON, and so a model file, has no tuples.
         return list(value) if isinstance(value, (list, tuple)) else value
 
     def __repr__(self) -> str:
@@ -270,7 +278,7 @@ class Configurable(Settled, unlisted=("argument",)):
 
 
 def config_of(value: Configurable) -> dict[str, Any]:
-    """Return what `get_config` of a part returns; raise TypeError naming its class unless that is a dict."""
+    """Return the configuration that `get_config` of a part gives; raise TypeError naming its class unless that is a dict."""
     config: object = value.get_config()
     if not isinstance(config, dict):
         raise TypeError(f"{type(value).__name__}.get_config() must return a dict of constructor arguments, got {short(config)}")

@@ -54,6 +54,7 @@ def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
 def _aligned(allocate: Callable[..., Array], shape: Shape, dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     memory = allocate(size + CACHE_LINE, np.uint8)
+    # Up to the next cache line.
     start = -memory.ctypes.data % CACHE_LINE
     return memory[start : start + size].view(dtype).reshape(shape)
 
@@ -122,6 +123,7 @@ class Measure:
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
         """Return an array that only counts towards `size`: the caller does not write to it, so it takes no memory."""
+        # Rounded up for each array, as the arena does, so that every one begins at a cache line.
         self._used += _rounded(shape, dtype)
         self.size = max(self.size, self._used)
         return np.empty(shape, dtype)
@@ -148,4 +150,5 @@ class Arena:
 
 
 def _rounded(shape: Shape, dtype: np.dtype[Any]) -> int:
+    # Rounded up to whole cache lines.
     return -(-math.prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE

@@ -111,6 +111,7 @@ class MinMaxNorm(_Norm, configured=True):
     ) -> None:
         self.min_value = arguments.number(self, "min_value", min_value, 0)
         self.max_value = arguments.number(self, "max_value", max_value, self.min_value)
+        # The upper bound of `number` is the first value beyond the range, and 1 is allowed.
         self.rate = arguments.number(self, "rate", rate, 0, math.nextafter(1, 2), open_low=True)
         self.axis = self._settle(axis)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nn.arrays import Array
-from nn.dataset.interface import Arrays, checksum_of
+from nn.dataset.interface import Arrays, checksum_of, leaves, of_leaves
 from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, dump, parse, read_file, write_file
 
 __all__ = ["DEFAULT_LIMIT", "DataFeeder", "FedBatch", "load_arrays", "save_arrays"]
@@ -57,7 +57,6 @@ class DataFeeder(ABC):
 DEFAULT_LIMIT = 4 << 30
 """Bytes."""
 
-_NAMES = ("train_x", "train_y", "test_x", "test_y")
 _SUFFIX = ".tensors"
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
 _ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
@@ -79,12 +78,14 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
     folder = Path(directory)
     checksum = checksum_of(arrays)
     path = _path(folder, checksum)
+    # Read, not only looked for: a damaged file is replaced.
     if load_arrays(folder, checksum) is None:
-        content = dump(dict(zip(_NAMES, arrays, strict=True)), {"format": "psgd.data/1"})
+        content = dump(leaves(arrays), {"format": "psgd.data/1"})
         if len(content) > limit:
             raise ValueError(f"save_arrays 'limit' must allow the {len(content)} bytes of this data set, got {limit}")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(path, content)
+    # Also where nothing was written: the limit may be another one now.
     _prune(folder, path, limit)
     return path
 
@@ -100,15 +101,20 @@ def load_arrays(directory: str | os.PathLike[str], checksum: str) -> Arrays | No
         tensors, _ = parse(read_file(path, limit=sys.maxsize))
     except (FileNotFoundError, ModelFileError):
         return None
-    if tuple(tensors) != _NAMES or checksum_of(tensors.values()) != checksum:
+    try:
+        arrays = of_leaves(tensors)
+    except ValueError:
+        return None
+    if tuple(leaves(arrays)) != tuple(tensors) or checksum_of(arrays) != checksum:
         return None
     with suppress(FileNotFoundError):  # another process may drop the file at any time; its content is here already
         os.utime(path)
-    return tensors["train_x"], tensors["train_y"], tensors["test_x"], tensors["test_y"]
+    return arrays
 
 
 def _path(folder: Path, checksum: str) -> Path:
     if not _CHECKSUM.fullmatch(checksum):
+        # Digits only, so that no path leads out of the folder.
         raise ValueError(f"a checksum must be 64 hexadecimal digits, got {checksum!r}")
     return folder / f"{checksum}{_SUFFIX}"
 
@@ -125,6 +131,7 @@ def _prune(folder: Path, keep: Path, limit: int) -> None:
                 path.unlink()
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):  # `load_arrays` sets the time of a file, so this is the order of last use
+        # The data set of this call stays, even where other files are newer.
         if total > limit and path != keep:
             path.unlink(missing_ok=True)
             total -= size

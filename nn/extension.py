@@ -74,20 +74,21 @@ _NOTHING: Final = object()
 
 
 class _Shown:
-    """Attribute that shows what the engine keeps under another name; a subclass may have the name for itself."""
+    """Attribute that shows one that the engine keeps under another name; a subclass may have the name for itself."""
 
     def __init__(self, kept: str) -> None:
         self.kept = kept
 
     def __get__(self, item: object, owner: type) -> Any:
+        # Without a `__set__`: what an object has under this name in its own `__dict__` comes before this.
         return self if item is None else getattr(item, self.kept)
 
 
 def shown(kept: str) -> Any:
-    """Return what a class gives to an attribute that only shows the one of another name: `step: int = shown("_step_number")`.
+    """Return the value of an attribute that only shows the one of another name: `step: int = shown("_step_number")`.
 
-    The engine does not read it, so that a subclass may have an attribute or a method of that name. What sets it on an object of
-    ours has to set the other one.
+    The engine does not read it, so that a subclass may have an attribute or a method of that name. Code that sets it on an
+    object of ours has to set the other one.
     """
     return _Shown(kept)
 
@@ -113,7 +114,7 @@ class _Renamed:
 
 
 def renamed(now: str, *, offered: bool = False) -> Any:
-    """Return what a class gives to the former name of a method, which goes on working: `delta = renamed("write_change")`.
+    """Return the attribute for the former name of a method, which goes on working: `delta = renamed("write_change")`.
 
     Args:
         now: the present name.
@@ -145,6 +146,7 @@ class Extension(ABCMeta):
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
+        # What is left is for `__init_subclass__`, which knows none of these.
         claims = {field: keywords.pop(field) for field in _Claims._fields if field in keywords}
         if claims:
             rest: dict[str, Any] = {field: claims.pop(field) for field in ("passes", "widened", "former") if field in claims}
@@ -154,6 +156,7 @@ class Extension(ABCMeta):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_keywords: Any) -> None:
         super().__init__(name, bases, namespace)
+        # Both before the check, which would refuse the forms of before.
         if not is_ours(cls):
             _take_former(cls, namespace)
             _take_narrow(cls)
@@ -166,7 +169,8 @@ class Extension(ABCMeta):
             _explain(cls, error)
             raise
         except TypeError as error:
-            problem = misfit(cls, args, keywords)
+            # an abstract class that can be called makes an object of another one, with arguments of its own
+            problem = None if inspect.isabstract(cls) else misfit(cls, args, keywords)
             if problem is None:
                 raise
             raise TypeError(problem) from error
@@ -183,6 +187,7 @@ class Extension(ABCMeta):
     def __signature__(cls) -> inspect.Signature:
         """The constructor's, for `help`, editors and code that checks arguments."""
         maker = inspect.getattr_static(cls, "__init__")
+        # The constructor is the first of both that Python does not supply.
         if maker is object.__init__:
             maker = inspect.getattr_static(cls, "__new__")
             if maker is object.__new__:
@@ -271,7 +276,7 @@ def did_you_mean(text: object, known: Iterable[str]) -> str:
 
 
 def _take_former(cls: type, namespace: Mapping[str, Any]) -> None:
-    """Give a user's class what its body overrides by a former name under the present one, and say so."""
+    """Give a user's class under the present name a method that its body overrides by a former one, and say so."""
     offers = {name: each for base in cls.__mro__ for name, each in vars(base).items() if isinstance(each, _Renamed)}
     for name in offers.keys() & namespace.keys():
         now, mine = offers[name].now, namespace[name]
@@ -290,6 +295,7 @@ def _take_narrow(cls: type) -> None:
         if claim.name not in claim.claims.widened:
             continue
         count, mine = claim.claims.widened[claim.name], inspect.getattr_static(cls, claim.name)
+        # Not overridden.
         if mine is claim.value or not isinstance(mine, types.FunctionType):
             continue
         signature = _signature(mine, bound=False)
@@ -364,6 +370,7 @@ def claimed_names(cls: type) -> Mapping[str, _Name]:
     return _names_of(tuple(base for base in cls.__mro__ if is_ours(base)))
 
 
+# By the classes of ours alone: most classes of users share them.
 @functools.lru_cache(maxsize=256)
 def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
     claims = [vars(base)["_claims"] for base in ours if "_claims" in vars(base)]
@@ -377,9 +384,11 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
         widened={name: count for each in reversed(claims) for name, count in each.widened.items()},
     )
     found: dict[str, _Name] = {}
+    # From the most general base on, so that what a class says replaces what its bases say.
     owners = [(each, base) for base in reversed(ours) for each in (*_former_of(base), base)]
     for owner, base in owners:
         told = inspect.get_annotations(owner)
+        # An attribute that is annotated without a value is claimed, too.
         for name in [*told, *vars(owner)]:
             if name in _NO_CLAIM or (name.startswith("__") and name != "__call__"):
                 continue
@@ -388,6 +397,7 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
             if isinstance(value, (_Shown, _Renamed)):
                 continue
             text = str(told[name]) if name in told else before.told if before is not None else ""
+            # Annotated again: the value is still that of the base.
             if value is _NOTHING and before is not None:
                 value = before.value
             shown = next(each for each in ours if base in each.__mro__)
@@ -420,6 +430,7 @@ def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, A
     for base in cls.__mro__:
         if base.__module__ in ("builtins", "abc", "typing"):
             continue
+        # The first body in the order of bases is the one that Python finds.
         for name in vars(base).keys() & claimed.keys() - met:
             met.add(name)
             if not is_ours(base):
@@ -435,6 +446,7 @@ def _kind(owner: type, told: str, value: Any) -> Any:
     if told and told != "ClassVar":
         try:
             space = vars(sys.modules[owner.__module__])
+            # A text is evaluated as the annotation of something only.
             return get_type_hints(types.SimpleNamespace(__annotations__={"it": told}), space)["it"]
         except (NameError, TypeError, AttributeError, KeyError):  # a name for type checkers alone
             return Any
@@ -462,6 +474,7 @@ def _fits(kind: Any, value: Any) -> bool:
     if not isinstance(kind, type):
         return True
     wider: dict[type, Any] = {bool: (bool, np.bool_), int: Integral, float: Real, tuple: (tuple, list)}
+    # A bool is an int to Python, a text a sequence; as values of such attributes they are mistakes.
     if (kind in (int, float) and isinstance(value, bool)) or (kind in (Sequence, Collection) and isinstance(value, str)):
         return False
     try:
@@ -494,6 +507,7 @@ def _conflict(cls: type, claim: _Name, mine: Any, *, bound: bool, duck: bool = F
         return ""
     if not bound and (_is_property(mine) or inspect.isdatadescriptor(mine)):
         return ""
+    # `len` stands for functions of any kind: an attribute that may hold one may be a method.
     if not bound and _is_method(mine) and claim.kind is not Any and not _fits(claim.kind, len):
         return f"{what} is a method and hides {claim}, which the engine reads{_as(claim.told)}; rename it"
     if not _fits(claim.kind, mine):
@@ -504,6 +518,7 @@ def _conflict(cls: type, claim: _Name, mine: Any, *, bound: bool, duck: bool = F
 
 
 def _method_conflict(what: str, claim: _Name, mine: Any, *, bound: bool, duck: bool) -> str:
+    # The function in a classmethod or staticmethod.
     theirs = getattr(claim.value, "__func__", claim.value)
     of_class = isinstance(claim.value, (classmethod, staticmethod))
     names = list(inspect.signature(theirs).parameters.values())
@@ -553,12 +568,14 @@ def _calls(names: Sequence[inspect.Parameter], claim: _Name) -> Iterator[tuple[i
     required = [each for each in names if each.default is each.empty]
     count = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in required)
     keywords = [each.name for each in required if each.kind is each.KEYWORD_ONLY]
+    # `*names` may be any number; as many are tried as a call of the engine has at most.
     more = _MOST_EXTRA if any(each.kind is each.VAR_POSITIONAL for each in names) else 0
     yield from ((count + extra, tuple(keywords)) for extra in range(more + 1))
 
 
 def _binds(signature: inspect.Signature, count: int, keywords: Sequence[str]) -> bool:
     try:
+        # Their number counts, not the values.
         signature.bind(*[None] * count, **dict.fromkeys(keywords))
     except TypeError:
         return False
@@ -593,6 +610,7 @@ def _mistaken(cls: type, claim: _Name, mine: Any, *, by_name: bool) -> str:
     if not isinstance(mine, types.FunctionType):
         return ""
     theirs, own = _required(claim.value), _required(mine)
+    # It goes on to the base's, so it is meant to stand there.
     if "super" in mine.__code__.co_names or (by_name and not {*theirs}.isdisjoint(own)):
         return ""
     base = f"{claim}({', '.join(theirs)})"
@@ -615,12 +633,13 @@ def _explain(cls: type, error: AttributeError) -> None:
     if is_ours(cls):
         return
     for name, claim in claimed_names(cls).items():
+        # An error of a property names itself in its text alone.
         if isinstance(claim.value, property) and claim.value.fset is None and str(error) == _refusal(cls, claim.value):
             raise HiddenName(f"{cls.__name__}.{name} hides {claim}, which the engine reads; rename it") from error
 
 
 def _refusal(cls: type, read_only: property) -> str:
-    """Return what this Python says where the property of an object of `cls` is set, in words that differ between versions."""
+    """Return the error text of this Python where the property of an object of `cls` is set; it differs between versions."""
     try:
         read_only.__set__(object.__new__(cls), None)
     except AttributeError as error:

@@ -22,13 +22,14 @@ from nn.operation.convolution.window import Padding
 from nn.operation.elementwise import Square
 from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
+from nn.operation.noise import NormalDraw
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.operation.shape import Concatenate
 from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
     "absolute", "average_pool", "concatenate", "convolution", "equal", "exp", "log", "lookup", "max", "max_pool", "maximum",
-    "mean", "min", "minimum", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
+    "mean", "min", "minimum", "normal", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
     "transpose", "where",
 ]  # fmt: skip
 
@@ -140,6 +141,19 @@ def swapaxes(x: Operand, first: int, second: int) -> Node:
     return as_value(x).swapaxes(first, second)
 
 
+def normal(x: Operand) -> Node:
+    """Return normal draws of mean 0 and deviation 1 in the shape of x: new ones in each step of training, zeros otherwise.
+
+    They are keyed by seed, epoch, batch, block and their place in the graph, as the masks of dropout are, and have no
+    gradient. A variational autoencoder samples by them; outside training it takes the mean.
+
+    >>> mean, log_variance = nn.Placeholder([-1, 2]), nn.Placeholder([-1, 2])
+    >>> (mean + nn.function.exp(log_variance * 0.5) * nn.function.normal(mean)).shape
+    (-1, 2)
+    """
+    return as_value(x).apply(NormalDraw())
+
+
 def concatenate(values: Sequence[Operand], axis: int = -1) -> Node:
     """Return the values joined along an axis, which is not the batch; their other axes are equal."""
     first, *others = _several("concatenate", values)
@@ -157,6 +171,7 @@ def stack(values: Sequence[Operand], axis: int = -1) -> Node:
     for value in found:
         if value.shape != shape:
             raise ValueError(f"stack: values must have equal shapes, got {shape} and {value.shape}")
+    # A new axis of length 1, along which they are joined.
     return concatenate([value.reshape(*shape[:place], 1, *shape[place:]) for value in found], place)
 
 
@@ -181,6 +196,7 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
     left, right = (_named(value, given) for value, given in zip((first, second), axes, strict=True))
     if len(left) != len(right):
         raise ValueError(f"tensordot 'axes' must name equally many axes of a and of b, got {axes!r}")
+    # The contracted axes come last in a and first in b, as `TensorDot` takes them.
     first = _ordered(first, [axis for axis in range(len(first.shape)) if axis not in left] + left)
     second = _ordered(second, right + [axis for axis in range(len(second.shape)) if axis not in right])
     return first.apply(TensorDot(len(left)), second)
@@ -200,6 +216,7 @@ def _named(value: Value, given: int | Sequence[int]) -> list[int]:
 
 
 def _ordered(value: Value, order: list[int]) -> Value:
+    # No copy where the axes stand in this order already.
     return value if order == sorted(order) else value.transpose(order)
 
 

@@ -179,7 +179,7 @@ class VarianceScaling(Initializer, configured=True):
 
     Args:
         scale: above 0.
-        mode: what n is: 'fan_in', 'fan_out' or 'fan_avg'.
+        mode: meaning of n: 'fan_in', 'fan_out' or 'fan_avg'.
         distribution: 'truncated_normal', cut off at two spreads, 'untruncated_normal' or 'uniform'.
 
     Raises TypeError or ValueError for other arguments.
@@ -209,6 +209,7 @@ class VarianceScaling(Initializer, configured=True):
             return generator.uniform(-math.sqrt(3) * spread, math.sqrt(3) * spread, shape)
         if self.distribution == "untruncated_normal":
             return spread * generator.standard_normal(shape)
+        # Cutting off makes the spread smaller; the division brings it back.
         return spread / _SPREAD_WITHIN_TWO * _within_two(shape, generator)
 
 
@@ -277,6 +278,7 @@ class LecunNormal(_ScaledNormal):
         return fan_in
 
 
+# Standard deviation of a standard normal number that is known to lie between -2 and 2.
 _SPREAD_WITHIN_TWO = 0.8796256610342398
 
 
@@ -308,7 +310,10 @@ class Orthogonal(Initializer, configured=True):
         if len(shape) < 2:
             raise ValueError(f"Orthogonal needs a shape of at least two axes, got {shape}")
         rows, columns = math.prod(shape[:-1]), shape[-1]
+        # Of the taller form, whose columns QR makes orthonormal.
         q, r = np.linalg.qr(generator.standard_normal((max(rows, columns), min(rows, columns))))
+        # QR leaves the signs to the library; with a positive diagonal of r, q is uniform over rotations and reflections
+        # (Mezzadri, 2007).
         q *= np.where(np.diag(r) < 0, -self.gain, self.gain)
         return (q if rows >= columns else q.T).reshape(shape)
 
@@ -318,5 +323,6 @@ def fans(shape: Shape) -> tuple[int, int]:
     if len(shape) < 2:
         size = math.prod(shape)
         return size, size
+    # Each place of the receptive field sees all inputs.
     field = math.prod(shape[:-2])
     return field * shape[-2], field * shape[-1]

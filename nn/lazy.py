@@ -15,7 +15,7 @@ from typing import Any
 def lazily(
     package: str, modules: Mapping[str, str], *, meant: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` (PEP 562) of `package`: {module: names that come from it, with blanks between them}.
+    """Return `__getattr__` and `__dir__` (PEP 562) of `package` for {module: names that come from it, with blanks between}.
 
     Those modules are attributes of the package, as if it had imported them; one that is shown stands among its own names.
     Completion and `help()` go by `__dir__`: they show those names, and of loaded objects only modules of the package. Type

@@ -21,6 +21,9 @@ def keyed(seed: int, purpose: str, *counters: int) -> np.random.Generator:
     for value in (seed, *counters):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"keyed() takes integers as seed and counters, got {value!r}")
+    # As int, so that equal numbers of Python and NumPy have one text; `repr` keeps a comma in the purpose from being read as
+    # one of these.
     text = ",".join([str(int(seed)), repr(purpose), *(str(int(counter)) for counter in counters)])
     digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    # The byte order is fixed, or machines would differ.
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))

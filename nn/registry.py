@@ -64,6 +64,7 @@ def find_model(name: str) -> type[Any] | None:
 def _public(package: str, base: str, name: str) -> type[Any] | None:
     """Return the public class of a package that is derived from its `base` and can be made."""
     module = import_module(package)
+    # Public names only: a file may not reach what a module imports.
     if name not in module.__all__:
         return None
     found = getattr(module, name)
@@ -79,6 +80,7 @@ def class_name(found: type[Any]) -> str:
         return f"model.{own}"
     if found.__module__.startswith("nn."):
         for kind in _KINDS:
+            # The very class, not another one with its name.
             if find_built_in(f"{kind}.{own}") is found:
                 return f"{kind}.{own}"
     return _CUSTOM + own
@@ -92,6 +94,7 @@ def find_class(name: object, base: type[Any], custom_objects: CustomObjects) -> 
     if isinstance(name, str) and name.startswith(_CUSTOM):
         found = custom_objects.get(name.removeprefix(_CUSTOM))
         if found is None:
+            # A file may be a stranger's, and its texts of any length.
             own = name.removeprefix(_CUSTOM)[:80]
             raise UnknownClassError(f"class {own!r} is not part of nn; pass it as custom_objects={{{own!r}: <the class>}}")
     else:
@@ -110,7 +113,7 @@ def function_name(function: types.FunctionType) -> str:
 
 
 def find_function(name: object, custom_objects: CustomObjects) -> Callable[..., Any]:
-    """Return the function of a name; raise UnknownClassError for one that is not known, ValueError for what is no function."""
+    """Return the function of a name; raise UnknownClassError for one that is not known, ValueError for another object."""
     text = str(name)[:80]
     if isinstance(name, str) and name.startswith(_CUSTOM):
         own = text.removeprefix(_CUSTOM)
@@ -142,6 +145,7 @@ def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
         if id(value) in seen:
             return {_SAME: seen[id(value)]}
         described = {"class": class_name(type(value)), "config": describe_arguments(value, seen)}
+        # Numbered behind its arguments: `build` makes these first and counts in the same order.
         if value._one_everywhere:
             seen[id(value)] = len(seen)
         return described
@@ -192,6 +196,7 @@ def build(
         raise ValueError(f"the description of a {base.__name__} must have 'class' and 'config', got {str(description)[:80]}")
     found = find_class(description["class"], base, custom_objects)
     built = construct(found, description["config"], custom_objects, made)
+    # As `describe` counts: behind the parts in its arguments.
     if isinstance(built, Configurable) and built._one_everywhere:
         made.append(built)
     return built
@@ -231,6 +236,7 @@ def construct(found: type[Any], config: object, custom_objects: CustomObjects, m
     made = [] if made is None else made
     if not isinstance(config, dict):
         raise ValueError(f"the configuration of {found.__name__} must be an object, got {str(config)[:80]}")
+    # Before any argument is built, so that a wrong name costs no work and runs no constructor.
     _check_arguments(found, config, "description of")
     arguments = {name: _build_argument(value, custom_objects, made) for name, value in config.items()}
     _check_types(found, arguments)
@@ -297,7 +303,10 @@ def _matches(value: object, hint: Any) -> bool:
     if origin in (list, tuple, Sequence):
         items = [option for option in typing.get_args(hint) if option is not ...]
         return isinstance(value, (list, tuple)) and all(_matches(item, items[0]) for item in value)
+    if hint is Any:
+        return True
     if hint in (bool, int, float):
         accepted = (int, float) if hint is float else hint
+        # A bool is an int to Python; it must not pass for a number, nor a number for a bool.
         return isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)
     return not isinstance(hint, type) or isinstance(value, hint)

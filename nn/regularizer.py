@@ -1,7 +1,7 @@
 """Regularisers: penalties of the size of a variable, which the loss of a model contains.
 
 The penalty of a layer's variables is added to the loss of every block, in training and in `evaluate`, and its gradient to
-theirs: so it is part of what a codec sends and a rule sees, unlike the weight decay of a rule.
+theirs: so it is part of the gradient that a codec sends and a rule sees, unlike the weight decay of a rule.
 """
 
 from collections.abc import Mapping
@@ -78,6 +78,7 @@ class L2(Regularizer, configured=True):
 def _penalty(l1: float, l2: float, value: Array) -> float:
     total = 0.0
     if l1:
+        # In float64: the sum of millions of numbers in float32 would lose digits.
         total += l1 * float(np.abs(value).sum(dtype=np.float64))
     if l2:
         total += l2 * float(np.square(value).sum(dtype=np.float64))
@@ -86,6 +87,7 @@ def _penalty(l1: float, l2: float, value: Array) -> float:
 
 def _add(l1: float, l2: float, value: Array, gradient: Array, work: Array) -> None:
     if l1:
+        # 0 at 0, so that a number stays there.
         np.sign(value, out=work)
         np.multiply(work, l1, out=work)
         np.add(gradient, work, out=gradient)

@@ -74,6 +74,7 @@ class _SparseBatches:
         x, y, weight = self._data
         order = np.arange(x.shape[0])
         if self._model is not None:
+            # The key of `fit` for arrays: dense and sparse samples come in one order.
             order = keyed(self._model.seed, "order", self._model.epochs_trained).permutation(len(order))
         for start in range(0, len(order), self._size):
             rows = order[start : start + self._size]
@@ -89,6 +90,7 @@ def plan_of(x: Any, y: Any = None, **how: Any) -> Plan:
         y: the labels, a Series for a name.
         how: arguments of `ArrayDataset`.
     """
+    # A plan needs labels; zeros stand for them.
     labels = np.zeros(len(x)) if y is None else y
     return ArrayDataset(x, labels, x, labels, **how).plan
 
@@ -148,10 +150,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             try:
                 plan = plan_of(X, y, dates=self.dates, numbers=self.numbers, **how)
             except (TypeError, ValueError) as error:
+                # The words of the data set, which the caller does not see.
                 said = str(error).replace("ArrayDataset 'x'", "TableEncoder 'X'").replace("ArrayDataset", "TableEncoder")
                 raise (TypeError if isinstance(error, TypeError) else ValueError)(said) from error
         else:
             plan = arguments.instance(self, "plan", self.plan, Plan)
+        # A plan that was given may normalise already.
         if self.normalize and not plan.steps:
             x = plan.encode(X)
             plan = plan.followed_by(Normalize().fitted(x, x))
@@ -212,11 +216,13 @@ class NeuralEstimator(BaseEstimator):
 
     def _make(self, features: int, outputs: int, dtype: np.dtype[Any], loss: Loss) -> Model:
         """Return the untrained model, set up and compiled."""
+        # One draw gives the seed; equal `random_state` gives equal models.
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self.model is None:
             units = (self.hidden,) if isinstance(self.hidden, Integral) else self.hidden
             sizes = arguments.shape(self, "hidden", units)
             activation = part(self, "activation", self.activation, Activation, "nn.activation")
+            # Each layer has a copy: scikit-learn asks that `fit` leaves its arguments as they are.
             layers = [Dense(size, deepcopy(activation)) for size in sizes]
             model: Model = SequentialModel([-1, features], [*layers, Dense(outputs)], seed=seed, dtype=dtype.name)
         else:
@@ -253,11 +259,13 @@ class NeuralEstimator(BaseEstimator):
         if fraction:
             parts = [x, y] if weight is None else [x, y, weight]
             split = train_test_split(*parts, test_size=fraction, random_state=self.model_.seed, stratify=stratify)
+            # Parts to train on and to validate with come in turns.
             x, y, *weights = split[::2]
             weight, validation = (weights[0] if weights else None), tuple(split[1::2])
             if _is_sparse(x):
                 validation = _SparseBatches((*validation, None)[:3], _ROWS)
         epochs = arguments.integer(self, "epochs", self.epochs, minimum=1)
+        # Callbacks keep state, and a second `fit` begins afresh.
         self._fit(x, y, weight, epochs, validation_data=validation, callbacks=deepcopy(self.callbacks))
 
     def _fit(self, x: Array, y: Array, weight: Array | None, epochs: int, **how: Any) -> None:
@@ -276,6 +284,7 @@ class NeuralEstimator(BaseEstimator):
         weight: Array = self.model_.loss.check_weights(sample_weight, x.shape[0], x.dtype)
         if not weight.any():
             raise ValueError(f"{type(self).__name__} 'sample_weight' must hold a weight above zero, got zeros only")
+        # Else larger weights would act as a larger learning rate.
         scaled: Array = weight / weight.mean()
         return scaled
 
@@ -304,13 +313,14 @@ class NeuralEstimator(BaseEstimator):
         """Take over the facts that the estimator needs beside the model."""
 
     def _rows(self, x: Any) -> bool:
-        """Whether these are rows of a table that a plan makes numbers of."""
+        """Tell whether these are rows of a table that a plan makes numbers of."""
         plan = self.model_.inputs
         return plan is not None and bool(plan.columns) and is_rows(x)
 
     def _encoded(self, x: Any, y: Any, reset: bool) -> Any:
-        """Samples as they came; of a DataFrame with texts, categories or dates the numbers that a plan makes of it."""
+        """Return samples as they came; of a DataFrame with texts, categories or dates the numbers that a plan makes."""
         if not hasattr(x, "iloc") or getattr(x, "ndim", 0) != 2 or all(getattr(d, "kind", "") in "biuf" for d in x.dtypes):
+            # Numbers need no plan; that of an earlier `fit` must not stay.
             self._plan = None if reset else getattr(self, "_plan", None)
             return x
         if reset:
@@ -401,6 +411,7 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
         found = self._output(X)
         if self.model_.inputs is not None:
             found = self.model_.inputs.restore(found)
+        # `y` was a vector, and so are the predictions.
         return found.reshape(len(found)) if self._flat else found
 
     def _take(self, model: Model) -> None:
@@ -481,6 +492,7 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         """
         x, labels = self._samples(X, y, reset=True)
         check_classification_targets(labels)
+        # Sorted, which `searchsorted` relies on.
         self._begin(x, np.unique(labels))
         places, weight = self._numbered(x, labels, sample_weight)
         self._train(x, places, weight, places)
@@ -516,6 +528,7 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each sample."""
+        # The greatest score is the greatest probability, so no softmax is needed.
         places = self._output(X).argmax(axis=1)
         found: Array = self.classes_[places]
         return found
@@ -538,6 +551,7 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
 
     def _numbered(self, x: Array, labels: Array, sample_weight: Any) -> tuple[Array, Array | None]:
         """Return the numbers of the classes, and the weights of the samples."""
+        # A class beyond the last one would have a place that does not exist; it is compared and refused like others.
         places = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
         strange = np.flatnonzero(self.classes_[places] != labels)
         if strange.size:
@@ -548,5 +562,6 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         weight = self._weights(sample_weight, x)
         if self.class_weight is not None:
             of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)[places]
+            # Again, so that their mean is 1 once more.
             weight = self._weights(of_class if weight is None else weight * of_class, x)
         return places, weight

@@ -131,11 +131,13 @@ def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> li
         }
         offset += array.nbytes
     header = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    # The length before it takes 8 bytes, so the arrays begin at a multiple of 8.
     header += b" " * (-len(header) % 8)
     if len(header) > MAX_HEADER:
         raise ValueError(f"the header must fit in {MAX_HEADER} bytes, got {len(header)}: metadata or names too long")
 
     body = [parts[name].reshape(-1).view(np.uint8).data for name in layout]
+    # The hash is taken with zeros in its own place, which it takes afterwards: the length stays.
     digest = hashlib.sha256(_LENGTH.pack(len(header)) + header)
     for part in body:
         digest.update(part)
@@ -161,6 +163,7 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
     tensors: dict[str, NDArray[Any]] = {}
     for name, entry in entries.items():
         array: NDArray[Any] = np.ndarray(entry.shape, entry.dtype, buffer=view, offset=start + entry.begin)
+        # NumPy's results for a bool of another byte depend on the operation.
         if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
             raise ModelFileError(f"tensor {_shown(name)} is BOOL but holds bytes other than 0 and 1")
         tensors[name] = array
@@ -200,17 +203,20 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     was, and the OSError names `path`.
     """
     target = Path(path)
+    # In the same folder: only within a file system a file takes a name in one step.
     temporary = target.with_name(f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
     try:
         with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
+            # Before the name changes: else a crash could leave the new name with an empty file.
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror} (nothing was replaced)", str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
+    # The name itself is content of the folder.
     directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
@@ -236,6 +242,7 @@ def read_opened(file: BufferedReader, name: str, limit: int = MAX_FILE) -> bytes
         name: its name, for messages.
         limit: most bytes that it may have.
     """
+    # Of the file that was opened: its name may lead to another one by now.
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(f"{name!r} is not a regular file")
@@ -289,6 +296,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     for pair in pairs:
         for text in pair:
             if isinstance(text, str):
+                # Raises UnicodeEncodeError, a ValueError, for half a surrogate pair.
                 text.encode()
     return fields
 
@@ -327,12 +335,14 @@ def _read_entry(name: str, value: object) -> _Entry:
 
 
 def _counts(value: object) -> bool:
+    # Not `isinstance`: `true` would be 1.
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
 
 
 def _check_layout(entries: Mapping[str, _Entry], size: int) -> None:
     """Check that the arrays cover the data part exactly: no hole, no overlap, nothing behind the last one."""
     position = 0
+    # By both ends, so that an empty array comes before one that begins where it lies.
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
         if entry.begin != position:
             what = "overlaps the one before it" if entry.begin < position else "leaves a hole before it"
@@ -349,6 +359,7 @@ def _check_hash(view: memoryview, metadata: Mapping[str, str]) -> None:
         return
     begin = _LENGTH.size + len(_PREFIX)
     end = begin + len(_UNHASHED)
+    # At the one place where it is left out of the hash; another field of this name would be hashed with itself.
     if view[_LENGTH.size : begin] != _PREFIX:
         raise ModelFileError("the sha256 of the file must be the first field of its header")
     digest = hashlib.sha256(view[:begin])

@@ -23,6 +23,7 @@ from nn.value.value import Node, Value
 
 __all__ = ["GradientError", "check_gradients", "check_loss_gradient"]
 
+# The quotient is wrong by about the square of this, and by rounding, 2e-16 over this: both far below the tolerance.
 STEP = 1e-5
 TOLERANCE = 1e-7
 
@@ -34,7 +35,12 @@ class GradientError(AssertionError):
 
 
 def normal(generator: np.random.Generator, shape: Shape) -> Array:
-    """Draw from the standard normal distribution."""
+    """Draw from the standard normal distribution.
+
+    Args:
+        generator: the source of the draws.
+        shape: shape of the array that is returned.
+    """
     return generator.standard_normal(shape)
 
 
@@ -72,8 +78,9 @@ def check_gradients(
     VariableStore(trained, fixed, np.dtype(np.float64), seed)
 
     for batch in batches:
-        plan = Plan(graph, (batch, *sample_shape), np.dtype(np.float64), training=True, input_gradient=True)
+        plan = Plan(graph, [(batch, *sample_shape)], np.dtype(np.float64), training=True, input_gradient=True)
         for layout in ("contiguous", "strided"):
+            # The same key for both layouts, so they have the same numbers.
             generator = keyed(seed, "gradient check", batch)
             x = draw(generator, (batch, *sample_shape))
             if layout == "strided":
@@ -82,7 +89,7 @@ def check_gradients(
             weights = generator.standard_normal(plan.output.shape)
 
             def value(x: Array = x, mode: Mode = mode, weights: Array = weights, plan: Plan = plan) -> float:
-                return float(np.vdot(weights, plan.forward(x, mode)))
+                return float(np.vdot(weights, plan.forward((x,), mode)[0]))
 
             value()
             np.copyto(plan.output_gradient, weights)
@@ -140,19 +147,23 @@ def _compare(
     direction = generator.standard_normal(array.shape)
     analytic = float(np.vdot(gradient, direction))
     start = array.copy()
+    # In place: these are the arrays that the plan reads.
     np.add(start, STEP * direction, out=array)
     above = value()
     np.subtract(start, STEP * direction, out=array)
     below = value()
+    # Bit for bit, which adding the step back would not be.
     np.copyto(array, start)
     numeric = (above - below) / (2 * STEP)
     # written so that NaN counts as wrong
+    # Relative to large numbers, absolute for those near 0.
     if not abs(analytic - numeric) <= tolerance * max(1.0, abs(analytic), abs(numeric)):
         raise GradientError(f"{where}: analytic {analytic:.10g}, numeric {numeric:.10g}")
 
 
 def _strided(x: Array) -> Array:
     wide = np.zeros(tuple(2 * axis for axis in x.shape), x.dtype)
+    # Every second cell along each axis.
     view = wide[tuple(slice(None, None, 2) for _ in x.shape)]
     np.copyto(view, x)
     return view

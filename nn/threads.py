@@ -53,6 +53,7 @@ class Team:
             tasks[0]()
         finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)
+        # After all have ended: the error of the first, in the order of the tasks.
         for other in others:
             other.result()
 
@@ -104,10 +105,12 @@ class _OpenBLAS:
     def limited(self) -> Iterator[None]:
         """Let it have one thread."""
         with self._lock:
+            # The first to come finds the number that the last to leave restores.
             if not self._inside:
                 self._outside = int(self._get_threads())
                 self._set_threads(1)
             self._inside += 1
+        # Of this context alone: other threads see the number that holds for them.
         token = _LIMITED.set(True)
         try:
             yield
@@ -128,6 +131,7 @@ def _openblas() -> _OpenBLAS | None:
     for folder in (package.parent / "numpy.libs", package / ".dylibs"):  # where wheels keep it, on Linux and on macOS
         for library in sorted(folder.glob("*openblas*")):
             functions = ctypes.CDLL(str(library))
+            # Names differ between the wheels of NumPy; `64_` marks lengths of 64 bits.
             for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
                 names = ("get_corename", "get_num_threads", "set_num_threads")
                 found = [getattr(functions, f"{prefix}openblas_{name}{suffix}", None) for name in names]
@@ -146,12 +150,14 @@ def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], Non
     if blas is None or product is None:
         return None
     size, place, real = blas.size, ctypes.c_void_p, ctypes.c_float if dtype.char == "f" else ctypes.c_double
+    # Without these ctypes would pass lengths and addresses as C ints.
     product.argtypes = [*[ctypes.c_int] * 3, *[size] * 3, real, place, size, place, size, real, place, size]
     product.restype = None
 
     def add(a: Array, b: Array, out: Array) -> None:
         (k, m), n = a.shape, b.shape[1]
         # 101: row by row, 112: turned, 111: not
+        # A factor of 1.0 before `out` as well: the product is added to it.
         product(101, 112, 111, m, n, k, 1.0, a.ctypes.data, m, b.ctypes.data, n, 1.0, out.ctypes.data, n)
 
     return add
@@ -194,7 +200,7 @@ def has_bits(kind: str) -> bool:
 
 
 def _features() -> list[str]:
-    """The instructions for which NumPy has functions that it uses here, the newest last."""
+    """Return the instructions for which NumPy has functions that it uses here, the newest last."""
     told: Any = np.show_config(mode="dicts")
     extensions = told["SIMD Extensions"]
     return [*extensions["baseline"], *extensions.get("found", ())]

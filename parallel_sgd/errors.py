@@ -14,6 +14,7 @@ from rpc import submit
 from rpc.messages import Verdict, in_causal_order
 from rpc.support.logs import clean, clean_text
 
+# by the text of an error: detail comes from other processes as text alone
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
 
@@ -59,6 +60,7 @@ class JobFailed(RuntimeError):
     def culprits(self) -> list[int]:
         """Nodes that failed by themselves, not because others had, and nodes that sent packets which others had to refuse."""
         refused = [_REFUSED.match(_last_line(detail)) for _, detail in self.failures.values()]
+        # the node that refused a packet is well; the sender is to blame (SEC-12)
         senders = {int(match[1]) for match in refused if match}
         return [node for node, rank in zip(self.failures, self._ranks, strict=True) if rank == 0 or node in senders]
 
@@ -77,6 +79,7 @@ def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:
 
 def _sentence(nodes: Sequence[str], state: str, last: str) -> str:
     end = "" if last.endswith((".", "!", "?")) else "."
+    # the sentence names the node itself
     if last.startswith(f"{nodes[0]} at"):
         return f"{last}{end}"
     *others, final = nodes
@@ -108,6 +111,7 @@ def report_of(verdicts: Sequence[Verdict]) -> str:
     """Return the verdicts as JSON, first causes first, as many as fit into 60,000 characters."""
     told: list[Mapping[str, Any]] = []
     for verdict in verdicts:
+        # whole verdicts: a text that is cut would be no JSON
         if len(json.dumps([*told, asdict(verdict)])) > MOST_REPORT:
             break
         told.append(asdict(verdict))

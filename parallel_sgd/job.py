@@ -12,7 +12,7 @@ import numpy as np
 
 from network.names import did_you_mean
 from nn import arguments
-from nn.dataset.interface import AbsDataset
+from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import listed
 from nn.model import Model
@@ -22,11 +22,11 @@ from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents
-from .engine.training import Samples
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import JobOptions, options
-from .options.spec import JobSpec, make_spec, with_data
+from .options.make_spec import make_spec, with_data
+from .options.spec import JobSpec
 from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
 
@@ -56,6 +56,7 @@ def called_with(
     """
 
     def decorate(method: Callable[[Job, JobOptions], Result]) -> Callable[Concatenate[Job, P], Result]:
+        # the signature that editors show is that of the fields, with `self` before them
         itself, _ = (signature := inspect.signature(method)).parameters.values()
         signature = signature.replace(parameters=[itself, *inspect.signature(JobOptions).parameters.values()])
 
@@ -65,9 +66,11 @@ def called_with(
                 bound = signature.bind(self, *args, **given).arguments
             except TypeError as error:
                 unknown = next((name for name in given if name not in signature.parameters), None)
+                # names of other libraries, with those that are meant here
                 known = (*signature.parameters, *_MEANT)
                 hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=_MEANT)
                 raise TypeError(f"{method.__qualname__}() {error}{hint}") from None
+            # two names of one option: both at once would hide one of the values
             for name, other in (("epoch", "epochs"), ("mission_title", "job_title")):
                 if name in bound and bound.get(other) is not None:
                     both = f"{bound[name]!r} and {bound[other]!r}"
@@ -183,17 +186,19 @@ class ParallelSGD:
                 return result
 
 
-def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
         from .driver.local_run import run_here  # noqa: PLC0415 - a submitter needs no worker in its process
 
         return run_here(spec, arrays, followers)
+    # only a busy node is waited for; each try is a submission of its own
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
 
 
 def _certify(result: JobResult, spec: JobSpec) -> None:
     """Write the manifest of the run and, if the option `sign` asks for it, sign the run."""
     with spared("The manifest of the run"):
+        # a run without files has no folder that could have a manifest
         if result.folder is not None:
             write_run_manifest(result.folder, result.job_id)
     with spared("The signature of the run"):

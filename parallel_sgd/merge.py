@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .engine.merge import BlockMean, BlockTree, TreeSum
+from .engine.block_tree import BlockTree
+from .engine.merge import BlockMean, TreeSum
 
 __all__ = ["BlockMean", "BlockTree", "TreeSum"]

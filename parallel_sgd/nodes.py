@@ -91,6 +91,7 @@ class LocalNodes(NodeAssignment):
     def __init__(self, key_file: str | Path | None = None, agents: LocalAgents | None = None) -> None:
         super().__init__(key_file)
         self.agents = agents
+        # reports and checkpoints move when the agents have let go of their folders
         self.ended: list[Callable[[], None]] = []  # called once the agents have ended
 
     def close(self) -> None:
@@ -104,6 +105,7 @@ class LocalNodes(NodeAssignment):
     def _do_what_waited(self) -> None:
         while self.ended:
             with spared("What had to wait for the end of the workers"):
+                # last in, first out, as with contexts
                 self.ended.pop()()
 
 
@@ -122,6 +124,7 @@ class LocalWorkers(LocalNodes):
         self._running = contextlib.ExitStack()
         self._process = OwnProcess()
         self._start(count)
+        # a notebook or a script that just ends leaves no agents behind
         atexit.register(self.close)
 
     def _start(self, count: int) -> None:
@@ -144,6 +147,7 @@ class LocalWorkers(LocalNodes):
         RuntimeError in a process that was forked from the one that has started the workers.
         """
         positive("count", count)
+        # a fork has the object, and not the agents
         self._process.check("set of local workers")
         self.check_open()
         # the same number keeps its agents, with their caches
@@ -162,6 +166,7 @@ class LocalWorkers(LocalNodes):
         """End the workers. A second call does nothing, nor does one in a process that was forked from the one that has started
         the workers.
         """
+        # a forked child that ends must not end the agents of its parent
         if not self._process.is_here:
             return
         atexit.unregister(self.close)
@@ -235,6 +240,7 @@ def nodes_from(
     made, offered = launcher if isinstance(launcher, Offer) else (launcher, None)
     check_like(made, Launcher)
     if count is None and offered is not None:
+        # one of the agents serves; a local launcher starts it besides
         count = offered - (ps and not isinstance(made, LocalLauncher))
     if isinstance(made, LocalLauncher) and offered not in (None, count):
         raise ValueError(f"local:{offered} and a count of {count} disagree.")
@@ -245,6 +251,7 @@ def nodes_from(
     with contextlib.ExitStack() as at_end:
         nodes = NodeAssignment() if made.lasting else LocalNodes()
         if isinstance(nodes, LocalNodes):
+            # before the launcher enters, so that it runs after the launcher has ended
             at_end.callback(nodes.close)
         at_end.enter_context(made)
         addresses = made.start(count + bool(ps))
@@ -296,6 +303,7 @@ def in_process(count: int, ps: bool = False) -> InProcessNodes:
     check_ps(ps)
     nodes = InProcessNodes()
     for node_id in [*range(count), Parameter_Server] if ps else range(count):
+        # an address that no connection leads to; ports must be positive, and the server is -2
         nodes.add(node_id, Address("in-process", node_id + 3))
     return nodes
 

@@ -24,10 +24,12 @@ def _end_quietly(kind: type[BaseException], error: BaseException, traceback: Tra
     sys.__excepthook__(kind, error, traceback)
 
 
+# before the imports, as Ctrl-C may come while they run
 sys.excepthook = _end_quietly
 
 import _psgd_packages
 
+# before any import of our packages: behind a hidden one Python tells only of a missing name
 _psgd_packages.check(__name__)
 
 import argparse
@@ -62,27 +64,30 @@ __all__ = [
 
 
 def main() -> int:
-    """`psgd`: train, look after jobs, serve them; see `psgd --help`."""
+    """Run `psgd`: train, look after jobs, serve them; see `psgd --help`."""
     return _run("psgd.cli")
 
 
 def worker() -> int:
-    """`psgd-worker`: serve jobs on this machine."""
+    """Run `psgd-worker`: serve jobs on this machine."""
     return _run("rpc.agent.cli")
 
 
 def submit() -> int:
-    """`psgd-submit`: train a saved model on several workers, or look after a job."""
-    return _run("parallel_sgd.commands.cli")
+    """Run `psgd-submit`: train a saved model on several workers, or look after a job."""
+    return _run("parallel_sgd.__main__")
 
 
 def _run(module: str) -> int:
     """Run the main function of a module of ours as a program; returns its exit code."""
+    # loaded here, by name: a program that uses only the options needs neither
+    # within `run_program`: what the import prints, and an error of it, goes by its streams, too
     return int(import_module("rpc.support.console").run_program(lambda: int(import_module(module).main())))
 
 
 def positive(text: str) -> int:
     """Parse the `text` of an option, an integer from 1 on; the `type` of such an option, as those below."""
+    # of a ValueError argparse would tell no more than the name of this function
     with contextlib.suppress(ValueError):
         if (value := int(text)) > 0:
             return value
@@ -100,6 +105,7 @@ def above_0(text: str) -> float:
 def number(text: str) -> float:
     """Parse the `text` of an option, any number but infinity and NaN."""
     with contextlib.suppress(ValueError):
+        # `float` takes the words nan and inf, too
         if math.isfinite(value := float(text)):
             return value
     raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
@@ -118,6 +124,7 @@ def new_file(text: str) -> Path:
     The directory must exist: that the file cannot be written is better known before the work is done.
     """
     path = Path(text)
+    # `os.path`, as above: any text may be given
     if os.path.isdir(path) or not os.path.isdir(path.parent):
         raise argparse.ArgumentTypeError(f"must be a file in a directory that exists, got {text!r}")
     return path
@@ -126,13 +133,14 @@ def new_file(text: str) -> Path:
 def folder(text: str) -> Path:
     """Parse the `text` of an option, the path of a directory to write into, which the program makes if need be."""
     path = Path(text)
+    # a file anywhere on the way would make `mkdir` fail, after the work is done
     if any(os.path.exists(each) and not os.path.isdir(each) for each in (path, *path.parents)):
         raise argparse.ArgumentTypeError(f"must be a directory, there or not yet there, got {text!r}")
     return path
 
 
 def no_options(text: str | None) -> None:
-    """Read the command line of a program that has but --help; `text` is its docstring."""
+    """Read the command line of a program that has no option but --help; `text` is its docstring."""
     argparse.ArgumentParser(description=(text or "").partition("\n")[0]).parse_args()
 
 
@@ -164,6 +172,7 @@ def nodes_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ps: b
     from rpc import SubmissionError  # noqa: PLC0415
 
     hint = "" if options.local else f" With --local {options.n} the program starts its own workers."
+    # a stack, as only local workers are to be ended here
     with contextlib.ExitStack() as stack:
         try:
             if options.local:
@@ -171,10 +180,12 @@ def nodes_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ps: b
             else:
                 nodes = parallel_sgd.parse_worker(options.n, ps)
         except (NetworkError, OSError, ValueError) as error:
+            # 2: so far only the options are to blame
             parser.error(f"argument {'--local' if options.local else '-n'}: {error}{hint}")
         try:
             yield nodes
         except SubmissionError as error:
+            # without the hint: a node that refuses a job names the remedy itself
             parser.exit(1, f"{parser.prog}: error: {error}\n")
         except NetworkError as error:
             parser.exit(1, f"{parser.prog}: error: {error}{hint}\n")

@@ -20,7 +20,7 @@ from network import VERSION
 from rpc import OptionParser, program_name
 
 Task = Callable[[argparse.Namespace], int]
-Configure = Callable[[argparse.ArgumentParser], Task]
+Configure = Callable[[OptionParser], Task]
 
 
 class Command(NamedTuple):
@@ -51,10 +51,12 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "sign": Command("psgd.jobs", "sign", "sign a run with a key of your own, so that others see who stands for it"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
+        "calibrate": Command("psgd.simulation", "calibrate", "measure workers, for simulations of their cluster"),
         "launch": Command("psgd.launch", "launch", "run a script on several workers, which may come and go"),
     }
 )
 
+# few: a list of all of them hides the ones to begin with
 NEEDED: Final = ("submit", "runs", "compare", "page", "worker", "doctor")
 """The commands that `psgd` without an argument shows; `--help` and `--help-all` show all of them."""
 SHELLS: Final = ("bash", "zsh")
@@ -85,21 +87,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns: the exit code, which each subcommand tells in its help.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # found before argparse parses: only this subcommand is configured, for --version and --help must not load NumPy
     parser, tasks = make_parser(given[0] if given and given[0] in COMMANDS else "")
     if given and given[0] in tasks:
+        # by its own parser: errors then name the subcommand, and options of the whole are none of it
         subparser, task = tasks[given[0]]
         return task(subparser.parse_args(given[1:]))
     options = parser.parse_args(given)
     if options.completion:
+        # all modules, which takes long, but a shell asks only once
         sys.stdout.write(_completion(options.completion, {name: each for name, (each, _) in make_parser(None)[1].items()}))
         return 0
     if options.help_all:
         parser.print_help()
         return 0
+    # not argparse's help, which would list all of them
     width = max(map(len, NEEDED))
     lines = [f"  {name:{width}}  {COMMANDS[name].help}" for name in NEEDED]
     text = "\n".join([f"usage: {parser.prog} COMMAND [options]", "", *lines])
     sys.stdout.write(f"{text}\n\n'{parser.prog} COMMAND --help' tells the options, '{parser.prog} --help-all' all commands.\n")
+    # 2, as of any command line that asks for nothing to be done
     return 2
 
 
@@ -121,10 +128,12 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
         choices=SHELLS,
         help='print what completes commands and options in a shell: eval "$(psgd --completion bash)"',
     )
+    # not `required`: without one there is a shorter help, above
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     tasks: dict[str, tuple[argparse.ArgumentParser, Task]] = {}
     for name, command in COMMANDS.items():
         subparser = commands.add_parser(name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.")
+        # the others have but their line in the help
         if chosen in (name, None):
             configure: Configure = getattr(import_module(command.module), command.function)
             tasks[name] = (subparser, configure(subparser))
@@ -135,15 +144,18 @@ class _Parser(OptionParser):
     """Parser that says in one line which argument is wrong, as the commands do."""
 
     def complain(self, message: str) -> None:
+        # without the usage, which for twenty options is longer than a screen
         self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' tells what there is)\n")
 
 
 def _completion(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
     """Return the script that completes in one of SHELLS: options of the `parsers` after commands, else the names of files."""
     cases = "\n".join(f'            {name}) words="{" ".join(_options(parser))}" ;;' for name, parser in parsers.items())
+    # zsh knows `complete` by its module bashcompinit
     start = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return start + _COMPLETION.format(commands=" ".join(parsers), cases=cases)
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
+    # no public name of argparse tells its options; the short ones need no completion
     return [text for action in parser._actions for text in action.option_strings if text.startswith("--")]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from parallel_sgd.commands import jobs as known
 from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
-from parallel_sgd.commands.cli import carry_out
+from parallel_sgd.commands.output import carry_out
 from rpc import OptionParser
 from rpc.submit.run_folder import path_of
 
@@ -24,7 +24,7 @@ _FIRST: Final = (
 """The options that `--help` of a command that trains shows; `--help-all` shows all of them."""
 
 
-def run(parser: argparse.ArgumentParser) -> Task:
+def run(parser: OptionParser) -> Task:
     """Configure `psgd run`: add its options to `parser`."""
     parser.usage = "%(prog)s JOB.TOML [options]"
     parser.epilog = (
@@ -33,8 +33,10 @@ def run(parser: argparse.ArgumentParser) -> Task:
     )
     options.add_job(parser)
     parser.set_defaults(post_mortem=None)
+    # what is not given comes from the file, so given options must be known from defaults
     defaults = _told_apart(parser)
-    _show_first(parser)
+    # before the arguments below, which are always shown
+    parser.show_first(_FIRST)
     parser.add_argument(
         "job_file",
         metavar="JOB.TOML",
@@ -46,6 +48,8 @@ def run(parser: argparse.ArgumentParser) -> Task:
 
 
 def verify(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd verify`: add its options to `parser`."""
+    # `verify` has none of the options of a job, but computes by the same code, which needs their values
     described = argparse.ArgumentParser()
     options.add_job(described)
     described.set_defaults(post_mortem=None)
@@ -68,6 +72,7 @@ def verify(parser: argparse.ArgumentParser) -> Task:
 
 
 def _add_code(parser: argparse.ArgumentParser) -> None:
+    # to import a file is to run it, and a run may come from somewhere else
     code = parser.add_mutually_exclusive_group()
     code.add_argument(
         "--allow-code",
@@ -100,16 +105,18 @@ def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
         if action.default is not argparse.SUPPRESS:
             found[action.dest] = parser.get_default(action.dest)
             action.default = argparse.SUPPRESS  # a default that argparse fills in looks like a given value
+    # of `set_defaults` alone, without an option
     return found | parser._defaults
 
 
 def _with_all(
     task: Callable[[argparse.Namespace, Mapping[str, Any]], int], defaults: Mapping[str, Any], given: argparse.Namespace
 ) -> int:
+    # verbosity and the form of errors need all values, the task those that were given
     return carry_out(lambda _: task(given, defaults), argparse.Namespace(**{**defaults, **vars(given)}), short=True)
 
 
-def submit(parser: argparse.ArgumentParser) -> Task:
+def submit(parser: OptionParser) -> Task:
     """Configure `psgd submit`: add its options to `parser`."""
     parser.epilog = f"{options.EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5"
     parser.usage = "%(prog)s -m FILE [options]"
@@ -120,22 +127,19 @@ def submit(parser: argparse.ArgumentParser) -> Task:
         const="",
         help="should it fail, collect what all workers know of it into post-mortem-JOB.zip",
     )
-    _show_first(parser)
+    parser.show_first(_FIRST)
     return partial(carry_out, _submit, short=True)
 
 
 def _submit(given: argparse.Namespace) -> int:
+    # here, not as a default: it is the name of another option's file
     if given.mission_title is None:
         given.mission_title = options.title_from(given.model or "")
     return submission.submit(given)
 
 
-def _show_first(parser: argparse.ArgumentParser) -> None:
-    if isinstance(parser, OptionParser):
-        parser.show_first(_FIRST)
-
-
 def jobs(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd jobs`: add its options to `parser`."""
     parser.add_argument(
         "--watch", nargs="?", type=above_0, const=2.0, metavar="SECONDS", help="again so often, until Ctrl-C (every 2 s)"
     )
@@ -143,11 +147,14 @@ def jobs(parser: argparse.ArgumentParser) -> Task:
 
 
 def attach(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd attach`: add its options to `parser`."""
+    # `dest` is the name of the option of `psgd-submit` that does the same, here and below: one task serves both
     parser.add_argument("attach", nargs="?", default="", metavar="JOB", help="its id (default: the newest)")
     return _looking_after(parser, known.attach)
 
 
 def stop(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd stop`: add its options to `parser`."""
     parser.add_argument("stop", type=options.job_id, metavar="JOB", help="its id")
     return _looking_after(parser, known.stop)
 
@@ -159,6 +166,7 @@ def fetch(parser: argparse.ArgumentParser) -> Task:
 
 
 def post_mortem(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd post-mortem`: add its options to `parser`."""
     parser.add_argument("post_mortem", type=options.job_id, metavar="JOB", help="its id")
     return _looking_after(parser, submission.post_mortem)
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,23 +15,23 @@ from network.errors import NetworkError
 from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import all_nodes
-from parallel_sgd.commands.output import EXIT_NETWORK
+from parallel_sgd.commands.output import EXIT_FAILED, EXIT_NETWORK, EXIT_OK, EXIT_USAGE
 from rpc.submit.run_folder import none_in, path_of
 from rpc.support.console import EXIT_NOT_SHOWN, show_result
+
+from .cli import Task
 
 if TYPE_CHECKING:
     from parallel_sgd.record.door import Door
     from parallel_sgd.record.tables import Columns
     from parallel_sgd.run_page.sources import Source
 
-Task = Callable[[argparse.Namespace], int]
 RUN = "runs/latest"
-FAILED, USAGE = 1, 2
 _FORMAT = 1  # of outcome.json
 
 
 def report(parser: argparse.ArgumentParser) -> Task:
-    """Configure `psgd report`."""
+    """Configure `psgd report`: add its options to `parser`."""
     _add_run(parser)
     parser.epilog = (
         "Writes report.html and timeline.json.gz into the folder, and prints the path. Exit codes: 0 written, 1 not, 2 no run."
@@ -40,7 +40,7 @@ def report(parser: argparse.ArgumentParser) -> Task:
 
 
 def page(parser: argparse.ArgumentParser) -> Task:
-    """Configure `psgd page`."""
+    """Configure `psgd page`: add its options to `parser`."""
     _add_run(parser)
     parser.add_argument(
         "--job",
@@ -74,13 +74,16 @@ def _problem_of(run: Path) -> tuple[str, Sequence[str]]:
     from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
 
     try:
+        # first, so that an empty folder is not told as one that lacks its files
         if not os.listdir(run):
             return "it is empty: its run has not begun", ()
+        # tables may be large, and are read again for the page
         records = RunRecords.read(run, read=_unread)
     except FileNotFoundError:
         return "there is no such folder", ()
     except OSError as error:
         return f"{error.filename} cannot be read: {error.strerror}", ()
+    # before the problems: what a newer release writes may look damaged
     made = records.outcome.get("format", _FORMAT)
     if made != _FORMAT:
         said = f"its outcome.json has the format {made!r}, and this release reads {_FORMAT}: a newer release has written it"
@@ -94,10 +97,11 @@ def _problem_of(run: Path) -> tuple[str, Sequence[str]]:
 
 
 def _unread(door: Door, name: str) -> Columns:
-    """Look only if a table can be opened."""
+    """Check that a table can be opened, and return no columns of it."""
     from parallel_sgd.record.door import MOST_TABLE  # noqa: PLC0415 - as above
 
     with contextlib.suppress(FileNotFoundError):
+        # opened all the same: a link, a pipe or a file that is too large is refused there
         door.open(name, MOST_TABLE).close()
     return {}
 
@@ -128,17 +132,18 @@ def _report(given: argparse.Namespace) -> int:
 
     try:
         half = _check(given.run)
+        # without links: `latest` may lead elsewhere while the page is written
         folder = _folder_of(given.run).resolve()
         if half:
             _say(f"{folder / half[0]} is cut off or damaged: the page is made without it")
         sys.stdout.write(f"{write_report(folder)}\n")
     except ValueError as error:
         _say(str(error))
-        return USAGE
+        return EXIT_USAGE
     except OSError as error:
         _say(f"the report of {given.run} cannot be written: {error.strerror}")
-        return FAILED
-    return 0
+        return EXIT_FAILED
+    return EXIT_OK
 
 
 def _page(given: argparse.Namespace) -> int:
@@ -148,7 +153,7 @@ def _page(given: argparse.Namespace) -> int:
         source = _source(given)
     except (ValueError, TypeError, OSError, KeyFileError) as error:
         _say(str(error))
-        return USAGE
+        return EXIT_USAGE
     except NetworkError as error:
         _say(str(error))
         return EXIT_NETWORK
@@ -160,15 +165,17 @@ def _page(given: argparse.Namespace) -> int:
                     return EXIT_NOT_SHOWN
                 if sys.stdout.isatty():
                     sys.stderr.write("Open it in a browser of this machine; Ctrl-C ends it.\n")
+                # for ever: the server has its own thread, and Ctrl-C ends the command
                 threading.Event().wait()
         except KeyboardInterrupt:
-            return 0
+            return EXIT_OK
+        # OverflowError is the port of more than 16 bits
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", error)
             _say(f"port {given.port} of this machine cannot be used: {why}; without --port it is a free one")
         except ImportError as error:
             _say(str(error))
-    return USAGE
+    return EXIT_USAGE
 
 
 def _source(given: argparse.Namespace) -> Source:
@@ -180,11 +187,14 @@ def _source(given: argparse.Namespace) -> Source:
 
     if given.job is None:
         _check(given.run)
+        # asked at each look: a run may begin meanwhile in a directory of runs
         return RunSource(lambda: _folder_of(given.run).resolve())
     source = ClusterSource(all_nodes(given), given.job)
     try:
+        # once before the page opens: what is wrong with the nodes belongs into the terminal
         seen = source.look()
         problems = [row["problem"] for row in seen.agents if row["problem"]]
+        # some that are gone are no reason to hide the others
         if len(problems) == len(seen.agents):
             raise NetworkError(f"None of the workers can be reached: {' '.join(problems)}")
         if given.job and not seen.nodes:

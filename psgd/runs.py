@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +17,11 @@ from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown
 from rpc.support.console import in_columns
 
+from .cli import Task
+
 if TYPE_CHECKING:
     from parallel_sgd.run_page import RunRecords
 
-Task = Callable[[argparse.Namespace], int]
 _HEAD: Final = ("RUN", "BEGAN", "STATE", "FIGURES", "DIFFERS FROM THE DEFAULTS")
 _GAP: Final = "  "
 _NARROWEST: Final = 24
@@ -28,7 +29,7 @@ _CODES: Final = "Exit codes: 0 done, 1 a file cannot be written or deleted, 2 no
 
 
 def runs(parser: argparse.ArgumentParser) -> Task:
-    """Configure `psgd runs`."""
+    """Configure `psgd runs`: add its options to `parser`."""
     parser.allow_abbrev = False  # a misspelt `--delet` deletes nothing
     _add_directory(parser)
     parser.add_argument("--delete", nargs="+", metavar="RUN", help="delete these runs; links then lead to the newest one left")
@@ -39,7 +40,7 @@ def runs(parser: argparse.ArgumentParser) -> Task:
 
 
 def show(parser: argparse.ArgumentParser) -> Task:
-    """Configure `psgd show`."""
+    """Configure `psgd show`: add its options to `parser`."""
     parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN", help=_RUN)
     _add_directory(parser)
     parser.epilog = _CODES
@@ -47,7 +48,7 @@ def show(parser: argparse.ArgumentParser) -> Task:
 
 
 def compare(parser: argparse.ArgumentParser) -> Task:
-    """Configure `psgd compare`."""
+    """Configure `psgd compare`: add its options to `parser`."""
     parser.add_argument("run", nargs="+", metavar="RUN", help=f"two or more; each {_RUN}")
     _add_directory(parser)
     parser.add_argument("-o", "--output", default="compare.html", metavar="FILE", help="the page (default: %(default)s)")
@@ -81,6 +82,7 @@ def _guarded(task: Task) -> Task:
 
 def _find(directory: str, name: str) -> Run:
     """Return the run that is meant: by its folder, its name in `runs/` or its job. Raises: ValueError."""
+    # names first: a folder of the user's may have the name of a run
     known = runs_in(Path(directory))
     if name == LATEST:
         if not known:
@@ -90,6 +92,7 @@ def _find(directory: str, name: str) -> Run:
         if name in (run.path.name, run.job):
             return run
     with contextlib.suppress(OSError, ValueError):  # a name with a NUL
+        # `latest` and the links of nodes lead to the folder, whose name is that of the run
         path = os.path.realpath(name)
         for run in known:  # its files are shown as those of a run here
             if os.path.realpath(run.path) == path:
@@ -105,6 +108,7 @@ def _read(run: Run) -> RunRecords:
     from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
 
     records = RunRecords.read(run.path)
+    # unlike the list, which goes on with the other runs
     if records.problems:
         raise ValueError(records.problems[0])
     return records
@@ -112,14 +116,16 @@ def _read(run: Run) -> RunRecords:
 
 def _facts(run: Run) -> dict[str, Any]:
     """Return the facts of a run that the list tells; a file that cannot be read is told as the problem of the run."""
-    from parallel_sgd.record.door import Door, RecordError  # noqa: PLC0415 - as above
+    from parallel_sgd.record.defaults import differing  # noqa: PLC0415 - as above
+    from parallel_sgd.record.door import Door, RecordError  # noqa: PLC0415
     from parallel_sgd.record.outcome import read_outcome  # noqa: PLC0415
-    from parallel_sgd.record.settings import differing, settings_of_run  # noqa: PLC0415
+    from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
 
     door = Door(run.path)
     found: dict[str, Any] = {"run": run.path.name, "title": run.title, "job": run.job, "began": run.began / 1e9}
     try:
         outcome = read_outcome(door)
+        # NaN is no JSON (RFC 8259)
         figures = {name: value if math.isfinite(value) else None for name, value in outcome.get("figures", {}).items()}
         differs = differing(settings_of_run(door))
     except RecordError as error:
@@ -138,6 +144,7 @@ def _list(given: argparse.Namespace) -> int:
 
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
     rows = [_HEAD, *map(_row, found)]
+    # cut for eyes only: a pipe gets all of it
     if sys.stdout.isatty():  # the last column ends with the line
         widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
         room = max(_NARROWEST, shutil.get_terminal_size().columns - sum(widths) - len(_GAP) * len(widths))
@@ -153,6 +160,7 @@ def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
     ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
     differs = ", ".join(f"{name}={value}" for name, value in ordered)
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
+    # names of folders, titles and errors may hold control characters
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
 
 
@@ -163,8 +171,10 @@ def _clean(text: str) -> str:
 
 
 def _delete(given: argparse.Namespace) -> int:
+    # all are found first, and each once, so that a wrong name deletes nothing
     chosen = [_find(given.directory, name) for name in dict.fromkeys(given.delete)]
     for run in chosen:  # all of them, before the first one goes
+        # its files do not tell a run that was killed from one that goes on, whose folder must stay
         if not given.force and _facts(run)["state"] in ("not ended", "left"):
             raise ValueError(f"{shown(run.path)} has not ended, as far as its files tell: --force deletes it all the same")
     for run in chosen:
@@ -192,6 +202,7 @@ def _show(given: argparse.Namespace) -> int:
     if facts["differs"]:
         lines += ["settings that differ from the defaults:"]
         lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
+    # none for a run without an epoch
     told = [{name: value for name, value in row.items() if name != BYTES} for row in history.rows[-1:]]
     lines += [epoch_line(row, int(row[EPOCH])) for row in told]
     lines += [f"best     {best}"] if best is not None else []
@@ -203,6 +214,7 @@ def _show(given: argparse.Namespace) -> int:
         for event in events(records):
             lines += [event.heading, *(f"  {question}: {answer}" for question, answer in event.answers)]
     lines += [f"report   {shown(run.path / PAGE)}"] if (run.path / PAGE).is_file() else []
+    # no link: the line must name a file of this run
     models = sorted(path for path in run.path.glob("Node-*-Retrieve/MODEL-*.model") if not path.is_symlink())
     lines += [f"model    {shown(models[0])}"] if models else []
     sys.stdout.write("".join(f"{_clean(line)}\n" for line in lines))
@@ -213,9 +225,11 @@ def _compare(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page.compare import compare_page, differences, figures_of  # noqa: PLC0415 - as above
     from rpc.support.files import publish  # noqa: PLC0415
 
+    # by folder: a run under two names is no two runs
     chosen = {run.path.resolve(): run for run in (_find(given.directory, name) for name in given.run)}
     if len(chosen) < 2:
         raise ValueError(f"'RUN' must be two or more runs, got {', '.join(map(repr, given.run))}")
+    # before the page is written: one that cannot be read leaves the old page as it is
     records = [_read(run) for run in chosen.values()]
     figures = [figures_of(each) for each in records]
     rows: list[tuple[str, ...]] = [("", *(each.folder.name for each in records))]
@@ -223,6 +237,7 @@ def _compare(given: argparse.Namespace) -> int:
     rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
     sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
     path = Path(given.output)
+    # a page to hand on: for others to read, and whole or not at all
     publish(path, compare_page(records), 0o644)
     sys.stdout.write(f"page: {shown(path)}\n")
     return 0

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from parallel_sgd.commands import options, tables
-from parallel_sgd.commands.cli import carry_out
+from parallel_sgd.commands.output import carry_out
 
 from .cli import Task
 
@@ -40,6 +40,7 @@ def evaluate(parser: argparse.ArgumentParser) -> Task:
 
 def _add(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model file with a plan of columns: of a job, or of save(.., inputs=)")
+    # `rows` for both, as the tasks read it; the help has the name that fits each
     parser.add_argument("rows", metavar=f"{name.upper()}.CSV", help="a CSV file, plain or packed")
     table = parser.add_argument_group("table")
     table.add_argument("--delimiter", help="mark between cells (default: that of the training file)")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import _psgd_packages
 
+# before anything of ours is imported: it tells of packages that do not belong together
 _psgd_packages.check(__name__)
 
 from network.names import lazily

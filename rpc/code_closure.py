@@ -48,12 +48,14 @@ def is_user_file(file: str | None) -> bool:
     if not file or file in ("built-in", "frozen") or file.startswith("<frozen "):
         return False
     parts = file.split(os.sep)
+    # by folder name, as a virtual environment may lie inside the user's project
     return "site-packages" not in parts and "dist-packages" not in parts and not file.startswith(_stdlib_folders())
 
 
 @functools.cache
 def _stdlib_folders() -> tuple[str, ...]:
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    # with and without links resolved: code objects have either form
     return tuple(folder + os.sep for folder in folders | set(map(os.path.realpath, folders)))
 
 
@@ -113,9 +115,11 @@ class _Walk:
         return list(found)
 
     def follow(self, roots: list[Any]) -> None:
+        # a stack: depth first, in the order in which the roots were given
         self._todo = list(reversed(roots))
         while self._todo:
             item = self._todo.pop()
+            # by identity: user objects need not hash, and may be equal without being the same
             if id(item) not in self._seen:
                 self._seen[id(item)] = item
                 self._visit(item)
@@ -152,6 +156,7 @@ class _Walk:
             return
         self.classes[cls] = None
         self.modules[cls.__module__] = None
+        # the metaclass, too: it makes the class again at the other end
         self._todo += [type(cls), *cls.__bases__, *vars(cls).values()]
 
     def _visit_function(self, function: types.FunctionType) -> None:
@@ -169,12 +174,14 @@ class _Walk:
             if name in space:
                 self._todo.append(space[name])
                 self._follow_module(space[name])
+        # all that pickling the function would take along
         self._todo += [function.__defaults__, function.__kwdefaults__, function.__annotations__, vars(function)]
         self._todo += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
 
     def _follow_module(self, module: Any, within: tuple[Any, ...] = ()) -> None:
         """Go on to the objects that the code may look up in a user's module, and in modules there."""
         if isinstance(module, types.ModuleType) and is_user_module(module.__name__) and module not in within:
+            # by all names looked up anywhere, as an attribute of a module is only a name in the code
             for name in sorted(self.names & vars(module).keys()):
                 self._todo.append(vars(module)[name])
                 self._follow_module(vars(module)[name], (*within, module))
@@ -210,6 +217,7 @@ def _names_in(code: types.CodeType) -> _Names:
     """
     found: list[str] = []
     imported: list[str] = []
+    # EXTENDED_ARG would shift the places that are counted back below
     instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for position, instruction in enumerate(instructions):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -226,6 +234,7 @@ def _is_user_import(name: str) -> bool:
         return False
     if name in sys.modules:
         return is_user_module(name)
+    # finds without importing: the user's module may do work when it is loaded
     spec = importlib.util.find_spec(name)
     if spec is None:  # not here, but perhaps on the nodes
         return False

@@ -95,12 +95,14 @@ class Communication:
         from .collective.shared_slots import SharedSlots  # noqa: PLC0415 - a submitter, which imports this module, needs none
 
         self._slots = SharedSlots(controller, self.group)
+        # after the slots: they note which peers had shared memory before, for another group
         controller.share_memory()
         controller.handlers = {_GROUP_HEAD: self._take_operation, PIECE_HEAD: self._take_piece}
         controller.on_block = self._keep
 
     def _take_operation(self, sender: int, message: Message) -> None:
         kind, number = message.head
+        # the waking alone was its purpose; the slot is read by the one that waits
         if kind == WAKE or (kind == _GATHER and number < self._operation):  # then a slot has brought its array
             return
         self._arrived[kind, number, sender] = message
@@ -122,6 +124,7 @@ class Communication:
     def on_block(self, handler: BlockHandler | None) -> None:
         self._on_block = handler
         self.controller.on_block = handler or self._keep
+        # one by one: a handler that raises must not lose those behind
         while handler is not None and self._early:
             handler(*self._early.pop(0))
 
@@ -195,6 +198,7 @@ class Communication:
         if not mine.dtype.isnative:
             # numbers travel as the machine has them
             mine = mine.astype(mine.dtype.newbyteorder("="))
+        # also if this one fails: all nodes must agree on the numbers of those that follow
         self._begin()
         left = _Countdown(timeout)
         if mine.nbytes > WHOLE_BYTES and self.size > 1:
@@ -222,6 +226,7 @@ class Communication:
             middle = (start + end) // 2
             # rank 0 reduces the first half of each stretch, rank 1 the second
             own, other = (slice(start, middle), slice(middle, end))[:: 1 if self.rank == 0 else -1]
+            # a number for each part, see PART_NUMBERS
             self._operation += start > 0
             # by rank, not by arrival: the order of the sum decides its bits
             parts = dict.fromkeys(self.group, flat[own])
@@ -248,6 +253,7 @@ class Communication:
         # memory is read without a system call, so an interruption would not be seen otherwise
         self.controller.check()
         others = [peer for peer in self.group if peer != self.node_id]
+        # first, so that a peer that waits goes on while this node looks for the others
         near = self._slots.put(self._operation, mine, shape)
         if len(near) < len(others):
             value = mine if size is None else (shape, mine)
@@ -257,6 +263,7 @@ class Communication:
         for peer in others:
             there = self._slots.find(peer, self._operation)
             if there is None:
+                # noted before waiting, so that a peer that puts from here on sends a message
                 self._slots.sleep(self._operation)
                 there = self._await(_GATHER, peer, left)
             if there[0] != shape:
@@ -277,6 +284,7 @@ class Communication:
                     small = self._slots.find(peer, self._operation)
                     if small is None and (message := self._arrived.get((_GATHER, self._operation, peer))) is not None:
                         small = _left(message.value)
+                    # a peer with a small array has left it in a slot or sent it whole: it would wait for ours for ever
                     if small is not None:
                         raise self._other_shape(peer, small[0], mine.shape)
                 return reduction.done() or any(self._culprit(peer) is not None for peer in reduction.missing())
@@ -338,6 +346,7 @@ class Communication:
             left(),
             lambda: f"{named(self._operation)} of node {peer}",
         )
+        # the slot first: the message that woke us may have no content
         if kind == _GATHER and (part := self._slots.find(peer, self._operation)) is not None:
             return part
         # a peer may send and leave at once: its message counts, and only then its end
@@ -356,6 +365,7 @@ class Communication:
         """Find the node because of whose loss `peer` will not send: a lost one of the group first, else `peer` itself if it
         has left.
         """
+        # one lost node may have made others leave: it is named, not those
         lost = [node for node in self.group if node in self.controller.lost]
         if lost or peer not in self.available_clients:
             return lost[0] if lost else peer

@@ -46,11 +46,13 @@ class ProcessDialer(Dialing):
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
         self._targets = targets
         self._again: dict[int, float] = {}  # targets that have hung up, and when they are called again
+        # at 50 ms each, for about a second
         self._left = dict.fromkeys(targets, _ATTEMPTS)
         super().__init__(targets, limit, clock)
 
     def _fail(self, key: int, error: NetworkError) -> None:
         when = self._clock.monotonic() + _PAUSE_SECONDS
+        # a hint or a time-out is final; a connection that was closed, or not taken, is tried again
         if isinstance(error, PeerLost) and self._left[key] and when < self.deadline:
             self._left[key] -= 1
             self._again[key] = when
@@ -71,6 +73,7 @@ class ProcessDialer(Dialing):
         for node in [node for node, when in self._again.items() if now >= when]:
             del self._again[node]
             self.call(node, self._targets[node])
+        # after the calls, so that a target called just now is polled next
         super().step()
 
     def close(self) -> None:
@@ -86,6 +89,7 @@ def await_submitter(controller: Controller) -> Session:
     """
     controller.wait_until(lambda: SUBMITTER in controller.sessions, SUBMITTER_SECONDS, lambda: "the submitter to call")
     session = controller.sessions[SUBMITTER]
+    # the id -1 alone proves nothing: a peer's key must not open the submitter's place
     if session.role != "code":
         raise ProtocolError("Only who has the key for code may be the submitter.")
     if session.lost is not None:
@@ -112,4 +116,5 @@ def watch_for_silence(session: Session, seconds: float = UNTAKEN_SECONDS) -> Non
         twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
         twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # also with bytes on their way, where keepalive does not probe
             twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))

@@ -27,6 +27,7 @@ class Machine(ABC):
 
         Raises: InvalidTransition for an event that cannot happen in this state, with the last events attached.
         """
+        # before deciding: an impossible event is among the last ones of its error
         self._history.append((now, event))
         return self._decide(event, now)
 

@@ -63,6 +63,7 @@ class Monitor:
         if batch is None:
             batch = self._batch
         recorder.note(_BEGIN, epoch, batch)
+        # after the note, which may refuse the numbers
         self._open = (epoch, batch)
         self._epoch, self._batch = epoch, batch + 1
         self._by_hand = True

@@ -34,6 +34,7 @@ class ProcessChannel:
         sock.setblocking(False)
         self.sock = sock
         self._accepts = tuple(accepts)
+        # room for some packets of the largest size, which a burst of callers may bring
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, MAX_PACKET * 4)
 
@@ -46,6 +47,7 @@ class ProcessChannel:
         Raises: OSError when the other end is gone, BlockingIOError when it does not read.
         """
         tree, _ = encode(operation.to_value())
+        # one packet for each operation: the kernel keeps their bounds
         packet = msgpack.packb(tree)
         if descriptor is None:
             self.sock.send(packet)
@@ -58,6 +60,7 @@ class ProcessChannel:
         Raises: ProtocolError for anything unexpected, BlockingIOError when there is nothing.
         """
         try:
+            # room for four descriptors: more than one is a fault that must be seen, not cut off
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
         except ConnectionResetError:  # it left operations of ours unread; its own come after this error
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
@@ -72,6 +75,7 @@ class ProcessChannel:
                 raise ProtocolError("More than one connection came with a message.")
             operation = parse(decode(unpack(packet, OPERATION_BYTES), []), self._accepts)
         except ProtocolError:
+            # they are ours since they came; nothing else would close them
             for descriptor in descriptors:
                 os.close(descriptor)
             raise

@@ -81,10 +81,12 @@ def operations(
 
     Raises: ProtocolError then, as `parse` and `Session.receive`.
     """
+    # a peer may wait for what is in line here before it says more
     session.send()
     try:
         session.receive()
         while (message := session.take()) is not None:
+            # one by one: an operation may end the session, and those behind it are not decoded
             yield parse(message.within(budget), allowed)
     except ProtocolError:
         session.close()
@@ -105,6 +107,7 @@ def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
     else:
         raise ProtocolError(f"The operation {name[:40]!r} is not allowed here.")
     schema = _schema(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances for its own
+    # no field more: what this side does not know it must not carry on
     if value.keys() != {"op", *schema}:
         raise ProtocolError(f"The operation {name} came with missing or unknown fields.")
     for field, expected in schema.items():
@@ -126,6 +129,7 @@ def _fits(value: Any, expected: Any) -> bool:
     if origin is Annotated:
         return _fits(value, arguments[0]) and all(value in values for values in arguments[1:])
     if origin is list:
+        # by type, here and below: subclasses and bool must not pass for what they resemble
         return type(value) is list and all(_fits(v, arguments[0]) for v in value)
     if origin is dict:
         return type(value) is dict and all(_fits(k, arguments[0]) and _fits(v, arguments[1]) for k, v in value.items())
@@ -134,6 +138,7 @@ def _fits(value: Any, expected: Any) -> bool:
     if expected is Any:
         return True
     if expected is int or (expected is float and type(value) is int):
+        # 64 bits, signed: what all readers of these messages hold
         return type(value) is int and -(1 << 63) <= value < 1 << 63
     if expected is float:
         return type(value) is float and math.isfinite(value)

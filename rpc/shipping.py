@@ -97,6 +97,7 @@ class Bundle:
 
 def bundle_hash(objects: bytes, code: bytes) -> str:
     """Return SHA-256 over both parts, in hex: equal for equal code and objects, once Python has compiled the user's modules."""
+    # the length between the parts: no other split of the same bytes has this hash
     return hashlib.sha256(len(objects).to_bytes(8, "big") + objects + code).hexdigest()
 
 
@@ -107,6 +108,7 @@ def pack(objects: dict[str, Any]) -> Bundle:
     or more than 100,000 tuples, dicts, arrays and instances.
     """
     pickled: list[Any] = []
+    # what can go as data does, so that the pickle has only what needs one
     described = _describe(objects, pickled, 0)
     tree, arrays = encode(described, _PARTS)
     data = [msgpack.packb([[[a.dtype.str, *a.shape] for a in arrays], tree])]
@@ -149,6 +151,7 @@ def _describe(item: Any, pickled: list[Any], depth: int) -> Any:
     if depth > 32:
         raise TypeError("The objects of a job are nested more than 32 levels, or into themselves.")
     kind = type(item)
+    # exact types: a subclass has content or code of its own
     if item is None or kind in (bool, int, float, str, bytes) or (hasattr(item, "dtype") and _is_plain_array(item)):
         return item
     if kind in (list, tuple):
@@ -165,7 +168,7 @@ def _describe(item: Any, pickled: list[Any], depth: int) -> Any:
 
 
 def _is_only_fields(item: Any) -> bool:
-    """Whether the `__dict__` of an object is all there is to it."""
+    """Tell if the `__dict__` of an object is all there is to it."""
     built_in = (list, tuple, dict, set, frozenset, str, bytes, int, float, enum.Enum, BaseException)
     return (
         hasattr(item, "__dict__")
@@ -185,6 +188,7 @@ def _by_name(item: Any) -> _ByName | None:
         return None
     reference = _ByName(module, name)
     try:
+        # found again here as a node would find it: a name that leads elsewhere is no name
         return reference if _find(reference) is item else None
     except (Rejected, ImportError):
         return None
@@ -192,6 +196,7 @@ def _by_name(item: Any) -> _ByName | None:
 
 def _keep(item: Any, pickled: list[Any]) -> _Pickled:
     for number, known in enumerate(pickled):
+        # by identity: equal objects may be changed apart later
         if known is item:
             return _Pickled(number)
     pickled.append(item)
@@ -210,6 +215,7 @@ def _pickle(items: list[Any], classes: list[type]) -> bytes:
             lines = source_lines.collect(reach.codes)
             # one pickle: a class in two pickles would be two classes on the node
             code = _dump((items, classes, lines), reach.names)
+            # lines are for people: they go first where the code is large
             return code if not lines or len(code) <= MAX_CODE_BYTES // 2 else _dump((items, classes, {}), reach.names)
         except Exception as error:
             raise TypeError(f"The code of this job cannot travel: {error}") from error
@@ -218,6 +224,7 @@ def _pickle(items: list[Any], classes: list[type]) -> bytes:
 @contextmanager
 def _by_value() -> Iterator[None]:
     """Let the user's modules travel by value in the meantime."""
+    # not those that the user has registered: they stay so afterwards
     ours = [module for module in user_modules() if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in ours:
         cloudpickle.register_pickle_by_value(module)
@@ -229,7 +236,7 @@ def _by_value() -> Iterator[None]:
 
 
 def _travels(item: Any) -> bool:
-    """Whether `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
+    """Tell if `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
     try:
         _dump(item, ())
     except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which may raise any error
@@ -254,6 +261,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, types.ModuleType) and item.__name__ != "__main__" and is_user_module(item.__name__):
+            # of a module only what the code names: the rest may not pickle, and would change the hash
             wanted = sorted(set(self._names) & vars(item).keys())
             return types.ModuleType, (item.__name__,), {name: vars(item)[name] for name in wanted if _travels(vars(item)[name])}
         if isinstance(item, functools._lru_cache_wrapper) and is_user_module(item.__module__):  # by itself it goes by name
@@ -287,6 +295,7 @@ def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str,
     source_lines.remember(lines)
     size = int.from_bytes(objects[:8], "big")
     try:
+        # before anything is made of them, as on the way out
         _check_tags(objects[8 : 8 + size])
         layout, tree = unpack(objects[8 : 8 + size])
         arrays, position = allocate(layout, MAX_CODE_BYTES), 8 + size
@@ -312,12 +321,14 @@ def pack_trusted(value: Any, classes: Sequence[type]) -> tuple[bytes, list[np.nd
         _ResultPickler(file, classes, buffers).dump(value)
     except Exception as error:
         raise TypeError(f"{type(error).__name__}: {error}") from error
+    # arrays apart: they travel from their own memory, not through the pickle
     return file.getvalue(), [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
 
 
 class _ResultPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO, classes: Sequence[type], buffers: list[Any]) -> None:
         super().__init__(file, buffer_callback=buffers.append)
+        # by number: the submitter must get instances of its own classes, not of copies
         self._classes = {cls: number for number, cls in enumerate(classes)}
 
     def reducer_override(self, item: Any) -> Any:
@@ -349,6 +360,7 @@ def _check_policy(sha256: str, policy: str) -> None:
         return
     if policy == NO_CODE:
         raise Rejected("This node takes no shipped code (--no-shipped-code), and the job brings classes of its own.")
+    # read at each job: the list may grow while the agent runs
     if sha256 not in Path(policy).read_text(encoding="utf-8-sig").split():
         raise Rejected(f"This node does not allow the job's code: its hash {sha256} is not in {policy} (--allow-code).")
 

@@ -32,6 +32,7 @@ def collect(codes: Iterable[tuple[types.CodeType, dict[str, Any]]]) -> Lines:
     found: Lines = {}
     room = SOURCE_BYTES
     for name, (numbers, space) in sorted(wanted.items()):
+        # with the globals: their loader may know the source where there is no file
         text = linecache.getlines(name, space)
         lines_of = {number: text[number - 1] for number in sorted(numbers) if number <= len(text)}
         room -= sum(map(len, lines_of.values()))

@@ -34,6 +34,7 @@ def own_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     found: list[tuple[FrameType, int]] = []
     for frame, line in traceback.walk_tb(trace):
         if is_ours(frame):
+            # frames before a call of ours belong to the program that called the library
             found.clear()
         elif is_users(frame):
             found.append((frame, line))
@@ -46,6 +47,7 @@ def raised_by(error: BaseException) -> str:
     An error that this project made of one of the user's counts as that one. Returns "" for errors of this project.
     """
     seen: BaseException | None = error
+    # errors of the network are told by themselves
     while seen is not None and not isinstance(seen, NetworkError):
         frames = own_frames(seen.__traceback__)
         if frames:
@@ -66,9 +68,11 @@ def _called(frame: FrameType) -> str:
     code = frame.f_code
     if code.co_name == "<module>":
         return "the module"
+    # the first argument, by whatever name: `self`, or the class of a class method
     owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     kind = owner if isinstance(owner, type) else type(owner)
     method = getattr(kind, code.co_name, None)
+    # only if the class has this very method: a function's first argument is no owner
     if owner is not None and _code_of(method) is not None:
         return f"{kind.__name__}.{code.co_name}"
     return code.co_name

@@ -93,7 +93,9 @@ class Verdict(Operation):
         """Rank of the verdict: 0 for an event of its own, 1 for one that others may have caused (they are silent, or sent
         data that cannot be used), 2 for a consequence of a loss.
         """
+        # the last line of a traceback names the error's class
         last = self.trace.strip().rpartition("\n")[2]
+        # it failed only because another node was gone
         if self.kind == "crashed" and is_loss(self.trace):
             return 2
         return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
@@ -127,6 +129,7 @@ def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, ba
         epoch: from 1; 0 before the first.
         batch: from 1.
     """
+    # cleaned: its agent has told it
     who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:
         return f"{who}, which gave no signals of its progress"
@@ -142,6 +145,7 @@ def signal_name(number: int) -> str:
 
 def in_causal_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order first causes before their consequences, else as they came."""
+    # stable: of one rank the order in which they came stays
     return sorted(verdicts, key=lambda verdict: verdict.rank)
 
 

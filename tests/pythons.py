@@ -7,14 +7,12 @@ environment in `.venv/pythons`, made anew when pyproject.toml has changed. Which
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -131,17 +129,10 @@ def run(version: Version, interpreter: Path, oldest: bool, files: Sequence[str] 
     return subprocess.run(command, cwd=ROOT, env={**kept, "PYTHONPATH": str(ROOT)}, check=False).returncode
 
 
-def _make(version: Version, interpreter: Path, oldest: bool) -> None:
-    """Make the environment of a version, if its packages can be had."""
-    with contextlib.suppress(subprocess.CalledProcessError):
-        environment(version, interpreter, oldest)
-
-
 def main() -> int:
     """Run the slice under the lowest and the newest interpreter; return 1 where one of them fails."""
     parser = argparse.ArgumentParser(prog="python -m tests.pythons", description=__doc__.partition("\n")[0])
     parser.add_argument("--list", action="store_true", help="tell which are here, and run nothing")
-    parser.add_argument("--prepare", action="store_true", help="make the environments, both at a time, and run nothing")
     parser.add_argument("--wide", action="store_true", help="more files, which take minutes")
     options = parser.parse_args()
     own = sys.version_info[:2]
@@ -154,13 +145,6 @@ def main() -> int:
     ends = {min(found), max(found)} if found else set()
     chosen = sorted(ends - {own})
     if options.list:
-        return 0
-    if options.prepare:  # what cannot be had is told when it is wanted
-        makers = [threading.Thread(target=_make, args=(each, found[each], each == min(found))) for each in chosen]
-        for maker in makers:
-            maker.start()
-        for maker in makers:
-            maker.join()
         return 0
     files = WIDE if options.wide else SLICE
     codes = [run(version, found[version], version == min(found), files) for version in chosen]

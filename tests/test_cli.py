@@ -23,7 +23,8 @@ from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.model import Model
 from parallel_sgd import ParallelSGD, in_process, local_workers
-from parallel_sgd.commands import cli
+from parallel_sgd.__main__ import main
+from parallel_sgd.commands import output
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent import cli as agent_cli
@@ -72,7 +73,7 @@ def place(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def submit(*arguments: str) -> int:
-    return cli.main(["-m", "dnn.model", "--dataset", "digits", "--epochs", "1", *arguments])
+    return main(["-m", "dnn.model", "--dataset", "digits", "--epochs", "1", *arguments])
 
 
 def script(path: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -94,7 +95,7 @@ def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pyt
     """The same result, the same weights; exit code 0; the dict on standard output, nothing else."""
     options = "-n 2 --epochs 2 --batch-size 16 --block-assignment fixed:4 --gradient-descent sgd --learn-rate 0.1 --seed 5"
     options += " --codec Plain --title Line --ssgd-timeout 20000 --network-bandwidth 1e7 --psgd ssgd --optimizer psgd"
-    assert submit(*options.split()) == cli.EXIT_OK
+    assert submit(*options.split()) == output.EXIT_OK
     printed = ast.literal_eval(capsys.readouterr().out)
     job = ParallelSGD(Model.load("dnn.model"), nn.dataset.Digits(), Shuffle().add(ImageCls()))
     with in_process(2) as nodes:
@@ -113,19 +114,20 @@ def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pyt
     assert trained.store.values.tobytes() == result.models[1].store.values.tobytes()
 
 
+@pytest.mark.long
 def test_parts_go_by_the_names_of_their_classes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert submit("--codec", "TopK", "--op-type", "LocalUpdate", "--sync-type", "SynchronizedSGD") == cli.EXIT_OK
-    assert submit("--codec", "asyncps", "--op-type", "gradientaveraging", "--sync-type", "stale:2") == cli.EXIT_USAGE
+    assert submit("--codec", "TopK", "--op-type", "LocalUpdate", "--sync-type", "SynchronizedSGD") == output.EXIT_OK
+    assert submit("--codec", "asyncps", "--op-type", "gradientaveraging", "--sync-type", "stale:2") == output.EXIT_USAGE
     assert "'codec' AsyncPS needs a parameter server among the nodes" in capsys.readouterr().err
 
 
 def test_json_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert submit("--json") == cli.EXIT_OK
+    assert submit("--json") == output.EXIT_OK
     content = json.loads(capsys.readouterr().out)
     assert sorted(content) == ["files", "job", "result"]
     assert sorted(content["result"]) == ["Loss", "accuracy"]
     assert "runs/P-SGD-1/Node-0-Retrieve/EV-P-SGD-N(0).csv" in content["files"]["0"]
-    assert submit("--json", "--codec", "none.Such") == cli.EXIT_USAGE
+    assert submit("--json", "--codec", "none.Such") == output.EXIT_USAGE
     assert json.loads(capsys.readouterr().out)["error"].startswith("--codec")
 
 
@@ -168,17 +170,18 @@ def own(place: Path) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.long
 def test_classes_of_ones_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From a file, whose neighbours come too, and from a module beside the user."""
     code = submit(
         *("--codec", "folder/my_parts.py:Mine", "--dataset", "folder/my_parts.py:MyDigits", "--codec-params", "times=3"),
         *("--codec-params", "word=hello", "--transform", "folder/my_parts.py:ImageCls"),
     )
-    assert code == cli.EXIT_OK, capsys.readouterr().err
+    assert code == output.EXIT_OK, capsys.readouterr().err
     (log,) = Path("Node-0-Retrieve").glob("Fit-0*.log")
     assert "good morning 3 hello" in log.read_text("utf-8")
     sys.modules.pop("my_parts")
-    assert submit("--codec", "my_parts.Mine") == cli.EXIT_OK
+    assert submit("--codec", "my_parts.Mine") == output.EXIT_OK
 
 
 @covers("FD-21")
@@ -196,7 +199,7 @@ def test_a_normal_end(place: Path) -> None:
 def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, the cause, where the files are, and a post-mortem where one is asked for."""
     broken = ["--codec", "folder/my_parts.py:Mine", "--codec-params", "broken=1"]
-    assert submit("-n", "2", *broken, "--json", "--post-mortem") == cli.EXIT_FAILED
+    assert submit("-n", "2", *broken, "--json", "--post-mortem") == output.EXIT_FAILED
     printed = capsys.readouterr()
     content = json.loads(printed.out)
     assert "Node(1) failed: Mine.update_blocks raised ArithmeticError: no such quantum (" in content["error"]
@@ -204,14 +207,14 @@ def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert content["job"] and any("Fit-1" in path for path in content["files"]["1"])
     with zipfile.ZipFile(f"post-mortem-{content['job']}.zip") as archive:
         assert b"Node(1)" in archive.read("summary.txt") and b"ArithmeticError: no such quantum" in archive.read("summary.txt")
-    assert submit("-n", "2") == cli.EXIT_OK  # the next job works
+    assert submit("-n", "2") == output.EXIT_OK  # the next job works
 
 
 @covers("SUB-42")
 def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The result is printed, but the exit code is not 0."""
     options = "-n 2 --codec folder/my_parts.py:Mine --codec-params victim=1 --redundancy 2 --block-assignment duplicate"
-    assert submit(*options.split()) == cli.EXIT_NODE_LOST
+    assert submit(*options.split()) == output.EXIT_NODE_LOST
     assert ast.literal_eval(capsys.readouterr().out)["Loss"] > 0
 
 
@@ -280,13 +283,13 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--dataset arraydataset", r"--dataset 'arraydataset' is unknown"),
     ],
 )
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and one line that says what is wrong; nothing on standard output."""
     Path("broken.json").write_text("{")
     Path("wrong.py").write_text("class Mine(\n")
     Path("json.py").write_text("")
-    assert submit(*arguments.split()) == cli.EXIT_USAGE
+    assert submit(*arguments.split()) == output.EXIT_USAGE
     printed = capsys.readouterr()
     assert not printed.out and "Traceback" not in printed.err
     last = printed.err.splitlines()[-1]
@@ -296,48 +299,48 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
 def test_a_model_or_a_data_set_that_is_not_there(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["-n", "1"]) == cli.EXIT_USAGE
+    assert main(["-n", "1"]) == output.EXIT_USAGE
     assert "Give -m FILE" in capsys.readouterr().err
     monkeypatch.setenv("PSGD_DATA", str(place))
     Path("t10k-images-idx3-ubyte").touch()
-    assert submit("--dataset", "mnist") == cli.EXIT_USAGE
+    assert submit("--dataset", "mnist") == output.EXIT_USAGE
     assert "it lacks train-images-idx3-ubyte" in capsys.readouterr().err
 
 
 def test_nodes_that_do_not_answer(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 4 for nobody there and for a wrong key; 2 for a key file that is none."""
     assert script(WORKER, "--new-key", "--key-file", "other", cwd=place).returncode == 0
-    for key, code in (("other", cli.EXIT_NETWORK), ("none", cli.EXIT_USAGE)):
+    for key, code in (("other", output.EXIT_NETWORK), ("none", output.EXIT_USAGE)):
         assert submit("--key-file", key) == code
         assert ("key" if key == "other" else key) in capsys.readouterr().err
     Path("worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
-    assert submit() == cli.EXIT_NETWORK
+    assert submit() == output.EXIT_NETWORK
     assert "127.0.0.1:1" in capsys.readouterr().err
 
 
 @covers("SUB-15")
 def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What runs where; a job that is over tells its outcome and hands over its files."""
-    assert submit("-n", "2", "--json", "--title", "Listed") == cli.EXIT_OK
+    assert submit("-n", "2", "--json", "--title", "Listed") == output.EXIT_OK
     job = json.loads(capsys.readouterr().out)["job"]
-    assert cli.main(["--jobs", "--json"]) == cli.EXIT_OK
+    assert main(["--jobs", "--json"]) == output.EXIT_OK
     newest = json.loads(capsys.readouterr().out)["jobs"][-2:]
     shown = [(entry["job"], entry["title"], entry["node"], entry["state"], entry["outcome"]) for entry in newest]
     assert shown == [(job, "Listed", node, "done", "done") for node in (0, 1)]
-    assert cli.main(["--jobs"]) == cli.EXIT_OK
+    assert main(["--jobs"]) == output.EXIT_OK
     head, *_, last = capsys.readouterr().out.splitlines()
     assert head.split() == ["JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVEN", "BY"]
     assert last.split()[:3] == [job, "Listed", "1"] and last.split()[-2:] == ["1", "-"]
     agents = json.loads(Path("worker.json").read_text())["Worker"]
     Path("one.json").write_text(json.dumps({"Worker": [agents[0], "127.0.0.1:1"]}))  # the other agent has died
-    assert cli.main(["--jobs", "--workers", "one.json"]) == cli.EXIT_OK
+    assert main(["--jobs", "--workers", "one.json"]) == output.EXIT_OK
     one, lost = (line.split() for line in capsys.readouterr().out.splitlines()[-2:])
     assert one[:5] == [job, "Listed", "0", agents[0], "done"] and lost[:6] == [job, "Listed", "1", "-", "not", "reached"]
-    assert cli.main(["--attach", "--json"]) == cli.EXIT_OK  # the newest
+    assert main(["--attach", "--json"]) == output.EXIT_OK  # the newest
     told = json.loads(capsys.readouterr().out)
     assert (told["job"], told["outcome"]) == (job, "done")
     assert "runs/Listed-1/Node-1-Retrieve/MODEL-Listed-N(1).model" in told["files"]["1"]  # where they were already
-    assert cli.main(["--attach", "20200101-000000-00000000"]) == cli.EXIT_USAGE
+    assert main(["--attach", "20200101-000000-00000000"]) == output.EXIT_USAGE
 
 
 @covers("SUB-15")
@@ -345,7 +348,7 @@ def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pyt
     """The newest job, or one by id, from another process, which has no run of it yet."""
     jobs = []
     for title in ("First", "Second"):
-        assert submit("-n", "2", "--json", "--title", title) == cli.EXIT_OK
+        assert submit("-n", "2", "--json", "--title", title) == output.EXIT_OK
         jobs.append(json.loads(capsys.readouterr().out)["job"])
     for arguments, title in ((["--retrieve"], "Second"), (["--retrieve", jobs[0]], "First")):
         folder = place / f"fetched-{title}"
@@ -359,7 +362,7 @@ def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pyt
         mine = f"runs/{title}-1/Node-1-Retrieve/MODEL-{title}-N(1).model"
         trained = Model.load(folder / f"Node-1-Retrieve/MODEL-{title}-N(1).model")
         assert trained.store.values.tobytes() == Model.load(mine).store.values.tobytes()
-    assert cli.main(["--retrieve", "20200101-000000-00000000"]) == cli.EXIT_USAGE
+    assert main(["--retrieve", "20200101-000000-00000000"]) == output.EXIT_USAGE
     assert "20200101-000000-00000000" in capsys.readouterr().err
 
 
@@ -400,11 +403,11 @@ def test_ctrl_c_ends_local_workers(place: Path) -> None:
     """The job is stopped, the agents are gone (a fixture looks), exit code 130; what was done is not lost."""
     process = running(place, "--local", "2")
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    printed, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert not output and "Traceback" not in errors
+    assert not printed and "Traceback" not in errors
     saved = [int(path.name.split("-")[1]) for path in place.glob("runs/latest/agent-0/*/checkpoints/*.safetensors")]
-    assert submit("--local", "2", "--resume", "last", "--epochs", str(max(saved) + 1)) == cli.EXIT_OK
+    assert submit("--local", "2", "--resume", "last", "--epochs", str(max(saved) + 1)) == output.EXIT_OK
     rows = Path("runs/P-SGD-2/Node-0-Retrieve/EV-P-SGD-N(0).csv").read_text().splitlines()
     assert [row.rpartition(",")[2] for row in rows[1:]] == [str(epoch) for epoch in range(1, max(saved) + 2)]
 
@@ -420,7 +423,7 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "This job has been aborted. It was interrupted." in errors
-    assert submit("-n", "2") == cli.EXIT_OK
+    assert submit("-n", "2") == output.EXIT_OK
 
 
 @pytest.mark.parametrize(
@@ -434,7 +437,7 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
         ("--temporary --work-dir here", "--temporary makes a work directory of its own, got --work-dir 'here' too"),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_a_worker_that_cannot_start(tmp_path: Path, options: str, message: str) -> None:
     finished = script(WORKER, *options.split(), cwd=tmp_path)
     assert finished.returncode == 2
@@ -458,6 +461,7 @@ def test_versions_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Those of the programs, of the package, and of the package run as a module."""
     assert parallel_sgd.__version__ == VERSION
     monkeypatch.setattr(sys, "argv", ["parallel_sgd", "--version"])
+    monkeypatch.delitem(sys.modules, "parallel_sgd.__main__")  # a process of its own has not imported it
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("parallel_sgd", run_name="__main__")
     assert ended.value.code == 0
@@ -473,15 +477,16 @@ def test_versions_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("job_submit.py", "job_submit.py"),
     ],
 )
+@pytest.mark.share(3)
 def test_the_program_goes_by_the_name_by_which_it_was_called(
     called: str, name: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Errors, the help, and the example in it; an argument of Python goes by the name of its option."""
     monkeypatch.setattr(sys, "argv", [called])
-    assert submit("--codec", "SyncPS", "-n", "2") == cli.EXIT_USAGE
+    assert submit("--codec", "SyncPS", "-n", "2") == output.EXIT_USAGE
     assert f"{name}: 'codec' SyncPS needs a parameter server among the nodes: --ps\n" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        cli.main(["--help"])
+        main(["--help"])
     shown = capsys.readouterr().out
     assert shown.startswith(f"usage: {name} -m FILE") and f"Example: {name} -m" in " ".join(shown.split())
 
@@ -491,5 +496,5 @@ def test_the_worker_goes_by_the_name_by_which_it_was_called(
 ) -> None:
     for called, name in (("/usr/bin/psgd-worker", "psgd-worker"), ("worker.py", "worker.py")):
         monkeypatch.setattr(sys, "argv", [called])
-        assert agent_cli.main(["--rendezvous", "/r"]) == cli.EXIT_USAGE
+        assert agent_cli.main(["--rendezvous", "/r"]) == output.EXIT_USAGE
         assert capsys.readouterr().err.startswith(f"{name}: --rendezvous needs --from")

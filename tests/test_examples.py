@@ -140,7 +140,7 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("program", ["codecs/hello_world.py", "rpc/helloworld.py"])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, options: list[str], code: int, message: str) -> None:
     if "-n" in options:
         (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')

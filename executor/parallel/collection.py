@@ -149,8 +149,10 @@ class Collection(Generic[T]):
             raise ValueError(f"take 'most' must be an integer from 0, got {most!r}.")
         found: list[T] = []
         done, width = 0, 1
+        # one partition first, then four times as many: the first often are enough
         while len(found) < most and done < self.partitions:
             wanted = range(done, min(done + width, self.partitions))
+            # each task stops when it has as many as are missing in all
             parts = self._lineage.compute(self._runner, wanted, [pipeline.Limit(most - len(found))])
             for number in wanted:
                 found += parts[number]
@@ -172,6 +174,7 @@ class Collection(Generic[T]):
         """Reduce the elements after `initial`: f(f(initial, x0), x1)..., for an associative `function`; `initial` is used
         once.
         """
+        # `initial` here and not in the partitions, whose number must not change the result
         return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
 
     def _reduced(self, function: Callable[[T, T], T]) -> list[T]:

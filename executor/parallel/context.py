@@ -63,10 +63,12 @@ class Context:
         Raises: ValueError for no partition.
         """
         count = self._count(partitions)
+        # a range and an array are cut without making their elements
         items: Any = data if isinstance(data, (range, np.ndarray)) else list(data)
         borders = [len(items) * number // count for number in range(count + 1)]
         parts = [items[start:end] for start, end in itertools.pairwise(borders)]
         if isinstance(items, range):
+            # three numbers travel for each part
             return Collection(Source([(p.start, p.stop, p.step) for p in parts], _ranged, "parallelize"), self._runner)
         return Collection(Source(parts, pipeline.elements, "parallelize"), self._runner)
 
@@ -177,6 +179,7 @@ def files_of(path: str | Path | Sequence[str | Path]) -> list[str]:
     if not isinstance(path, (str, Path)):
         return [file for single in path for file in files_of(single)]
     if os.path.isdir(path):
+        # sorted: partitions must be the same in each process and run
         return sorted(entry.path for entry in os.scandir(os.path.abspath(path)) if entry.is_file())
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no file or directory {path}.")
@@ -196,6 +199,7 @@ def ranges_of(files: Sequence[str], partitions: int) -> list[Range]:
 
 def check_encoding(encoding: str) -> None:
     """Raise ValueError unless a line ends with the byte 10 in this encoding, LookupError for an unknown one."""
+    # UTF-16 and its kin have a zero behind or before the 10
     if not "a\n".encode(encoding).endswith(b"a\n"):
         raise ValueError(f"A file that is read in ranges needs an encoding that extends ASCII, got {encoding!r}.")
 
@@ -209,6 +213,7 @@ class ReadLines:
     def __call__(self, _number: int, item: Range) -> Iterator[str]:
         path, start, end = item
         with open(path, "rb") as file:
+            # the line that `start` cuts belongs to the range before
             position = _to_line(file, start)
             while position < end and (line := file.readline()):
                 position += len(line)
@@ -218,6 +223,7 @@ class ReadLines:
 def _to_line(file: IO[bytes], start: int) -> int:
     """Go to the first line that begins at `start` or later."""
     if start:
+        # one byte before: a line that begins at `start` exactly is this range's
         file.seek(start - 1)
         return start - 1 + len(file.readline())
     return 0
@@ -249,6 +255,7 @@ class CsvRanges(Lineage):
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
         """Pair each range with whether it begins within quotes."""
+        # only files that are asked for, and of them what comes before
         files = {self._ranges[number][0] for number in wanted}
         before = [n for n, r in enumerate(self._ranges) if r[0] in files and n < max(wanted)]
         quotes = Source([self._ranges[n] for n in before], count_quotes, "csv_file: quotes")
@@ -257,6 +264,7 @@ class CsvRanges(Lineage):
         inside: dict[int, bool] = {}
         total, last = 0, ""
         for number, (path, _, _) in enumerate(self._ranges):
+            # each file begins outside of quotes
             total = total if path == last else 0
             inside[number] = total % 2 == 1
             total, last = total + counts.get(number, [0])[0], path
@@ -303,7 +311,7 @@ class ReadRecords:
         return -1, []
 
     def _parse(self, record: bytes) -> list[list[str]]:
-        """The fields of a record; more than one where lone carriage returns end them, none for an empty line."""
+        """Return the fields of a record; more than one where lone carriage returns end them, none for an empty line."""
         text = record.decode(self.encoding)
         return [fields for fields in csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter) if fields]
 
@@ -320,6 +328,7 @@ def _records(file: IO[bytes], start: int, inside: bool) -> Iterator[bytes]:
     parts: list[bytes] = []
     while line := file.readline():
         parts.append(line)
+        # doubled quotes change nothing: they come in pairs
         inside ^= line.count(b'"') % 2 == 1
         if not inside:
             yield b"".join(parts)

@@ -100,6 +100,7 @@ def _run(runner: Runner, plans: Mapping[int, Plan], what: str, results: dict[int
     def take(number: int, came: Outcome | Missed) -> None:
         plan = plans[number]
         if isinstance(came, Missed):
+            # what is gone there is planned from further back in the next round
             if plan.begin is not None:
                 plan.begin.miss(number, came.node)
             return
@@ -157,8 +158,10 @@ class Indexed(Lineage):
         self._parent = parent
 
     def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step] | None:
+        # counting it would compute it once more
         if self._parent.kept is None:
             return None
+        # only those before the last that is wanted
         counted = self._parent.compute(runner, range(max(wanted, default=0)), [count])
         starts = itertools.accumulate((counted[number][0] for number in range(len(counted))), initial=0)
         return self._parent, Numbered(list(starts))

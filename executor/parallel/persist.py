@@ -106,6 +106,7 @@ class PersistedOnNodes(Persisted):
     @property
     def step(self) -> Keep:
         """Step that keeps it on the node, and hands it out if there are to be copies."""
+        # handed out only for copies: it passes through this process
         return Keep(self._shelf, hand_out=min(self._replicas, len(self._executor.live_nodes)) > 1)
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
@@ -119,6 +120,7 @@ class PersistedOnNodes(Persisted):
             places = self._places.get(number, set()) & live
             if not places:
                 continue
+            # copies were lost, and there are nodes that were not asked yet
             if len(places) < self._replicas and live - self._asked[number]:
                 found[number] = Plan(copying, None, places, (self, *keeps), self)
             else:
@@ -128,6 +130,7 @@ class PersistedOnNodes(Persisted):
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
         if node is None:
             return
+        # asked once: a node without room would be asked at each use
         self._asked.setdefault(number, set()).add(node)
         if there:
             self._places.setdefault(number, set()).add(node)
@@ -148,14 +151,17 @@ class PersistedOnNodes(Persisted):
         lost.
         """
         places = self._places.get(number, set())
+        # it had to make room there; elsewhere it may still be
         if node in places:
             places.discard(node)
             self._asked[number].discard(node)
         else:
+            # the scheduler sent the task to another node, so none of these is there
             places.clear()
 
     def settle(self) -> None:
         """Wait for the copies. A node that is lost meanwhile has no copy, which is no error."""
+        # taken out first: an error must not leave the others to be waited for twice
         copies, self._copies = self._copies, []
         for number, future in copies:
             try:

@@ -83,14 +83,17 @@ class Pipeline:
         try:
             for step in self.steps:
                 if isinstance(step, Keep):
+                    # an iterator would be used up by being kept
                     item = list(item)
                     kept.append(step.put(number, item))
                     handed.append(item if step.hand_out else None)
                 else:
                     item = step(number, item)
         except Absent:
+            # a short tuple, not an error: the planner takes another way
             return (node,)
         last = self.steps[-1]
+        # not twice over the wire: what was handed out last is the result
         return (node, None if isinstance(last, Keep) and last.hand_out else list(item), kept, handed)
 
 
@@ -145,6 +148,7 @@ class Sample:
     def __call__(self, number: int, items: Iterable[Any]) -> Iterable[Any]:
         draws = np.random.Generator(np.random.Philox(key=np.array([self.seed, number], np.uint64)))
         source = iter(items)
+        # blocks of a fixed size draw the same numbers however the partition comes
         while block := list(itertools.islice(source, _DRAWS)):
             chosen = draws.random(_DRAWS) < self.fraction  # a whole block, so that the draws do not depend on later steps
             yield from (item for item, keep in zip(block, chosen, strict=False) if keep)

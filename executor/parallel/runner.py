@@ -48,16 +48,19 @@ class ExecutorRunner(Runner):
         """Run as `Runner` says. Raises: the exception of a task, and BrokenExecutor when workers are lost again and again;
         RuntimeError within a task, whose thread would be one of those that it waits for.
         """
+        # a thread of the pool that waits for tasks of the pool could wait for ever
         if _WITHIN.get():
             raise RuntimeError(_NOT_WITHIN)
         call = _Call(self._executor) if self._direct else _Shipped(self._executor, plans, self._scattered)
         futures: dict[int, Future[Any]] = {}
         try:
+            # all are submitted before the first is awaited
             for number, plan in plans.items():
                 futures[number] = call.submit(number, plan)
             with tqdm(total=len(plans), desc=what, unit="part", disable=not self._progress) as bar:
                 for number, plan in plans.items():
                     take(number, self._await(call, futures, number, plan))
+                    # its result may be large, and the partition has been taken
                     del futures[number]
                     bar.update()
         finally:
@@ -65,6 +68,7 @@ class ExecutorRunner(Runner):
                 future.cancel()
 
     def __reduce__(self) -> Any:
+        # pickled into a task a collection would try to submit tasks there
         raise TypeError(_NOT_WITHIN)
 
     def keep(self, replicas: int) -> Persisted:
@@ -125,6 +129,7 @@ class _Shipped(_Call):
     def submit(self, number: int, plan: Plan) -> Future[Any]:
         bundle = self._bundles.get(plan.pipeline)
         if bundle is None:
+            # broadcast values note themselves while they are pickled
             with named() as self._named[plan.pipeline]:
                 parts = {"pipeline": plan.pipeline, "classes": self._classes, "registered": list(self._registered.values())}
                 bundle = self._bundles[plan.pipeline] = pack(parts)
@@ -157,6 +162,7 @@ def run_shipped(
         _stage: name of the stage, for a reader of the task.
         given: broadcast values.
     """
+    # before the task: the memory may be needed
     drop_removed()
     GIVEN.set(given)
     pipeline, classes, registered = _loaded(objects, code)
@@ -207,6 +213,7 @@ class Given:
         return given[self._number]
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # pickling is how a value is named: only then it has to come with the task
         _NAMED.get(set()).add(self._number)
         return Given, (self._number,)
 
@@ -224,6 +231,7 @@ class Scattered:
 
         Raises: TypeError when it is no data.
         """
+        # only to learn whether it is data, as on other executors
         pack_broadcast(value)
         number, self._made = self._made, self._made + 1
         with _large_is_right():

@@ -39,9 +39,11 @@ class Combine:
         """Return [[(key, value or values), ...] of each bucket]."""
         found: dict[Any, Any] = {}
         for key, value in pairs:
+            # a new list: lists that are extended below must not be the user's
             _add(found, key, [value] if self.function is None else value, self.function)
         dealt: list[list[tuple[Any, Any]]] = [[] for _ in range(self.buckets)]
         for key, value in found.items():
+            # not `hash`, which for texts differs from process to process
             dealt[stable_hash(key) % self.buckets].append((key, value))
         return dealt
 
@@ -69,6 +71,7 @@ def _merged(buckets: list[list[tuple[Any, Any]]], function: Callable[[Any, Any],
     found: dict[Any, Any] = {}
     for bucket in buckets:
         for key, value in bucket:
+            # a copy: the input may be kept, and computed with again
             _add(found, key, list(value) if function is None else value, function)
     return found
 
@@ -98,6 +101,7 @@ class ByKey(Lineage):
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
         """Return for each parent the buckets of that number of all its partitions."""
+        # all partitions of the parents, whatever is wanted: any of them may have elements for each bucket
         dealt = [parent.compute(runner, range(parent.count), [self._combine]) for parent in self._parents]
         return {number: [[partitions[p][number] for p in range(len(partitions))] for partitions in dealt] for number in wanted}
 
@@ -118,6 +122,7 @@ class SortPartition:
     def __call__(self, _number: int, items: Iterable[Any]) -> list[Column]:
         if self.key is None:
             return [column(sorted(items, reverse=self.reverse))]
+        # the key is computed once for each element, and only keys are compared
         pairs = sorted([(self.key(item), item) for item in items], key=itemgetter(0), reverse=self.reverse)
         return [column([key for key, _ in pairs]), column([item for _, item in pairs])]
 
@@ -165,7 +170,7 @@ class Sorted(Lineage):
         return {number: found[number] for number in wanted}
 
     def _borders(self, keys: list[Column]) -> list[Any]:
-        """The first key of each partition but the first one, so that all have about as many elements."""
+        """Find the first key of each partition but the first one, so that all have about as many elements."""
         total = sum(map(len, keys))
         step = max(1, total // (SAMPLES * self.count))
         samples: list[Any] = []
@@ -181,6 +186,7 @@ class Sorted(Lineage):
         """Find the place in a run of the first key that does not come before `border`."""
         plain = methodcaller("item") if isinstance(keys, np.ndarray) else None
         if self._reverse:
+            # bisect knows ascending order only
             return len(keys) - bisect.bisect_right(keys[::-1], border, key=plain)
         return bisect.bisect_left(keys, border, key=plain)
 
@@ -229,6 +235,7 @@ def stable_hash(key: Any) -> int:
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, numbers.Number):
+        # equal numbers of all types have equal hashes, by Python's own rule; nan equals nothing, so any place will do
         return hash(key) & _MASK if key == key else 0
     if isinstance(key, str):
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))
@@ -239,13 +246,16 @@ def stable_hash(key: Any) -> int:
     if isinstance(key, tuple):
         total = len(key)
         for part in key:
+            # the order of the parts counts
             total = (total * _PRIME ^ stable_hash(part)) & _MASK
         return total
     if isinstance(key, frozenset):
+        # and here it does not
         return sum(map(stable_hash, key)) & _MASK
     if isinstance(key, enum.Enum):  # after all that a member may be as well, and be equal to
         return zlib.crc32(f"{type(key).__qualname__}.{key.name}".encode())
     if dataclasses.is_dataclass(key) and not isinstance(key, type) and key.__hash__ is not None:
+        # fields that are not compared may differ between equal keys
         return stable_hash(tuple(getattr(key, f.name) for f in dataclasses.fields(key) if f.compare))
     raise TypeError(
         f"A key must be a number, str, bytes, None, enum member, frozen dataclass, or a tuple or frozenset of these, "

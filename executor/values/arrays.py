@@ -39,6 +39,7 @@ def describe(dtype: Any, level: int = 0) -> Any:
     if dtype.names is not None and level < _MOST_LEVELS:
         fields = [dtype.fields[name] for name in dtype.names]
         if any(len(field) > 2 for field in fields):
+            # titles are a second name, which would be lost
             raise TypeError(f"An array of type {dtype} cannot travel: its fields have titles.")
         return {
             "names": list(dtype.names),
@@ -72,6 +73,7 @@ def dtype_of(described: Any, level: int = 0) -> Any:
         names, kinds, offsets, size = parts(
             tuple(described[k] for k in ("names", "types", "offsets", "size")), list, list, list, int
         )
+        # checked here: NumPy's own errors about these are of many kinds
         if not len(names) == len(kinds) == len(offsets) <= _MOST_FIELDS or not all(type(name) is str for name in names):
             raise ValueError("the fields of a type do not fit each other")
         if not all(type(offset) is int for offset in offsets):
@@ -81,6 +83,7 @@ def dtype_of(described: Any, level: int = 0) -> Any:
     else:
         base, shape = parts(described, (str, dict, tuple), list)
         made = np.dtype((dtype_of(base, level + 1), _shape(shape)))
+    # objects of a description would be pointers chosen by a peer
     if made.hasobject or made.itemsize > MOST_ITEM_BYTES:
         raise ValueError("a type of objects, or too large")
     return made
@@ -110,8 +113,10 @@ def _array_from(data: Any) -> Array:
     if described == "T":
         return _variable_from(content, sizes)
     dtype = dtype_of(described)
+    # before the view: NumPy would take other sizes for other shapes
     if of(content, np.ndarray).dtype != np.uint8 or content.ndim != 1 or content.size != math.prod(sizes) * dtype.itemsize:
         raise ValueError(f"{content.size} bytes do not make an array of the shape {sizes}")
+    # no bytes to view, and `view` of an empty array refuses some types
     if not content.size:
         return np.zeros(sizes, dtype)
     made: Array = content.view(dtype).reshape(sizes)
@@ -141,6 +146,7 @@ def _objects_from(content: Any, shape: tuple[int, ...]) -> Array:
 
 def _variable_to(value: Array) -> Any:
     missing = getattr(value.dtype, "na_object", "")  # without one the type has no such field
+    # other objects for what is missing are the program's own, and no data
     if missing is not None and missing == missing and missing != "":
         raise TypeError(f"An array of type {value.dtype!r} cannot travel: use None or NaN for what is missing.")
     return "" if missing == "" else None if missing is None else "nan", pack_texts(value.ravel().tolist())
@@ -220,9 +226,11 @@ def are_texts(items: list[Any]) -> bool:
 
 def pack_texts(items: list[Any]) -> tuple[Any, ...]:
     """Pack an array of texts and missing values as (characters in UTF-8, how many each text has)."""
+    # an array, not a list: 4 bytes for each text instead of an object
     sizes = np.fromiter((len(i) if type(i) is str else _MISSING if i is None else _NAN for i in items), np.uint32, len(items))
     whole = not items or sizes.max() < _NAN
     text = "".join(items if whole else [item for item in items if type(item) is str])
+    # lone surrogates are no UTF-8, but may stand in a Python text
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8), sizes
 
 
@@ -242,11 +250,14 @@ def unpack_texts(data: Any) -> NDArray[Any]:
     if characters.dtype != np.uint8 or sizes.dtype != np.uint32 or characters.ndim != 1 or sizes.ndim != 1:
         raise ValueError("texts come as arrays of another type")
     text = characters.tobytes().decode("utf-8", "surrogatepass")
+    # in 64 bits: the sum of many sizes may exceed 32
     ends = np.cumsum(np.where(sizes >= _NAN, 0, sizes), dtype=np.int64)
+    # before slicing: lengths that lie would cut texts at wrong places
     if (int(ends[-1]) if ends.size else 0) != len(text):
         raise ValueError("texts have not the lengths that they claim")
     made = np.empty(sizes.size, object)
     end = 0
+    # in blocks: a list of all places would be an int for each text at once
     for first in range(0, sizes.size, _AT_ONCE):
         some = [end, *ends[first : first + _AT_ONCE].tolist()]
         end = some[-1]
@@ -282,6 +293,7 @@ def _to(value: Any) -> Any:
         return form, shape, [value.data, value.indices, value.indptr]
     if form == "dia":
         return form, shape, [value.data, value.offsets]
+    # dok and lil have no arrays of their own
     entries = value.tocoo()
     return form, shape, [entries.data, *getattr(entries, "coords", (entries.row, entries.col))]
 
@@ -289,6 +301,7 @@ def _to(value: Any) -> Any:
 def _from(kind: str, data: Any) -> Any:
     sparse = _scipy_sparse()
     form, lengths, content = parts(data, str, list, list)
+    # names of classes are made of it below, so only known ones
     if form not in _FORMATS or not 1 <= len(lengths) <= 8 or not all(type(n) is int and 0 <= n < 1 << 62 for n in lengths):
         raise ValueError("no sparse matrix has such a shape")
     values, *indices = [of(array, np.ndarray) for array in content]

@@ -90,6 +90,7 @@ def _series(content: Any, index: Any, name: Any = None) -> Any:
 
 def _frame_to(frame: Any) -> Any:
     kinds = list(frame.dtypes)
+    # all of one type: one array, which pandas takes over without a copy
     if kinds and isinstance(kinds[0], np.dtype) and kinds[0].kind in "biufc" and all(kind == kinds[0] for kind in kinds):
         content: Any = frame.to_numpy()
     else:
@@ -109,6 +110,7 @@ def _frame_from(data: Any) -> Any:
     else:
         if len(of(content, list)) != len(columns):
             raise ValueError(f"{len(columns)} columns have {len(content)} arrays")
+        # by place: columns may have equal names
         named = {place: _series(array, index) for place, array in enumerate(content)}
         frame = pandas.DataFrame(named, index=index, copy=False)
         frame.columns = columns
@@ -150,6 +152,7 @@ def _frequency_of(frequency: Any) -> str | None:
     """Write a frequency in words, if these mean the same; calendars of holidays do not."""
     if frequency is None or not _FREQUENCY.fullmatch(frequency.freqstr):
         return None
+    # tried: only a text that gives the same frequency again stands for it
     return frequency.freqstr if pandas_module().tseries.frequencies.to_offset(frequency.freqstr) == frequency else None
 
 

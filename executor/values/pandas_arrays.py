@@ -27,6 +27,7 @@ _CLOSED = ("left", "right", "both", "neither")
 
 
 def _masked_to(array: Any) -> Any:
+    # a 0 where a value is missing: pandas looks at the mask first
     return array.to_numpy(dtype=array.dtype.numpy_dtype, na_value=array.dtype.type(0)), array.isna()
 
 
@@ -77,6 +78,7 @@ def _dates_from(data: Any) -> Any:
     if times.dtype.kind != "M":
         raise ValueError("no dates")
     made = pandas_module().DatetimeIndex(times, copy=False)
+    # times travel in UTC, as pandas keeps them; a zone is how they are shown
     return (made if zone is None else made.tz_localize("UTC").tz_convert(zone)).array
 
 

@@ -51,6 +51,7 @@ def parts(data: Any, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
     if type(data) is not tuple or len(data) != len(kinds):
         raise ValueError(f"{len(kinds)} parts were expected")
     for part, kind in zip(data, kinds, strict=True):
+        # by exact type: a subclass would be another value
         if type(part) not in (kind if isinstance(kind, tuple) else (kind,)):
             raise ValueError(f"a part is of the type {type(part).__qualname__}")
     return data
@@ -117,6 +118,7 @@ ZONES = (_NONE, datetime.timezone, zoneinfo.ZoneInfo)
 
 def zone_of(zone: Any) -> Any:
     """Return a zone that may travel: one of pytz becomes the same of the standard library."""
+    # without importing pytz
     if type(zone).__module__.partition(".")[0] == "pytz" and isinstance(getattr(zone, "zone", None), str):
         return zoneinfo.ZoneInfo(zone.zone)
     return zone
@@ -125,6 +127,7 @@ def zone_of(zone: Any) -> Any:
 def _timezone_to(value: datetime.timezone) -> tuple[Any, ...]:
     name = value.tzname(None)
     offset = value.utcoffset(None)
+    # a name that follows from the offset is left out, so that equal zones have equal data
     return offset, None if name == datetime.timezone(offset).tzname(None) else name
 
 
@@ -149,6 +152,7 @@ def _zone_info_from(data: Any) -> zoneinfo.ZoneInfo:
 
 
 def _path_to(value: Any) -> bytes:
+    # bytes: a path need not be valid text
     return os.fsencode(str(value))
 
 
@@ -186,6 +190,7 @@ def _slice_to(value: slice) -> tuple[Any, ...]:
 
 def _deque_from(data: Any) -> collections.deque[Any]:
     items, most = parts(data, list, (int, _NONE))
+    # a deque would silently drop the first ones
     if most is not None and len(items) > most:
         raise ValueError("more items than may be in it")
     return collections.deque(items, most)
@@ -206,6 +211,7 @@ def _dict_weight(data: Any) -> int:
 
 def _counter_from(data: Any) -> collections.Counter[Any]:
     made: collections.Counter[Any] = collections.Counter()
+    # past `Counter.update`, which would add, and count a mapping's items
     dict.update(made, of(data, dict))
     return made
 
@@ -213,6 +219,7 @@ def _counter_from(data: Any) -> collections.Counter[Any]:
 def _default_to(value: collections.defaultdict[Any, Any]) -> tuple[Any, ...]:
     factory = value.default_factory
     name = None if factory is None else getattr(factory, "__name__", "")
+    # by name and identity: a class of the user's may be called `list`
     if name is not None and _FACTORIES.get(name) is not factory:
         raise TypeError(f"A defaultdict of {factory!r} cannot travel: send dict(it), or one of {', '.join(_FACTORIES)}.")
     return name, dict(value)

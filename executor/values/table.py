@@ -59,6 +59,7 @@ class Registry:
 
     def add(self, converter: Converter) -> None:
         """Add a `converter`; another class of the same name (a cell of a notebook was run again) is replaced."""
+        # never in place: functions that are packed tell by its identity that types were registered since
         others = {kind: known for kind, known in self.current.items() if known.name != converter.name}
         self.current = {**others, converter.type: converter}
 
@@ -150,6 +151,7 @@ class Conversion:
             raise ProtocolError(f"A received value is of the unknown kind {name!r:.80}.")
         try:
             self.made += row.weight(data)  # before the objects are made, which may be many for few bytes
+            # only once a row is used: most messages are plain data
             if self._room is None:
                 self._room = Room(self._tree, sum(array.nbytes for array in self._arrays))
             self._room.check(self.made)
@@ -170,6 +172,7 @@ class Conversion:
 
 
 def _row_of(kind: type) -> Row | None:
+    # by package and name: modules within a package move from release to release, and nothing is imported for a look
     return _BY_TYPE.get(f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}")
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "perform",
 ]
 
+# a worker with a plan loads `fault` and `plan`; proxy and streams only where a link has faults
 __getattr__, __dir__ = lazily(
     __name__,
     {

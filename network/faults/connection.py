@@ -49,6 +49,7 @@ class ProxiedConnection:
     ) -> None:
         self._shapes = shapes
         splitters = [None, None] if places is None else [MessageSplitter(place, sealed) for place in places]
+        # a source for each direction: how the two interleave in time changes no draw
         own = [random.Random(generator.random()) for _ in range(2)]  # noqa: S311  faults need repetition, not secrecy
         first = self._shapes if selects is None else (Shape(), Shape())
         self._selects = selects
@@ -63,6 +64,7 @@ class ProxiedConnection:
         for sock in (near, far):
             sock.setblocking(False)
             if sock.family != socket.AF_UNIX:
+                # the proxy may add no delay of its own to small messages
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def seal(self, sealer: Sealer) -> None:
@@ -71,6 +73,7 @@ class ProxiedConnection:
 
     @property
     def reading(self) -> list[socket.socket]:
+        # a full stream is not read, so TCP holds its sender up, as a slow link would
         return [] if self._connecting else [way.source for way in self._ways if way.stream.room]
 
     @property
@@ -88,12 +91,14 @@ class ProxiedConnection:
                 return
             for number, way in enumerate(self._ways):
                 data = way.receive(now)
+                # before the stream takes them: faults hold from the chunk that ends the HELLO
                 if data and number == 0 and self._selects is not None:
                     self._identify(data, self._selects)
                 if data:
                     way.stream.take(data, now)
                 way.send(now)
         except OSError as error:
+            # a target that refuses is told to the caller by a reset; other errors of open sockets are faults of ours
             if error.errno not in _GONE and not self._connecting:
                 raise
             self.reset()
@@ -176,5 +181,6 @@ class _Direction:
                 self.out.appendleft(piece[count:])
         if self.stream.ended:
             self.shut = True
+            # half of the connection: the other direction may have bytes on their way
             with contextlib.suppress(OSError):  # it has gone by itself
                 self.sink.shutdown(socket.SHUT_WR)

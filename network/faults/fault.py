@@ -54,6 +54,7 @@ class Step:
         return f"e{self.epoch + 1}" if self.batch is None else f"e{self.epoch + 1}.b{self.batch + 1}"
 
     def is_at(self, epoch: int, batch: int) -> bool:
+        # without a batch any: the plan fires at the first that comes
         return epoch == self.epoch and self.batch in (None, batch)
 
     def has_come(self, epoch: int, batch: int) -> bool:
@@ -122,6 +123,7 @@ class LinkFault:
         what = self.kind
         if self.kind == "delay":
             what = f"+{time_text(self.delay)}" + (f"~{time_text(self.jitter)}" if self.jitter else "")
+        # in decimal: 0.07 * 100 is 7.000000000000001, and the text must be read as the same share
         percent = plain_number(Decimal(repr(self.share)) * 100)
         argument = {"throttle": f" {rate_text(self.rate)}", "lose": f" {percent}%"}.get(self.kind, "")
         return f"{what} {link}{step}{_attempt(self.attempt)}{argument}{_lasting(self.seconds)}"
@@ -141,6 +143,7 @@ def node_text(node: int) -> str:
 
 
 def _attempt(attempt: int | None) -> str:
+    # as it is read: none means the first attempt, and people count from 1
     return "" if attempt == FIRST else "@a*" if attempt is None else f"@a{attempt + 1}"
 
 
@@ -148,6 +151,7 @@ def _lasting(seconds: float | None) -> str:
     return "" if seconds is None else f" for {time_text(seconds)}"
 
 
+# digits are bounded, here and below: int() of thousands of them raises an error of its own
 _NODE = r"(\d{1,6}|ps)"
 _NUMBER = r"\d{1,9}"
 _DELAY = re.compile(rf"\+{TIME}(?:~{TIME})?")
@@ -183,8 +187,10 @@ class _Clause:
             match = self._match(_DELAY, first, "a delay such as '+500ms' or '+500ms~100ms'")
             fields = {"delay": seconds_of(match[1], match[2]), "jitter": seconds_of(match[3], match[4]) if match[3] else 0.0}
             first = "delay"
+        # 'delay' is a kind, but no word of the grammar: it is written +500ms
         elif first not in LINK_KINDS or first == "delay":
             kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
+            # the sentence goes on behind it
             near = did_you_mean(first, kinds).rstrip("?")
             raise self._error(f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin", f"{first!r}{near}")
         return self._link_fault(first, fields)
@@ -198,6 +204,7 @@ class _Clause:
         code = None
         if kind == "exit" and self._words[:1] == ["code"]:
             code = int(self._option(re.compile(_NUMBER), "an exit code such as 'code 3'")[0])
+            # the system keeps the lowest eight bits of an exit code
             if code > 255:
                 raise self._error("an exit code from 0 to 255", str(code))
         self._end()
@@ -212,6 +219,7 @@ class _Clause:
         if kind == "throttle":
             rate = self._argument(re.compile(RATE), "a rate such as '1mbit'")
             fields["rate"] = rate_of(rate[1], rate[2])
+            # a link that brings nothing has a fault of its own: `swallow`
             if not fields["rate"]:
                 raise self._error("a rate above 0", repr(rate[0]))
         if kind == "lose":
@@ -230,6 +238,7 @@ class _Clause:
         target, *places = self._words.pop(0).split("@")
         step: Step | None = None
         attempt: int | None = FIRST
+        # steps begin with e, attempts with a: either may be absent
         if places and not places[0].startswith("a"):
             match = self._match(_STEP, places.pop(0), "a step such as '@e1.b3'")
             epoch, batch = int(match[1]), int(match[2] or 0)
@@ -252,7 +261,7 @@ class _Clause:
         return seconds_of(match[1], match[2])
 
     def _option(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
-        """The word behind `for` or `code`."""
+        """Read the word behind `for` or `code`."""
         self._words.pop(0)
         return self._argument(pattern, expected)
 

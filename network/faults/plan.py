@@ -44,8 +44,10 @@ class FaultPlan:
     def __init__(self, faults: Iterable[Fault] = (), seed: int = 0) -> None:
         self.faults = tuple(faults)
         self.seed = seed
+        # 0 for each clause: a fault that never fired shows in the report
         self.counts: Counter[str] = Counter({str(fault): 0 for fault in self.faults})
         self.log: list[str] = []
+        # (number of the clause, attempt, node): a link between two nodes fires once at each
         self._fired: set[tuple[int, int, int | None]] = set()
 
     @classmethod
@@ -63,6 +65,7 @@ class FaultPlan:
         if not text.strip():
             return cls(seed=seed)
         clauses = text.split(";")
+        # a ';' at the end is allowed; an empty clause elsewhere is an error of `parse_fault`
         if not clauses[-1].strip():
             clauses.pop()
         return cls([parse_fault(clause) for clause in clauses], seed)
@@ -74,6 +77,7 @@ class FaultPlan:
         return f"FaultPlan.parse({str(self)!r}, seed={self.seed})"
 
     def __eq__(self, other: object) -> bool:
+        # not what has fired: a plan that was read from the text of another is equal
         return isinstance(other, FaultPlan) and (self.faults, self.seed) == (other.faults, other.seed)
 
     def __hash__(self) -> int:
@@ -124,6 +128,7 @@ class FaultPlan:
             if isinstance(fault, LinkFault) and begins(fault, epoch, batch, attempt):
                 other = fault.receiver if node == fault.sender else fault.sender
                 if fault.concerns(node, other) and self._fire(number, epoch, batch, attempt, node):
+                    # seen from this node: it disturbs only what it sends itself
                     due.append(replace(fault, sender=node, receiver=other))
         return due
 
@@ -135,6 +140,7 @@ class FaultPlan:
         self.counts[text] += 1
         line = f"attempt {attempt + 1}, {Step(epoch, batch)}: {text}"
         self.log.append(line)
+        # before the fault: the log of a process that kills itself ends with this line
         _log.warning("Injected fault in %s.", line)
         return True
 
@@ -180,6 +186,7 @@ def perform(
     elif fault.kind == "hang":
         _hang(fault.seconds, sleep)
     elif fault.kind == "exit":
+        # not os._exit: what cleans up on leaving does so, as for a user's own exit
         raise SystemExit(1 if fault.code is None else fault.code)
     elif fault.kind == "raise":
         raise InjectedFault(f"Injected fault: {fault}.")
@@ -193,6 +200,7 @@ def _stop(seconds: float | None) -> None:
     if seconds is None:
         os.kill(os.getpid(), signal.SIGSTOP)
         return
+    # a process of its own, as no thread runs while this one is stopped; -I -S for the shortest start
     command = [sys.executable, "-I", "-S", "-c", _WAKER, str(os.getpid()), str(seconds)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waker:
         if waker.stdout is not None:

@@ -47,6 +47,7 @@ class Proxy:
         self._host = host
         self._random = random.Random(seed)  # noqa: S311  faults need repetition, not secrecy
         self._clock = clock or SystemClock()
+        # reentrant: `cut` refuses within its own change
         self._lock = threading.RLock()
         self._routes: list[Route] = []
         self._timers: list[tuple[float, Callable[[], None]]] = []
@@ -66,6 +67,7 @@ class Proxy:
         def admit(near: socket.socket) -> ProxiedConnection | None:
             far = socket.socket(socket.AF_INET6 if ":" in target.host else socket.AF_INET, socket.SOCK_STREAM)
             far.setblocking(False)
+            # never waits: one thread moves the bytes of all connections
             if far.connect_ex(target) not in (0, errno.EINPROGRESS):
                 far.close()
                 return None
@@ -96,6 +98,7 @@ class Proxy:
 
         Returns: the socket to use in its place, and the route.
         """
+        # the session goes on with our end, and does not notice
         ours, near = socket.socketpair()
         route = Route(self, None, frames, None)
         places = (Place.FRAMES, Place.FRAMES) if frames else None
@@ -109,6 +112,7 @@ class Proxy:
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Call `action` in the proxy's thread when `seconds` have passed, unless the proxy ends before."""
+        # wakes the thread, which may wait for something later than this
         with self.changing():
             self._timers.append((self._clock.monotonic() + seconds, action))
 
@@ -142,6 +146,7 @@ class Proxy:
         """Move all bytes that can be moved; return the sockets to wait for, and how long."""
         now = self._clock.monotonic()
         for timer in [timer for timer in self._timers if timer[0] <= now]:
+            # before the call, which may add timers
             self._timers.remove(timer)
             timer[1]()
         reading: list[socket.socket] = []
@@ -165,6 +170,7 @@ class Proxy:
         self._ending = True
         with self.changing():  # at its end it wakes the thread, which sees that it is to end
             pass
+        # before the sockets close under it
         self._thread.join()
         for route in self._routes:
             route.close()
@@ -233,6 +239,7 @@ class Route:
         """Reset all connections and refuse new ones, until `heal` or for `seconds`."""
         with self._proxy.changing():
             self._own["cut"] += 1
+            # first, so that no caller whose connection is reset comes back in
             self.refuse()
             for connection in self.connections:
                 connection.reset()
@@ -249,6 +256,7 @@ class Route:
         A link that is swallowed for a time is stalled instead, and delivers afterwards, as TCP does after a partition.
         Raises: ValueError for a fault that needs to know frames where they are not.
         """
+        # bytes without frames cannot be lost in whole messages, and half of one would be a broken stream
         if fault.kind in ("lose", "duplicate", "reorder") and not self._frames:
             raise ValueError(f"The fault {str(fault)!r} needs a route that knows frames: pass frames=True.")
         begin, end = (self.cut, self.heal) if fault.kind == "cut" else self.there.effect(fault)
@@ -264,6 +272,7 @@ class Route:
 
     def step(self, now: float) -> None:
         """Let callers in, and move the bytes of all connections; `now` is the time in monotonic seconds."""
+        # before the connections move, so that a new one moves at once
         for near in self._callers():
             connection = self._admit(near) if self._admit is not None else None
             if connection is None:
@@ -279,6 +288,7 @@ class Route:
         while self._listener is not None:
             try:
                 yield self._listener.accept()[0]
+            # no caller is left, or it has gone between its arrival and now
             except (BlockingIOError, ConnectionAbortedError):
                 return
 
@@ -299,9 +309,10 @@ class Route:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket at a port that another one of ours may hold: it stays ours, and refuses, while none of them listens."""
+    """Make a socket at a port that another one of ours may hold: it stays ours, and refuses, while none of them listens."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    # connections of before linger in TIME_WAIT and would keep the port
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((host, port))
     return sock

@@ -133,6 +133,7 @@ def seal_later(sealer: Sealer, frames: bytes) -> bytes:
     at = 0
     while at < len(frames):
         meta_bytes, data_bytes = HEADER.unpack_from(frames, at)[3:]
+        # the tag is not in the header's lengths
         end = at + HEADER.size + meta_bytes + data_bytes
         sealer.seal([frames[at:end]], records[at : end + TAG_SIZE])
         at = end + TAG_SIZE
@@ -185,6 +186,7 @@ class Stream:
             return 0
         if shape.swallows:
             return CAPACITY
+        # at least one byte, so that the slowest link moves
         waiting = CAPACITY if shape.rate is None else min(CAPACITY, max(1.0, shape.rate * _AHEAD_SECONDS))
         late = shape.lag + shape.jitter
         delayed = 0 if not late else MOST_DELAYED if shape.rate is None else min(MOST_DELAYED, shape.rate * late)
@@ -196,6 +198,7 @@ class Stream:
             shape.counts["swallow"] += 1
             self._taken += len(data)
             return
+        # bytes first: a flip is counted from the first byte of the connection
         data = self._damage(data)
         for part in self._messages(data, now):
             self._put(part, now)
@@ -204,6 +207,7 @@ class Stream:
         """End the stream as its sender has at `now`; the other side ends too, unless the link swallows."""
         self._finished = True
         self._release(now)
+        # half a frame cannot be sealed, and its sender has gone
         if self._splitter is not None and self.seal is None:
             self._put(self._splitter.rest(), now)
 
@@ -214,6 +218,7 @@ class Stream:
             self._release(now)
         while self._queue and self._departure() <= now:
             if self.shape.rate is not None:
+                # from when it should have left, not from now: a proxy that comes late keeps the rate
                 self._free_at = self._departure()
                 self.shape.counts["throttle"] += 1
             moment, data = self._queue.popleft()
@@ -226,6 +231,7 @@ class Stream:
             self.shape.passed += size
             out.append(bytes(data[:size]))
         over = self._finished or self._cut_off
+        # an end is as late as the bytes before it, and swallowed like them
         self.ended = over and not self._queue and not self.shape.swallows and not self.shape.stalls
         return out
 
@@ -305,6 +311,7 @@ class Stream:
             moment += shape.lag + shape.jitter * self._random.random()
             shape.counts["delay"] += 1
         self._latest = max(self._latest, moment)
+        # never before the one ahead of it: jitter delays, but TCP keeps the order
         self._queue.append((self._latest, memoryview(data)))
         self._size += len(data)
 
@@ -341,6 +348,7 @@ class MessageSplitter:
             try:
                 size, is_message = self._measure()
             except ProtocolError:
+                # it is no connection of ours, or another fault has damaged it: from here on bytes pass as they are
                 self._place = Place.UNKNOWN
                 continue
             if not size or size > len(self._data):
@@ -348,6 +356,7 @@ class MessageSplitter:
             part = bytes(self._data[:size])
             del self._data[:size]
             if self._place is not Place.UNKNOWN:
+                # of a client HELLO and PROOF come before frames, of a server REPLY alone
                 self._place = Place.PROOF if self._place is Place.HELLO else Place.FRAMES
             yield part, is_message
 
@@ -357,7 +366,7 @@ class MessageSplitter:
         return rest
 
     def _measure(self) -> tuple[int, bool]:
-        """The size of the part at the begin, 0 while it is not known, and whether it is a message."""
+        """Return the size of the part at the begin, 0 while it is not known, and whether it is a message."""
         data = self._data
         if self._place is Place.HELLO:
             return (HEAD.size + hello_length(data[: HEAD.size]) if len(data) >= HEAD.size else 0), False
@@ -371,7 +380,7 @@ class MessageSplitter:
         return self._measure_message() if self._place is Place.FRAMES else (len(data), False)
 
     def _measure_message(self) -> tuple[int, bool]:
-        """A frame and those that continue it."""
+        """Measure a frame and those that continue it."""
         data, end, first, flags = self._data, 0, 0, CONTINUES
         while flags:
             if len(data) < end + HEADER.size:
@@ -379,6 +388,7 @@ class MessageSplitter:
             kind, flags, _, meta_bytes, data_bytes = HEADER.unpack_from(data, end)
             if kind not in KINDS or flags & ~CONTINUES:
                 raise ProtocolError(f"A frame of unknown kind {kind} (flags {flags}) came by.")
+            # the kind of the first frame tells what the whole is: BYE and notes about memory are no messages
             first = first or kind
             end += HEADER.size + meta_bytes + data_bytes + (TAG_SIZE if self._sealed or kind == Kind.READY else 0)
         return end, first == Kind.MESSAGE

@@ -33,6 +33,7 @@ class GELU(Activation, configured=True):
 
     reads_inputs: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False
+    # The least value is -0.16997, at -0.7518.
     bounds: ClassVar[tuple[float, float] | None] = (-0.17, math.inf)
 
     def __init__(self, approximate: bool = False) -> None:
@@ -49,6 +50,7 @@ class GELU(Activation, configured=True):
             np.add(second, 1, out=second)
             np.multiply(second, 0.5, out=second)
             np.clip(x, -_FAR_TANH, np.inf, out=size)
+            # A large x is not cut off here: the tanh is 1 there and f(x) = x.
             np.multiply(size, second, out=out)
             return
         # f(x) = max(x, 0) - |x| P(X > |x|), exact far to the left too, where 1 - P(X > x) would cancel
@@ -93,6 +95,7 @@ def _slope(x: Array, size: Array, ratio: Array, out: Array, right: Array) -> Non
     np.multiply(ratio, out, out=ratio)
     np.multiply(ratio, -2, out=size)
     np.add(size, 1, out=size)
+    # x >= 0 takes (1 - 2 r) + r, the others 0 + r.
     np.greater_equal(x, 0, out=right)
     np.multiply(size, right, out=size)
     np.add(size, ratio, out=out)
@@ -157,9 +160,11 @@ def tail_ratio(a: Array, t: Array, out: Array) -> None:
     the idea of Shepherd and Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity,
     Mathematics of Computation 36, 1981. Precision is that of the type of `out`, float32 or float64.
     """
+    # A fit for float64 would take twice the terms for digits that float32 does not have.
     fit = _SINGLE if out.dtype.itemsize == 4 else _DOUBLE
     np.add(a, fit.scale, out=t)
     np.divide(fit.scale, t, out=t)
+    # Horner's scheme, from the highest power on.
     *others, last = fit.coefficients
     np.multiply(t, last, out=out)
     for coefficient in reversed(others):

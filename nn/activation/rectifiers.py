@@ -37,6 +37,7 @@ class ReLU(Activation):
         np.maximum(inputs[0], self._zero, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # The output is positive just where x is, so x may be overwritten.
         np.greater(output, 0, out=self._positive)
         np.multiply(gradient, self._positive, out=out)
 
@@ -66,12 +67,14 @@ class LeakReLU(Activation, configured=True):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.multiply(inputs[0], self.alpha, out=self._work)
+        # As alpha is below 1, the greater one is x where x is positive, else alpha x.
         np.maximum(inputs[0], self._work, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         slope, positive = self._work, self._positive
         np.greater(output, 0, out=positive)
         slope.fill(self.alpha)
+        # 1 is above alpha.
         np.maximum(slope, positive, out=slope)
         np.multiply(gradient, slope, out=out)
 
@@ -103,6 +106,7 @@ class ELU(Activation, configured=True):
         # NumPy compares with an array three times faster than with a number
         zero.fill(0)
         np.minimum(inputs[0], zero, out=negative)
+        # Of min(x, 0): of a large x it would overflow.
         np.expm1(negative, out=negative)
         if self.alpha != 1:
             np.multiply(negative, self.alpha, out=negative)
@@ -113,6 +117,7 @@ class ELU(Activation, configured=True):
         slope, zero = self._work, self._zero
         zero.fill(0)
         np.minimum(output, zero, out=slope)
+        # Where x > 0 this is alpha, which is right for the usual alpha of 1 alone.
         np.add(slope, self.alpha, out=slope)
         if self.alpha != 1:
             np.greater(output, 0, out=self._positive)
@@ -130,6 +135,7 @@ class SELU(Activation):
     SELU()
     """
 
+    # The least value is -scale alpha.
     bounds: ClassVar[tuple[float, float] | None] = (-1.7580993408473766, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -211,6 +217,7 @@ class Softplus(Activation):
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         slope = self._work
         np.negative(output, out=slope)
+        # Exact for small outputs, where 1 - exp(-f) would cancel.
         np.expm1(slope, out=slope)
         np.negative(slope, out=slope)
         np.multiply(gradient, slope, out=out)

@@ -245,6 +245,7 @@ class Mish(Activation):
         """Compute e, n + 2 and n / (n + 2); from 22 on the last one and the slope are 1 in every digit."""
         np.clip(x, -_FAR, 22, out=self._near)
         np.exp(self._near, out=self._power)
+        # n + 2 is the denominator, n = e (e + 2).
         np.add(self._power, 2, out=self._both)
         np.multiply(self._both, self._power, out=self._share)
         np.add(self._share, 2, out=self._both)
@@ -301,6 +302,7 @@ class LogSigmoid(Activation):
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         slope = self._work
+        # Exact for outputs near 0, where 1 - exp(f) would cancel.
         np.expm1(output, out=slope)
         np.negative(slope, out=slope)
         np.multiply(gradient, slope, out=out)
@@ -343,6 +345,7 @@ class Softmax(Activation):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         row, x = self._row, inputs[0]
         if self._firsts.size == 1:
+            # One row: a number is subtracted faster than an array.
             np.subtract(x, x.item(x.argmax()), out)
         elif x.flags.c_contiguous:
             # NumPy finds the place of a maximum several times faster than a maximum, and BLAS sums faster than NumPy
@@ -351,6 +354,7 @@ class Softmax(Activation):
             x.take(places, out=row.reshape(-1), mode="clip")
             np.subtract(x, row, out)
         else:
+            # A reshape of a strided array would be a copy.
             np.maximum.reduce(x, axis=-1, keepdims=True, out=row)
             np.subtract(x, row, out)
         np.exp(out, out)
@@ -359,6 +363,7 @@ class Softmax(Activation):
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, output, out=self._product)
+        # A product with ones sums rows faster than a reduction of NumPy over short rows.
         np.matmul(self._product, self._ones, self._row)
         np.subtract(gradient, self._row, out=out)
         np.multiply(out, output, out=out)
@@ -384,6 +389,7 @@ class LogSoftmax(Activation):
         row = self._row
         np.maximum.reduce(inputs[0], axis=-1, keepdims=True, out=row)
         np.subtract(inputs[0], row, out=out)
+        # At most 1, since the maximum was subtracted: the sum neither overflows nor is 0.
         np.exp(out, out=self._powers)
         np.matmul(self._powers, self._ones, out=row)
         np.log(row, out=row)

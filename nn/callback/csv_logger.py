@@ -52,6 +52,7 @@ class CSVLogger(Callback, configured=True):
         if goes_on and self._place.exists():
             kept = self._whole_lines()
             self._columns = kept[0] if kept else []
+        # In one step, so that a run that is killed here keeps the old lines.
         write_file(self._place, _text(kept).encode())
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
@@ -66,6 +67,7 @@ class CSVLogger(Callback, configured=True):
                 f"CSVLogger writes the columns {', '.join(self._columns)} to {str(self.path)!r}, got {', '.join(names)}"
             )
         lines.append([self.model.epochs_trained, *(repr(float(value)) for value in logs.values())])
+        # For each line, so that a killed run leaves all lines but perhaps the last one whole.
         with open(self._place, "a", encoding="utf-8", newline="") as file:
             file.write(_text(lines))
 
@@ -80,6 +82,7 @@ class CSVLogger(Callback, configured=True):
     def _whole_lines(self) -> list[list[str]]:
         """Return the header and the lines of epochs that were trained."""
         text = self._place.read_text("utf-8")
+        # Behind the last end of a line is what a killed run has left half written.
         rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
         if rows and rows[0][:1] != ["epoch"]:
             raise ValueError(f"CSVLogger can continue a file that begins with the column 'epoch', got {str(self.path)!r}")

@@ -55,6 +55,7 @@ class LearningRateScheduler(Callback):
         self._takes_rate = _needed(schedule) == 2
 
     def on_train_begin(self) -> None:
+        # Here, so that a rule with a schedule is refused before an epoch has been trained.
         rule_of(self)
 
     def on_epoch_begin(self, epoch: int) -> None:
@@ -71,6 +72,7 @@ def _needed(function: Callable[..., object]) -> int:
     """Return how many positional arguments a function cannot do without; 1 where it does not say."""
     try:
         parameters = inspect.signature(function).parameters.values()
+    # A function of C without a signature.
     except ValueError:
         return 1
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -123,18 +125,21 @@ class ReduceOnPlateau(Monitored, configured=True):
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         value = self.monitor.value(logs)
+        # The count before this epoch: the last epoch of a cooldown is not counted, either.
         cooling = self.cooling
         self._keep(cooling=max(cooling - 1, 0))
         if self.monitor.better(value, self.best):
             self._keep(best=value, waited=0)
         elif not cooling:
             self._keep(waited=self.waited + 1)
+            # 0 and 1 mean the same: the first epoch that is not better.
             if self.waited >= max(self.patience, 1):
                 self._reduce()
 
     def _reduce(self) -> None:
         rule = rule_of(self)
         reduced = max(rule.learn_rate * self.factor, self.min_rate)
+        # At the least rate nothing is reduced, and nothing is counted as a reduction.
         if reduced < rule.learn_rate:
             rule.learn_rate = reduced
             self.reductions.append(self.model.epochs_trained)

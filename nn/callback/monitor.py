@@ -60,6 +60,7 @@ def _mode(owner: str, name: str) -> str:
     """Return 'min' or 'max' for the name of a result. Raises: ValueError where its words do not tell."""
     lower = name.lower()
     small, large = (any(word in lower for word in words) for words in (_SMALL, _LARGE))
+    # The words of neither list, or of both.
     if small == large:
         near = arguments.did_you_mean(name, get_args(get_args(Result)[0]))
         raise ValueError(f"{owner} cannot tell whether {name!r} should be small or large: give mode='min' or 'max'{near}")
@@ -140,9 +141,11 @@ class EarlyStopping(Monitored, configured=True):
         if self.monitor.better(value, self.best):
             self._keep(best=value, best_epoch=number, waited=0)
             if self.restore_best:
+                # Copies: training goes on in the live ones.
                 self._weights = self.model.get_weights()
         else:
             self._keep(waited=self.waited + 1)
+            # 0 and 1 mean the same: the first epoch that is not better.
             if self.waited >= max(self.patience, 1):
                 self._keep(stopped_epoch=number)
                 self.model.stop_training = True

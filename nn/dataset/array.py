@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array, refuse_masked
-from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
+from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw, joined
 from nn.dataset.plan.cells import Cells, text_of
 from nn.dataset.plan.decide import Wishes
 from nn.dataset.plan.kinds import CellError, Column, LeftOut, Unknown
@@ -107,17 +107,23 @@ class ArrayDataset(DrawingDataset):
             arguments.one_of(self, "unknown", unknown, get_args(Unknown))
         self._plan = replace(self._given, missing=missing or self._given.missing, unknown=unknown or self._given.unknown)
         self._series = False
+        x, y, test_x, test_y = (
+            _by_name(name, value) for name, value in zip(("x", "y", "test_x", "test_y"), (x, y, test_x, test_y), strict=True)
+        )
         values_x: list[Any] = [x] if test_x is None else [x, test_x]
         if not any(map(_is_table, values_x)):
+            # Arrays are checked before labels are read, so that errors come in the order of the arguments.
             values_x = [_numbers(name, value) for name, value in zip(("x", "test_x"), values_x, strict=False)]
         parts_y = self._labels(("y", "test_y"), [y] if test_y is None else [y, test_y])
         train: Any = slice(None)
         test: Any = slice(None)
         if test_x is None:
             _same("y", len(parts_y[0]), "x", len(values_x[0]), "length")
+            # By the labels, which a stratified draw looks at.
             train, test = self._drawn = draw(parts_y[0], self.test_fraction, self.seed, self.split)
         parts_x = self._samples(("x", "test_x"), values_x, train)
         _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
+        # Without test samples both parts are rows of the same arrays.
         last = len(parts_x) - 1
         self._arrays = _read_only((parts_x[0][train], parts_y[0][train], parts_x[last][test], parts_y[last][test]))
         train_x, train_y, held_x, held_y = self._arrays
@@ -164,6 +170,7 @@ class ArrayDataset(DrawingDataset):
         try:
             plan = opened(plan, parts)
             kinds = {dtype for frame in frames for dtype in frame[[column.name for column in plan.features]].dtypes}
+            # Types of pandas' own may hold gaps beside numbers.
             if all(getattr(dtype, "kind", "") in "biuf" and isinstance(dtype, np.dtype) for dtype in kinds):
                 return self._as_they_are(names, frames, plan, parts, train)
             raw = self._raw(names, plan, parts)
@@ -192,6 +199,7 @@ class ArrayDataset(DrawingDataset):
         for name, frame, numbers in zip(names, frames, raw, strict=False):
             _refuse_missing(name, numbers, plan)
             array: Array = np.asarray(frame[features])
+            # Filled gaps, where the plan fills them; without gaps the array is the caller's.
             if array.dtype.kind == "f" and np.isnan(array).any():
                 array = numbers.astype(array.dtype)
             found.append(array[:, 0] if self._series else array)
@@ -199,7 +207,7 @@ class ArrayDataset(DrawingDataset):
         return found
 
     def _completed(self, plan: Plan, parts: Sequence[Mapping[str, Cells]], raw: Sequence[Any], train: Any) -> Plan:
-        """The plan with ranges and medians; NaN of `raw` replaced in place as it says."""
+        """Return the plan with ranges and medians, and replace NaN of `raw` in place as it says."""
         if not self._given.columns or self._given.is_open:
             plan = completed(plan, parts, raw, train)
         if plan.missing == "fill":
@@ -240,7 +248,7 @@ class ArrayDataset(DrawingDataset):
         return replace(self._plan, columns=tuple(columns))
 
     def _labels(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
-        """The labels of both parts, or of one; texts as numbers."""
+        """Return the labels of both parts, or of one; texts as numbers."""
         if any(map(_is_table, values)) or any(map(_holds_texts, values)):
             values = [_as_series(value) for value in values]
         else:
@@ -268,13 +276,14 @@ _IF_MISSING = "; fillna() or dropna() of pandas help"
 
 
 def _is_table(value: object) -> bool:
-    """Whether it is a DataFrame or a Series; without pandas there are none."""
+    """Return whether it is a DataFrame or a Series; without pandas there are none."""
+    # Without importing it: where it is not loaded no value is one of its types.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
 
 
 def _holds_texts(value: object) -> bool:
-    """Whether these are texts or categories of one axis: an array, a list, an Index or a Categorical."""
+    """Return whether these are texts or categories of one axis: an array, a list, an Index or a Categorical."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
         return not isinstance(value, pandas.MultiIndex)
@@ -327,7 +336,7 @@ def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame
 
 
 def _parts(names: Sequence[str], frames: Sequence[DataFrame]) -> list[dict[str, Cells]]:
-    """The cells of each column of each part, by name."""
+    """Return the cells of each column of each part, by name."""
     return [
         {name: cells_of(f"ArrayDataset '{argument}'", frame[name]) for name in frame.columns}
         for argument, frame in zip(names, frames, strict=False)
@@ -335,7 +344,7 @@ def _parts(names: Sequence[str], frames: Sequence[DataFrame]) -> list[dict[str, 
 
 
 def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
-    """The categories of a column in the order of its type; None where its type has none."""
+    """Return the categories of a column in the order of its type; None where its type has none."""
     found = [getattr(frame[name].dtype, "categories", None) for frame in frames]
     if any(categories is None for categories in found):
         return None
@@ -351,9 +360,11 @@ def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
 def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:
     if array.dtype.kind != "f":
         return
+    # With 'nan' a gap may stay, an infinite number may not.
     bad = np.argwhere(np.isinf(array) if plan.missing == "nan" else ~np.isfinite(array))
     if len(bad):
         row, place = (int(part) for part in bad[0])
+        # A category is several numbers of x, so a place is not the number of a column.
         column = [column.name for column in plan.features for _ in column.names][place]
         value = "missing" if np.isnan(array[row, place]) else f"{array[row, place]:g}"
         raise ValueError(
@@ -362,12 +373,23 @@ def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:
         )
 
 
+def _by_name(name: str, value: Any) -> Any:
+    """Return arrays by name as one array with fields, all else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        value = {field: value[field] for field in value.dtype.names}  # without gaps between the fields
+    if not isinstance(value, Mapping):
+        return value
+    return joined(f"ArrayDataset '{name}'", {field: _numbers(f"{name}['{field}']", part) for field, part in value.items()})
+
+
 def _numbers(name: str, value: ArrayLike) -> Array:
     refuse_masked(f"ArrayDataset '{name}'", value)
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"ArrayDataset '{name}' must be a rectangular array: {error}") from error
+    if array.dtype.names is not None:
+        return array
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(
             f"ArrayDataset '{name}' must hold booleans, integers or floats of at most 64 bits, got dtype {array.dtype}"
@@ -378,6 +400,7 @@ def _numbers(name: str, value: ArrayLike) -> Array:
 
 
 def _read_only(arrays: Arrays) -> Arrays:
+    # Views, so that the caller's arrays can still be written.
     train_x, train_y, test_x, test_y = (array.view() for array in arrays)
     for view in (train_x, train_y, test_x, test_y):
         view.flags.writeable = False

@@ -86,14 +86,18 @@ class CharacterText(AbsDataset, configured=True):
             raise ValueError(
                 f"CharacterText with windows of {self.length} needs more characters than that to {purpose} on, got {len(ids)}"
             )
+        # One more: y is x one character later.
         windows = sliding_window_view(ids, self.length + 1)[::stride]
+        # Copies: windows of the view overlap, and a read-only view would keep the whole text.
         return np.ascontiguousarray(windows[:, :-1]), np.ascontiguousarray(windows[:, 1:])
 
 
 def _encode(text: str, vocabulary: str) -> Array:
     """Return the place of each character in the vocabulary, which is sorted."""
+    # Four bytes for each character, so that the bytes are code points.
     points, known = (np.frombuffer(each.encode("utf-32-le"), "<u4") for each in (text, vocabulary))
     ids = np.searchsorted(known, points)
+    # A character beyond the last known one would have a place that does not exist.
     strange = np.flatnonzero(known[np.minimum(ids, len(known) - 1)] != points) if len(known) else np.arange(len(points))
     if strange.size:
         raise ValueError(f"CharacterText: {text[strange[0]]!r} is no character of the files, which have {vocabulary!r:.80}")

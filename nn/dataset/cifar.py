@@ -98,6 +98,7 @@ class CIFAR10(PublishedDataset):
         first = len(self.label_bytes)
         planes = rows[:, first:].reshape(len(rows), 3, _SIDE, _SIDE)
         column = list(self.label_bytes).index(self.labels)
+        # Published as planes; models take the channels last.
         return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, column].copy()
 
 
@@ -138,6 +139,7 @@ class CIFAR100(CIFAR10, configured=True):
 
 def _read_file(path: Path) -> bytes:
     with open(path, "rb") as file:
+        # One byte more tells whether there are too many.
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise ValueError(f"'{path}' must have at most {_MAX_BYTES} bytes")
@@ -184,6 +186,7 @@ class _Reader:
         """Return the files among `names`, then read on to the end, where gzip keeps its checksum."""
         found: dict[str, bytes] = {}
         count = 0
+        # A block of zeros ends the archive.
         while any(header := b"".join(self._exactly(_BLOCK))):
             count += 1
             if count > _MAX_MEMBERS:
@@ -194,14 +197,17 @@ class _Reader:
                     raise ValueError(f"{self._shown} contains {name!r} twice")
                 found[name] = b"".join(self._exactly(size))
             else:
+                # Read and forgotten, without memory.
                 deque(self._exactly(size), 0)
             deque(self._exactly(-size % _BLOCK), 0)
+        # To the end: only there gzip compares its checksum.
         while self._read(_CHUNK):
             pass
         return found
 
     def _parse(self, header: bytes) -> tuple[str, int, bool]:
         """Return the last part of a file's name, its size, and whether it is a regular file."""
+        # The header's sum, with its own field as eight blanks.
         unsigned = sum(header[:148]) + 8 * ord(" ") + sum(header[156:])
         try:
             checksum, size = (
@@ -211,6 +217,7 @@ class _Reader:
             raise ValueError(f"{self._shown} is not a tar archive, or a damaged one") from None
         if checksum != unsigned or size < 0:
             raise ValueError(f"{self._shown} is not a tar archive, or a damaged one")
+        # A name that cannot be read is none that is looked for.
         name = header[:100].partition(b"\0")[0].decode("utf-8", "replace")
         return name.rpartition("/")[2], size, header[156:157] in _REGULAR
 

@@ -146,6 +146,7 @@ class CSVDataset(DrawingDataset, configured=True):
             self, na_values, decimal, thousands, given.spelling
         )
         self._spelling = Spelling(self.decimal, self.thousands, tuple(spelling[0]))
+        # One name for each encoding, so that equal plans are equal.
         self.encoding = codecs.lookup(check_encoding("CSVDataset", given.encoding if encoding is None else encoding)).name
         self._seen: list[str] = []
         self._plan: Plan | None = None
@@ -209,11 +210,12 @@ class CSVDataset(DrawingDataset, configured=True):
             raise ValueError(f"CSVDataset 'label' must be that of the plan, {', '.join(labels)}, got {', '.join(self._labels)}")
         kept = self._own(self._given)
         unfilled = self.missing == "fill" and any(getattr(column, "fill", 0.0) is None for column in kept.features)
+        # Medians that are not known yet are found in the files.
         if labels and not kept.is_open and not unfilled:
             self._plan = kept
 
     def _own(self, plan: Plan) -> Plan:
-        """The plan with the arguments about files, gaps and unknown categories."""
+        """Return the plan with the arguments about files, gaps and unknown categories."""
         return replace(
             plan, missing=self.missing, unknown=self.unknown, spelling=self._spelling, delimiter=self.delimiter,
             encoding=self.encoding,
@@ -222,6 +224,7 @@ class CSVDataset(DrawingDataset, configured=True):
     def _load(self) -> tuple[Arrays, Plan]:
         """Read the files, decide the kinds of columns unless these are known, and set rows aside to evaluate on."""
         paths = [find_given(path, self) for path in (self.path, self.test_path) if path is not None]
+        # Before the files are read: a file that changes meanwhile differs the next time.
         seen = [_digest(path) for path in paths]
         if self._seen and seen != self._seen:
             changed = next(path for path, was, now in zip(paths, self._seen, seen, strict=True) if was != now)
@@ -242,6 +245,7 @@ class CSVDataset(DrawingDataset, configured=True):
             if len(tables) == 1:
                 train, test = draw(y[0], self.test_fraction, self.seed, self.split)
                 self._drawn = places[0][train], places[0][test]
+            # Medians and ranges come of the training rows alone: those to evaluate on must not be known.
             plan = self._plan or completed(plan, parts, raw, train)
             for part, x in enumerate(raw):
                 try:
@@ -257,12 +261,13 @@ class CSVDataset(DrawingDataset, configured=True):
                 said = f"CSVDataset: {said.replace(' must fit float32', where)}" if where else f"'{self.path}': {said}"
             raise ValueError(said) from error
         x = [part.astype(plan.dtype, copy=False) for part in raw]
+        # Only when all went well; a failed attempt leaves the data set as it was.
         self._plan, self._seen = plan, seen
         last = 0 if len(tables) == 1 else 1
         return (x[0][train], y[0][train], x[last][test], y[last][test]), plan
 
     def _tables(self, paths: Sequence[Path]) -> list[Table]:
-        """The cells of each file; a column that is of numbers in one of them only is read as texts in all."""
+        """Return the cells of each file; a column that is of numbers in one of them only is read as texts in all."""
         plan = self._plan or self._given
         texts = plan.of_texts.union(self.categories, self.dates)
         tables = [read_table(path, self.delimiter, self.encoding, self._spelling, texts) for path in paths]
@@ -270,12 +275,13 @@ class CSVDataset(DrawingDataset, configured=True):
         mixed = {name for name in kinds[0] if len({each[name] for each in kinds if name in each}) > 1}
         if not mixed:
             return tables
+        # Again, since numbers that are parsed have lost their texts (007, 1.50).
         return [read_table(path, self.delimiter, self.encoding, self._spelling, texts | mixed) for path in paths]
 
     def _planned(
         self, tables: Sequence[Table], columns: Sequence[str | Column], parts: Sequence[Mapping[str, Cells]]
     ) -> tuple[Plan, list[Any], list[Array]]:
-        """The plan without ranges and medians, the numbers of each part with NaN for gaps, and its labels."""
+        """Return the plan without ranges and medians, the numbers of each part with NaN for gaps, and its labels."""
         plan = self._plan
         if plan is None:
             wishes = Wishes(self.categories, self.dates, self.numbers, self._spelling)
@@ -299,7 +305,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return label_of(parts, name, kind, wishes)
 
     def _chosen(self, tables: Sequence[Table]) -> list[str | Column]:
-        """The columns that are asked for, in the order of x; those that are decided already, or left out, as columns."""
+        """Return the columns that are asked for, in the order of x; those that are decided already, or left out, as columns."""
         table = tables[0]
         given = self._given.columns
         features = [column.name for column in given] if given else self.features
@@ -333,7 +339,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return columns
 
     def _row_number(self, table: Table) -> tuple[str, str] | None:
-        """The column that numbers the rows, and why it is one."""
+        """Return the column that numbers the rows, and the reason; None where there is none."""
         first = table.header[0]
         if self.index is None or (self.index == _AUTO and (self.features is not None or first in self._labels)):
             return None
@@ -348,7 +354,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return None
 
     def _parts(self, tables: Sequence[Table], names: Sequence[str]) -> tuple[list[dict[str, Cells]], list[Rows]]:
-        """The cells of the columns that are used, and which rows of each file they are; a gap is refused where it must be."""
+        """Return the cells of the columns that are used, and their rows in each file; refuse a gap where it must not be."""
         parts, places = [], []
         for table in tables:
             cells = {name: table.columns[table.header.index(name)] for name in names}
@@ -369,6 +375,7 @@ class CSVDataset(DrawingDataset, configured=True):
                     if name in strict and gaps[name].any()
                 ]
                 if found:
+                    # The first row, and in it the first column.
                     row, _, name = min(found)
                     line, texts = table.texts_of(row)
                     raise ValueError(
@@ -380,7 +387,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return parts, places
 
     def _most_gaps(self, gaps: Mapping[str, NDArray[np.bool_]]) -> str:
-        """The column with most gaps, and the arguments that help."""
+        """Describe the column with most gaps, and the arguments that help."""
         label = next((name for name in self._labels if gaps[name].all()), None)
         if label is not None:
             return f"got none: column {label!r}, the label, is missing in all of them"

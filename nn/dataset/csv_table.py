@@ -120,7 +120,7 @@ def _read(
     spelling: Spelling | None = None,
     texts: Collection[str] = (),
 ) -> DataFrame:
-    """The frame that pandas makes: some columns as texts, or all, of numbers where all of its cells are, NaN for gaps."""
+    """Return the frame of pandas: some columns as texts, or all; of numbers where all of its cells are, NaN for gaps."""
     import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
 
     how: dict[str, Any] = {"dtype": str, "na_filter": False, "usecols": None if names == header else names}
@@ -151,7 +151,7 @@ def _read(
 
 
 def _columns(frame: DataFrame, texts: Collection[str]) -> dict[str, Cells]:
-    """The columns of a frame that are texts, "" for a gap, or finite numbers that float64 tells apart, NaN for a gap."""
+    """Return the columns that are texts, "" for a gap, or finite numbers that float64 tells apart, NaN for a gap."""
     import pandas  # noqa: PLC0415 - as above
 
     found: dict[str, Cells] = {}
@@ -166,7 +166,7 @@ def _columns(frame: DataFrame, texts: Collection[str]) -> dict[str, Cells]:
 
 
 def _has_zeros(path: Path, delimiter: str, encoding: str, texts: Sequence[Cells]) -> bool:
-    """Whether more cells of the file may begin with zeros, as 007 does, than those of the columns of texts."""
+    """Return whether more cells of the file may begin with zeros, as 007 does, than those of the columns of texts."""
     marks, blanks, found = b'\n\r"' + delimiter.encode(), b" \t".replace(delimiter.encode(), b""), 0
     is_mark, is_blank, is_sign = (np.isin(np.arange(256), list(some)) for some in (marks, blanks, b"+-"))
     for lines in _lines(path, encoding):
@@ -179,6 +179,7 @@ def _has_zeros(path: Path, delimiter: str, encoding: str, texts: Sequence[Cells]
         for mark in marks[1:] + blanks + b"+-":
             behind |= before == mark
         at = np.flatnonzero(wrong & behind)
+        # Back over a sign and blanks: a cell of 007 begins behind a mark.
         at -= is_sign[content[at]]
         while (blank := is_blank[content[at]]).any():
             at -= blank
@@ -187,15 +188,17 @@ def _has_zeros(path: Path, delimiter: str, encoding: str, texts: Sequence[Cells]
 
 
 def _lines(path: Path, encoding: str) -> Iterator[bytes]:
-    """The lines of the file in pieces that stay in the cache of a CPU, each with the end of a line before its first one."""
+    """Yield the lines of the file in pieces that stay in the cache, each with the end of a line before its first one."""
     plain = path.suffix.lower() not in _PACKED and "0,".encode(encoding) == b"0,"
     with path.open("rb") if plain else _open(path, encoding) as file:
+        # So that the first cell of the file stands behind an end of a line as well.
         rest = b"\n"
         while block := file.read(_BLOCK):
             lines = rest + (block if isinstance(block, bytes) else block.encode(errors="replace"))
             end = max(lines.rfind(b"\n"), lines.rfind(b"\r"))
             if end > 0:
                 yield lines[: end + 1]
+            # From the last end of a line on: a cell may be cut by the end of a block.
             rest = lines[max(end, 0) :]
         yield rest
 
@@ -219,13 +222,14 @@ def _damage_told(path: Path, encoding: str) -> Iterator[None]:
         hint = ""
         if isinstance(error, UnicodeError):
             with path.open("rb") as file:
+                # The byte order marks of UTF-16.
                 other = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
             hint = f"; 'encoding' may name another, such as {other}"
         raise ValueError(f"'{path}' is no CSV file in {encoding}: {error}{hint}") from error
 
 
 def _header(path: Path, delimiter: str, encoding: str) -> tuple[str, int, list[str]]:
-    """The mark between cells, how many lines stand before the header, and the names of the columns."""
+    """Return the mark between cells, how many lines stand before the header, and the names of the columns."""
     with _open(path, encoding) as file:
         first = file.readline()
     mark = _MARK_OF_EXCEL.fullmatch(first.rstrip("\r\n"))
@@ -233,6 +237,7 @@ def _header(path: Path, delimiter: str, encoding: str) -> tuple[str, int, list[s
         delimiter = mark[1]
     with _open(path, encoding) as file:
         _, row = next(_rows(file, delimiter), (0, []))
+    # pandas gets these names, so that both agree on blanks.
     names = [name.strip() for name in row]
     repeated = ", ".join(f"{name!r} {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1)
     if not names or repeated:
@@ -261,5 +266,5 @@ def _open(path: Path, encoding: str) -> TextIO:
 
 
 def _with_mark(encoding: str) -> str:
-    """A byte order mark, as some programs write it, is no part of the first name."""
+    """Return the encoding that skips a byte order mark, as some programs write it: it is no part of the first name."""
     return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding

@@ -36,6 +36,7 @@ def fetch(name: str, mirrors: Sequence[str], md5: str, timeout: float = _TIMEOUT
 
     Raises DownloadError when no mirror has it, ValueError for a mirror that is no http or https URL.
     """
+    # All of them before the first is asked.
     for mirror in mirrors:
         if not mirror.startswith(("http://", "https://")):
             raise ValueError(f"a mirror must be an http or https URL, got {mirror!r}")
@@ -64,6 +65,7 @@ def _fetch_from(url: str, timeout: float) -> bytes:
             try:
                 if _continue(url, content, bar, timeout):
                     return bytes(content)
+            # Another attempt would get the same.
             except DownloadError:
                 raise
             except (OSError, HTTPException) as error:
@@ -71,6 +73,7 @@ def _fetch_from(url: str, timeout: float) -> bytes:
                 if isinstance(error, HTTPError):
                     error.close()  # it is also the answer, and holds the connection
             if len(content) <= before:
+                # An attempt that brought nothing will not be followed by one that does.
                 break
     raise failure
 

@@ -112,6 +112,7 @@ class PublishedDataset(AbsDataset, configured=True):
             except DownloadError as error:
                 raise FileNotFoundError(self._advice(cache, f"the download failed ({error})")) from error
             cache.mkdir(parents=True, exist_ok=True)
+            # In one step: another process sees no file or a whole one.
             write_file(cache / published, content)
         found, _ = self._look(cache)
         return list(found.values())
@@ -147,6 +148,7 @@ def cache_directory(name: str) -> Path:
 
     A relative ``$XDG_CACHE_HOME`` does not count, as the XDG base directory specification demands.
     """
+    # Without the variable it is an empty path, which is not absolute.
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "psgd" / name
 
@@ -193,6 +195,7 @@ def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, .
     if len(values) != size or file.read(1):  # one byte more shows that the file is longer than its shape
         relation = "more" if len(values) == size else f"only {len(values)}"
         raise ValueError(f"{where} must hold {size} bytes of values for its shape {shape}, it has {relation}")
+    # No copy where the file has the byte order of this machine.
     return np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False)
 
 

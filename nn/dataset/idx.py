@@ -56,6 +56,7 @@ def _read(file: BinaryIO | gzip.GzipFile, path: str | os.PathLike[str]) -> Array
         raise ValueError(f"{shown} ends within its header")
     shape = struct.unpack(f">{axes}I", sizes)
     size = math.prod(shape) * dtype.itemsize
+    # Before anything is read or allocated.
     if size > _MAX_BYTES:
         raise ValueError(f"{shown} must hold at most {_MAX_BYTES} bytes of values, its shape {shape} claims {size}")
     return read_values(file, shown, shape, dtype).reshape(shape)

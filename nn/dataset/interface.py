@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ __all__ = [
     "checksum_of",
     "draw",
     "drawn_rows",
+    "joined",
+    "leaves",
+    "of_leaves",
     "row_checksums_of",
     "split",
 ]
@@ -85,7 +88,7 @@ class AbsDataset(Configurable, internal=("checksum", "row_checksums")):
 
 
 Arrays: TypeAlias = tuple[Array, Array, Array, Array]
-"""``(train_x, train_y, test_x, test_y)``"""
+"""``(train_x, train_y, test_x, test_y)``; samples of several inputs and labels of several outputs have a field for each."""
 
 
 def checksum_of(arrays: Iterable[Array]) -> str:
@@ -100,14 +103,78 @@ def checksum_of(arrays: Iterable[Array]) -> str:
             raise TypeError(f"checksum_of needs arrays of numbers, got dtype {array.dtype}")
         refuse_masked("a data set", array)
         plain = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-        digest.update(f"{plain.dtype.str}{plain.shape}\n".encode())
+        kind = plain.dtype.str if plain.dtype.names is None else plain.dtype.descr
+        digest.update(f"{kind}{plain.shape}\n".encode())
         digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def joined(owner: str, parts: Mapping[str, Any]) -> Array:
+    """Return one array ``(n,)`` with a field for each part, in their order; `array[name]` shows a part.
+
+    Args:
+        owner: argument that held the parts, for messages.
+        parts: arrays ``(n, ...)`` by name, such as the inputs of a model.
+
+    Raises:
+        ValueError: for no parts, names that are no texts without '/', and arrays of other lengths.
+    """
+    arrays = {name: np.asarray(part) for name, part in parts.items()}
+    if not arrays:
+        raise ValueError(f"{owner} must hold at least one array by name, got none")
+    first = next(iter(arrays))
+    for name, array in arrays.items():
+        if not isinstance(name, str) or not name or "/" in name:
+            raise ValueError(f"{owner} must have texts without '/' as names, got {arguments.short(name)}")
+        if not array.ndim or len(array) != len(arrays[first]):
+            raise ValueError(
+                f"{owner} must hold as many rows for each name, got shape {arrays[first].shape} for '{first}' and "
+                f"{array.shape} for '{name}'"
+            )
+    # without gaps between the fields, whose bytes would count in checksums
+    whole = np.zeros(len(arrays[first]), [(name, array.dtype, array.shape[1:]) for name, array in arrays.items()])
+    for name, array in arrays.items():
+        whole[name] = array
+    return whole
+
+
+def leaves(arrays: Any) -> dict[str, Array]:
+    """Return the arrays of a data set by name, those with fields in parts: ``train_x``, or ``train_x/title``.
+
+    Args:
+        arrays: train_x, train_y, test_x and test_y.
+    """
+    found: dict[str, Array] = {}
+    for part, array in zip(PARTS, arrays, strict=True):
+        if array.dtype.names is None:
+            found[part] = array
+        else:
+            found.update((f"{part}/{name}", np.ascontiguousarray(array[name])) for name in array.dtype.names)
+    return found
+
+
+def of_leaves(found: Mapping[str, Array]) -> tuple[Array, Array, Array, Array]:
+    """Return train_x, train_y, test_x and test_y.
+
+    Args:
+        found: the arrays by name, as `leaves` gives them.
+
+    Raises:
+        ValueError: where a part is missing.
+    """
+    arrays = []
+    for part in PARTS:
+        fields = {name.partition("/")[2]: array for name, array in found.items() if name.partition("/")[0] == part}
+        if not fields:
+            raise ValueError(f"a data set must have the array {part}, got {', '.join(found)[:80]}")
+        arrays.append(fields[""] if "" in fields else joined(part, fields))
+    return arrays[0], arrays[1], arrays[2], arrays[3]
 
 
 def row_checksums_of(array: Array) -> str:
     """Return type and shape of an array, and the CRC-32 of each of up to 64 blocks of its rows, as words of a text."""
     plain = np.atleast_1d(np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C"))
+    # Blocks of whole rows, so that a message can tell which rows differ.
     blocks = (plain[low:high].reshape(-1).view(np.uint8).data for low, high in pairwise(row_borders(len(plain))))
     return " ".join([plain.dtype.name, "x".join(map(str, plain.shape)), *(f"{zlib.crc32(block):08x}" for block in blocks)])
 
@@ -187,6 +254,7 @@ def draw(y: Array, fraction: float, seed: int, how: SplitKind = "random") -> tup
         return rows[: samples - count], rows[samples - count :]
     order: Rows = keyed(seed, "test-split").permutation(samples)
     test = order[:count] if how == "random" else order[_of_each_class(y, order, count)]
+    # A mask keeps the order of the samples in both parts.
     chosen = np.zeros(samples, bool)
     chosen[test] = True
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
@@ -198,6 +266,7 @@ def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
         raise ValueError(f"split='stratified' needs labels that are class numbers (n,), got {y.dtype} of shape {y.shape}")
     classes, places, sizes = np.unique(y.reshape(-1)[order], return_inverse=True, return_counts=True)
     exact = sizes * (count / len(y))
+    # Rounded down at first, and at least one sample of each class is left to train on.
     quota = np.minimum(np.floor(exact).astype(np.int64), np.maximum(sizes - 1, 0))
     # the largest remainders first; a class of one sample stays in training as long as another one has some to give
     for place in np.lexsort((-sizes, quota - exact, sizes < 2)):
@@ -205,6 +274,7 @@ def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
             quota[place] += 1
     ranks = np.empty(len(y), np.int64)
     for place in range(len(classes)):
+        # In the drawn order, so that the first of each class are a random choice.
         ranks[places == place] = np.arange(sizes[place])
     found: NDArray[np.bool_] = ranks < quota[places]
     return found

@@ -17,7 +17,7 @@ from nn.arrays import Array
 from nn.dataset.files import find_given, read_values
 from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
 
-__all__ = ["NpzDataset", "read_arrays"]
+__all__ = ["NpzDataset", "names_in", "read_arrays"]
 
 
 class NpzDataset(DrawingDataset, configured=True):
@@ -148,6 +148,19 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Arra
     return arrays
 
 
+def names_in(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the arrays of a file.
+
+    Args:
+        path: the .npz file.
+
+    Raises:
+        ValueError: where it is none.
+    """
+    with _opened(path) as archive:
+        return [entry.removesuffix(".npy") for entry in archive.namelist()]
+
+
 def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
@@ -173,7 +186,9 @@ def _read_header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], boo
     length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
     if length > _MAX_HEADER:
         raise ValueError(f"{where} must have a header of at most {_MAX_HEADER} bytes, got {length}")
+    # A character for each byte, so that it cannot fail; the pattern takes ASCII only.
     header = file.read(length).decode("latin-1")
+    # A pattern, not `literal_eval`: nothing that another program wrote is evaluated.
     match = _HEADER.fullmatch(header)
     kind = match["dtype"].lstrip("<>|=")[0] if match else ""
     if match is None or kind not in "?biuf":

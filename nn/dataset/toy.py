@@ -103,6 +103,7 @@ class SimData(AbsDataset, configured=True):
         """W: ``(features, 1)`` for a regression, ``(features, classes)`` for a classification."""
         columns = 1 if self.kind == "regression" else self.classes
         drawn = self._random("weights").standard_normal((self.features, columns), np.float32)
+        # Shared by all callers of the property.
         drawn.flags.writeable = False
         return drawn
 
@@ -125,11 +126,13 @@ class SimData(AbsDataset, configured=True):
 
     def _part(self, part: str, count: int) -> tuple[Array, Array]:
         random = self._random(part)
+        # Samples first, so that labels of another kind do not change them.
         x = random.standard_normal((count, self.features), np.float32)
         score = x @ self.weights + self.bias
         if self.kind == "regression":
             return x, score + np.float32(self.noise) * random.standard_normal((count, 1), np.float32)
         label = score.argmax(axis=1)
         wrong = random.random(count) < self.noise
+        # A step of 1 to classes - 1 leads to each of the other classes equally often.
         label[wrong] = (label[wrong] + random.integers(1, self.classes, int(wrong.sum()))) % self.classes
         return x, label.astype(np.int64, copy=False)

@@ -84,6 +84,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         square, *others = slots
         np.multiply(gradient, gradient, out=out)
+        # `out` is work space until the increment is known.
         _mix(square, out, self.rho)
         if self.centered:
             mean = others[0]
@@ -146,6 +147,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
         np.multiply(gradient, gradient, out=other)
         _mix(square, other, self.rho)
         np.add(square, self.epsilon, out=other)
+        # u before it takes in this step, as in the paper.
         np.add(step_square, self.epsilon, out=out)
         np.divide(out, other, out=out)
         np.sqrt(out, out=out)
@@ -157,7 +159,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
 
 
 def _mix(mean: Array, fresh: Array, share: float) -> None:
-    """mean <- share * mean + (1 - share) * fresh; `fresh` is overwritten."""
+    """Compute mean <- share * mean + (1 - share) * fresh; `fresh` is overwritten."""
     np.multiply(fresh, 1 - share, out=fresh)
     np.multiply(mean, share, out=mean)
     np.add(mean, fresh, out=mean)

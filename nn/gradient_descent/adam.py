@@ -69,6 +69,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         share = factor * scale * (1 - self.beta1) / (1 - self.beta1**self._step_number)
         # arrays without axes, which NumPy takes in half the time of a float
         shared = (self.beta1, self.beta2, share, self.epsilon * scale)
+        # Of the type of the vectors: arrays of float64 would widen every operation with them.
         self._numbers = tuple(np.array(number, self._scratch.dtype) for number in shared)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
@@ -76,7 +77,9 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         beta1, beta2, scale, epsilon = self._numbers
         np.multiply(momentum, beta1, momentum)
         np.add(momentum, gradient, momentum)
+        # Denormal numbers slow each operation on them down many times over.
         flush_to_zero(self._step_number, momentum)
+        # `out` serves as work space: g^2, then the root, then the quotient.
         np.multiply(gradient, gradient, out)
         np.multiply(square, beta2, square)
         np.add(square, out, square)
@@ -99,6 +102,7 @@ class ADAMWOptimizer(ADAMOptimizer):
     """
 
     decoupled: ClassVar[bool] = True
+    # Said again, because it does not count for subclasses.
     concurrent: ClassVar[bool] = True
 
     @keras_names(beta_1="beta1", beta_2="beta2")
@@ -118,6 +122,7 @@ class ADAMWOptimizer(ADAMOptimizer):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         super().increment(value, gradient, out, *slots)
         if self.weight_decay:
+            # In `spare`: the step is in `out`, and the gradient's scratch may be in use.
             decay = np.multiply(value, -self.rate * self.weight_decay, out=self.spare(out))
             np.add(out, decay, out=out)
 
@@ -161,6 +166,7 @@ class LAMBOptimizer(ADAMOptimizer):
         return False
 
     def update(self, parameters: Array, gradients: Array) -> None:
+        # The step of each variable is scaled when all of it is known, so it needs room for the whole vector.
         if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
             self._change = empty(parameters.shape, parameters.dtype)
         self.write_change(parameters, gradients, self._change)
@@ -168,11 +174,13 @@ class LAMBOptimizer(ADAMOptimizer):
 
     def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`; raise ValueError unless `partition` fits the vector."""
+        # Vectors that do not fit each other are refused further on, in better words.
         if parameters.shape == gradients.shape:
             self._whole_variables(parameters.size)
         super().write_change(parameters, gradients, out)
         for variable in self._variables:
             change = out[variable]
+            # Of the parameters before the step.
             length, step = norm(chunks(parameters[variable])), norm(chunks(change))
             np.multiply(change, -self.rate * (length / step if length and step else 1.0), out=change)
 

@@ -57,11 +57,13 @@ class JoinedVectors:
         return self._ends[-1]
 
     def __getitem__(self, part: slice) -> Array:
-        """A stretch with a beginning and an end, which may be that of a longer vector."""
+        """Return a stretch with a beginning and an end, which may be that of a longer vector."""
         start, stop = part.start, min(part.stop, self._ends[-1])
         parts = []
+        # The first vector that ends behind the start.
         for place in range(bisect_right(self._ends, start), len(self._vectors)):
             vector, begin = self._vectors[place], self._ends[place] - len(self._vectors[place])
+            # A slice beyond the end of a vector is cut off by NumPy.
             parts.append(vector[max(start - begin, 0) : stop - begin])
             if stop <= self._ends[place]:
                 break
@@ -159,6 +161,7 @@ class IGradientDescent(
         self._variables: list[slice] = []
         self._adjusts = False
         self._slots = {}
+        # Its rows: the change, the adjusted gradient, and what `spare` gives.
         self._scratch = np.empty((3, 0))
         self._lanes = []
 
@@ -219,6 +222,7 @@ class IGradientDescent(
             self._update(parameters, gradients, slice(0, length), CHUNK)
             return
         lanes = min(team.size, length // SHARED_CHUNK)
+        # At whole chunks, so that no two lanes write to one cache line.
         cuts = [length * lane // lanes // CHUNK * CHUNK for lane in range(lanes)] + [length]
         rules = [self._for_lane(lane) for lane in range(lanes)]
         team.run(
@@ -233,12 +237,15 @@ class IGradientDescent(
             value = parameters[chunk]
             change = self._scratch[0, : len(value)]
             self._increment(chunk, value, gradients[chunk], change)
+            # Here and not in `increment`, so that `write_change` gives the same bits.
             np.add(value, change, out=value)
 
     def _for_lane(self, lane: int) -> IGradientDescent:
         """Return this rule as it is in this step, with scratch arrays of the lane's own."""
         if len(self._lanes) <= lane or self._lanes[lane].dtype != self._scratch.dtype:
+            # Those of the lanes behind have the old type as well.
             self._lanes[lane:] = [empty((3, SHARED_CHUNK), self._scratch.dtype)]
+        # It shares slots and settings with this rule; only its scratch arrays are its own.
         rule = object.__new__(type(self))
         vars(rule).update(vars(self), _scratch=self._lanes[lane])
         return rule
@@ -283,7 +290,9 @@ class IGradientDescent(
         given = {name: np.asarray(state[name]) for name in self.slots if name in names}
         if len({slot.shape for slot in given.values()}) > 1 or any(slot.ndim != 1 for slot in given.values()):
             raise ValueError(f"{type(self).__name__} state must hold vectors of one length")
+        # Only now, when all has been checked: a state that is refused changes nothing.
         self._step_number = step
+        # Copies that begin at cache lines: the given arrays may belong to another rule or to a file.
         self._slots = {name: empty(slot.shape, slot.dtype) for name, slot in given.items()}
         for name, slot in self._slots.items():
             np.copyto(slot, given[name])
@@ -320,8 +329,10 @@ class IGradientDescent(
             self._scratch = empty((3, CHUNK), vector.dtype)
         self._factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
         self._factors = [] if self.clip_variable_norm is None else self._clips(gradients, self.clip_variable_norm)
+        # What all chunks need to know is decided once.
         decays = self.weight_decay > 0 and not self.decoupled
         self._adjusts = decays or self.clip_value is not None or self._factor != 1 or bool(self._factors)
+        # Before the count goes on: a schedule is asked by the steps that are done.
         self._keep(rate=self.learn_rate)
         self._step_number += 1
         self.begin_step()
@@ -361,10 +372,12 @@ class IGradientDescent(
         elif self._factors:
             np.copyto(adjusted, gradient)
             for variable, factor in self._factors:
+                # The variable's part in this chunk, empty where it lies elsewhere.
                 cut = slice(max(variable.start - start, 0), max(variable.stop - start, 0))
                 adjusted[cut] *= factor
             gradient = adjusted
         if self.weight_decay > 0 and not self.decoupled:
+            # `out` is free: the increment is written later.
             np.multiply(value, self.weight_decay, out=out)
             gradient = np.add(gradient, out, out=adjusted)
         return gradient

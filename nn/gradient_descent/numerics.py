@@ -26,11 +26,13 @@ def norm(parts: Iterable[Array]) -> float:
 def clip_factor(parts: Iterable[Array], limit: float) -> float:
     """Return the factor that shortens a vector to a norm of at most `limit`; 1 where it is shorter, or is not a number."""
     length = norm(parts)
+    # False for NaN, which no factor would mend.
     return limit / length if length > limit else 1.0
 
 
 def _square(part: Array) -> float:
     square = float(np.dot(part, part))
+    # Numbers of this size are exact enough; the check costs nothing, another pass would.
     if part.dtype == np.float64 or _LEAST < square < _MOST:
         return square
     wide = part.astype(np.float64)
@@ -48,6 +50,7 @@ def flush_to_zero(step: int, *slots: Array) -> None:
     """Set numbers too small to matter to 0 every so many steps, as they arise where gradients stay 0."""
     if step % FLUSH_EVERY == 0:
         for slot in slots:
+            # The mask takes memory and time, hence not in every step.
             slot[np.abs(slot) < NEGLIGIBLE] = 0
 
 
@@ -60,4 +63,5 @@ def flush_squares_to_zero(step: int, decay: float, *slots: Array) -> None:
     if step % FLUSH_EVERY == 0:
         for slot in slots:
             tiny = float(np.finfo(slot.dtype).tiny)
+            # With a small decay its power would be next to 0 and the bound large; it is NEGLIGIBLE at most.
             slot[slot < tiny / max(decay**FLUSH_EVERY, tiny / NEGLIGIBLE)] = 0

@@ -56,6 +56,7 @@ class StepDecay(Schedule, configured=True):
         self.rate = arguments.number(self, "rate", rate, 0)
         self.steps = arguments.integer(self, "steps", steps, minimum=1)
         self.factor = arguments.number(self, "factor", factor, 0)
+        # `number` excludes its upper bound, but 1 is allowed.
         if self.factor > 1:
             raise ValueError(f"{type(self).__name__} 'factor' must be a number from 0 to 1, got {factor}")
 
@@ -90,6 +91,7 @@ class Cosine(Schedule, configured=True):
         self.final = arguments.number(self, "final", final, 0)
 
     def __call__(self, step: int) -> float:
+        # Exactly `final`, without the rounding of the cosine.
         if step >= self.steps:
             return self.final
         return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * step / self.steps)) / 2

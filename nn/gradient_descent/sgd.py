@@ -43,6 +43,7 @@ class SGDOptimizer(IGradientDescent, configured=True):
         self.nesterov = bool(arguments.instance(self, "nesterov", nesterov, bool))
         if nesterov and not momentum:
             raise ValueError(f"{type(self).__name__} 'nesterov' needs a 'momentum' > 0, got {momentum}")
+        # Of the object: a rule without momentum keeps no array.
         self.slots = ("velocity",) if momentum else ()
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
@@ -79,6 +80,7 @@ class GradientDecay(SGDOptimizer, configured=True):
         self.decay = arguments.number(self, "decay", decay, 0)
 
     def begin_step(self) -> None:
+        # The first step has the whole rate.
         self._keep(rate=self.rate / (1 + self.decay * (self._step_number - 1)))
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nn.layer.convolution import Conv1D, Conv2D
     from nn.layer.core import Dense, Embedding, Flatten, Permute, RepeatVector, Rescaling, Reshape
     from nn.layer.layer import Layer
-    from nn.layer.merging import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
+    from nn.layer.merging import Add, Average, Concatenate, Dot, Maximum, Minimum, Multiply, Subtract
     from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
     from nn.layer.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate",
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
-    "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool", "GroupNorm",
+    "Dot", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool",
+    "GroupNorm",
     "Lambda", "Layer", "LayerNorm", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "PReLU", "Permute",
     "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN",
     "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
@@ -31,7 +32,7 @@ __all__ = [
 __getattr__, __dir__ = lazily(__name__, {
     "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D",
     "core": "Dense Embedding Flatten Permute RepeatVector Rescaling Reshape", "layer": "Layer",
-    "merging": "Add Average Concatenate Maximum Minimum Multiply Subtract",
+    "merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
     "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
     "regularization": "Dropout GaussianDropout GaussianNoise SpatialDropout",

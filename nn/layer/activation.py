@@ -29,6 +29,7 @@ class Activation(Layer, configured=True):
 
     def __init__(self, activation: Function | ActivationName, name: str | None = None) -> None:
         super().__init__(name)
+        # `chosen` would take None for the default.
         if activation is None:
             raise TypeError("Activation 'activation' must be an instance of Activation or its word, got None")
         self.activation = chosen(self, "activation", activation, Linear())
@@ -78,6 +79,7 @@ class PReLU(Layer, configured=True):
         fitting = len(x.shape) == len(self.alpha.shape) + 1
         if not fitting or any(a not in (1, n) for a, n in zip(self.alpha.shape, x.shape[1:], strict=True)):
             raise ValueError(f"expected inputs whose samples fit slopes of shape {self.alpha.shape}, got shape {x.shape}")
+        # Both terms are 0 at 0, and so is the gradient.
         return ReLU()(x) - self.alpha * ReLU()(-x)
 
 

@@ -94,6 +94,7 @@ class MultiHeadAttention(Layer, configured=True):
         return _apply(self._output, heads, 2)
 
     def _map(self, role: str, inputs: Shape, outputs: Shape) -> list[Variable]:
+        # The axes of the heads are no receptive field, for which an initialiser would take them.
         initializer = _AsMatrix(self.kernel_initializer, (math.prod(inputs), math.prod(outputs)))
         made = [self.add_variable(f"{role}_kernel", (*inputs, *outputs), initializer)]
         if self.use_bias:

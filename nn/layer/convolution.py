@@ -82,6 +82,7 @@ class ConvolutionLayer(Layer, ABC, configured=True):
         if x.shape[-1] != channels:
             last = len(x.shape) - 1
             raise ValueError(f"axis {last} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}")
+        # Not `isinstance`: a subclass may compute something else.
         rectified = type(self.activation) is ReLU
         kind = RectifiedConvolution if rectified else Convolution
         operation = kind(self.stride, self.padding, self.groups, self.dilation)

@@ -168,7 +168,7 @@ class Rescaling(Layer, configured=True):
         offset: added to the product, a number or one for each feature.
         name: name of the layer; default: its class and a number.
 
-    Raises TypeError or ValueError for what is no finite number, and for lists that do not fit the features.
+    Raises TypeError or ValueError for a value that is no finite number, and for lists that do not fit the features.
 
     >>> nn.layer.Rescaling(1 / 255)(nn.Placeholder([-1, 32, 32, 3])).shape
     (-1, 32, 32, 3)
@@ -184,6 +184,7 @@ class Rescaling(Layer, configured=True):
             if isinstance(given, list) and x.shape[-1:] != (len(given),):
                 raise ValueError(f"'{name}' has {len(given)} numbers, expected one or one for each feature of shape {x.shape}")
         scaled = x * self.scale
+        # No operation where nothing is added.
         return scaled if self.offset == 0 else scaled + self.offset
 
     def _numbers(self, name: str, given: float | Sequence[float]) -> float | list[float]:
@@ -227,4 +228,5 @@ class Embedding(Layer, configured=True):
         self.embeddings = self.add_variable("embeddings", (self.input_dim, self.output_dim), self.initializer)
 
     def call(self, x: Value) -> Value:
+        # The method, not its text: the name may be settled later, and only an error needs it.
         return x.apply(Lookup(self.describe), self.embeddings)

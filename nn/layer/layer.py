@@ -28,6 +28,7 @@ class _Callable(Extension):
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
         layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
+        # Without `super().__init__()` the first error would come from the engine, and name an attribute of its own.
         if isinstance(layer, Layer) and "_own_variables" not in vars(layer):
             raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         made: Made = layer if inputs is None else layer(inputs)
@@ -86,6 +87,7 @@ class Layer(
         self._trainable = True
         self._used = []
         self._fixed = False
+        self._numbered = False
 
     @property
     def name(self) -> str:
@@ -111,8 +113,6 @@ class Layer(
     @trainable.setter
     def trainable(self, trainable: bool) -> None:
         arguments.instance(self, "trainable", trainable, bool)
-        for variable in self._used:
-            variable.refuse_if_bound(self.describe())
         self._trainable = trainable
         self._freeze(self._used)
 
@@ -125,6 +125,7 @@ class Layer(
 
     def __call__(self, x: Inputs) -> Node:
         """Build the layer if it is not, and return its output for `x`."""
+        # Before anything can fail, so that errors bear the name that the layer will get.
         note_call(self)
         values: list[Any] = list(x) if isinstance(x, (list, tuple)) else [x]
         for value in values:
@@ -150,9 +151,11 @@ class Layer(
         if not isinstance(output, Value):
             hint = "; is a 'return' missing?" if output is None else ""
             raise TypeError(f"{self.describe()}: call() must return a value of the graph, got {type(output).__name__}{hint}")
+        # A layer that hands its input on still needs a node of its own to be the layer's result.
         if any(output is value for value in values) or not isinstance(output, Node):
             output = output.apply(Linear())
         output.layers += (self,)
+        output.given = tuple(values)
         found = [variable for variable in _variables(output, values) if variable not in self._used]
         self._used += found
         if not self._trainable:
@@ -189,6 +192,7 @@ class Layer(
         """Take an argument before `build`, as the constructor would have."""
         if self.built or not is_ours(type(self)) or name not in inspect.signature(type(self)).parameters:
             return False
+        # Made anew, so that the checks of the constructor hold for a change as well.
         other = type(self)(**{**self.get_config(), name: value})
         vars(self).update((each, kept) for each, kept in vars(other).items() if each not in ("_trainable", "_used"))
         return True
@@ -203,7 +207,7 @@ class Layer(
     def _freeze(self, variables: Iterable[Variable]) -> None:
         """Let the layer's `trainable` hold for variables that were made to be trained."""
         for variable in variables:
-            if variable.made_trainable and not variable.bound:
+            if variable.made_trainable:
                 variable.trainable = self._trainable
 
 
@@ -221,6 +225,7 @@ def parts_within(value: object) -> tuple[object, ...]:
 def _variables(output: Node, inputs: Sequence[Value]) -> Iterator[Variable]:
     """Yield the variables between the inputs of a layer and its output."""
     todo: list[Value] = [output]
+    # The search ends at the inputs: what lies before them is not the layer's.
     seen = set(inputs)
     while todo:
         value = todo.pop()
@@ -254,12 +259,14 @@ class Naming:
     def __exit__(self, *exception: object) -> None:
         if self._token is not None:
             _CURRENT.reset(self._token)
+        # `name_layers` names those that are part of the graph; a layer whose result is not used gets no name.
         for layer in self._nameless:
             layer.name = ""
 
     def meet(self, layer: Owner) -> None:
         """Take note of a call."""
         if layer in self._places:
+            # A layer that is used twice keeps its first place.
             return
         self._places[layer] = len(self._places)
         if not layer.given_name:
@@ -282,12 +289,26 @@ def note_call(layer: Owner) -> None:
         naming.meet(layer)
 
 
-def name_layers(layers: Iterable[Owner]) -> None:
+def name_layers(layers: Iterable[Owner], *, again: bool = False) -> None:
     """Name every layer that has no name, in this order.
+
+    Args:
+        layers: the layers of a model.
+        again: whether layers that were named by their class and a number, in other models, may get other numbers where two
+            of them bear the same name.
 
     Raises ValueError where two layers bear the same name.
     """
     layers = list(layers)
+    if again:
+        bearers = Counter(layer.given_name for layer in layers)
+        seen: set[str] = set()
+        for layer in layers:
+            name = layer.given_name
+            if isinstance(layer, Layer) and layer._numbered and bearers[name] > 1:
+                if name in seen or any(each.given_name == name and not _is_numbered(each) for each in layers):
+                    layer._keep(given_name="")
+                seen.add(name)
     given = Counter(layer.given_name for layer in layers if layer.given_name)
     for name, count in given.items():
         if count > 1:
@@ -295,7 +316,15 @@ def name_layers(layers: Iterable[Owner]) -> None:
     numbers: Counter[str] = Counter()
     for layer in layers:
         if not layer.given_name:
-            layer.name = _free_name(layer, numbers, given)
+            name = _free_name(layer, numbers, given)
+            if isinstance(layer, Layer):
+                layer._keep(given_name=name, _numbered=True)
+            else:
+                layer.name = name
+
+
+def _is_numbered(layer: Owner) -> bool:
+    return isinstance(layer, Layer) and layer._numbered
 
 
 def _free_name(layer: Owner, numbers: Counter[str], taken: Container[str]) -> str:

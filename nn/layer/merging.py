@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from nn import arguments
+from nn.arrays import BATCH
 from nn.layer.layer import Layer, direct
 from nn.operation.arithmetic import Maximum as MaximumOperation
 from nn.operation.arithmetic import Minimum as MinimumOperation
@@ -23,6 +24,7 @@ class _Merging(Layer, ABC):
     def call(self, x: Sequence[Value]) -> Value:
         total = x[0]
         for value in x[1:]:
+            # Checked here, so that the error names the layer and not the operation.
             broadcast_shape(self.describe(), total.shape, value.shape)
             total = self.combine(total, value)
         return total
@@ -143,3 +145,60 @@ class Concatenate(Layer, configured=True):
 
     def call(self, x: Sequence[Value]) -> Value:
         return direct(ConcatenateOperation(self.axis), *x)
+
+
+class Dot(Layer, configured=True):
+    """Products of two inputs, sample by sample, summed over one axis of each: cosine similarities, or scores of attention.
+
+    Shapes: (batch, n) and (batch, n) to (batch, 1); (batch, t, n) and (batch, s, n) to (batch, t, s); (batch, n) and
+    (batch, s, n) to (batch, s). The axes left of the first stand before those left of the second.
+
+    Args:
+        axes: axis to sum over, of both or a pair; not the batch. Counted from the end where negative.
+        normalize: whether each vector along the axis is divided by its length first, so that the result is the cosine.
+        name: name of the layer; default: its class and a number.
+
+    Raises ValueError for another number of values, axes that do not exist, and lengths that differ.
+
+    >>> a, b = nn.Placeholder([-1, 5, 8]), nn.Placeholder([-1, 7, 8])
+    >>> nn.layer.Dot(axes=-1)([a, b]).shape
+    (-1, 5, 7)
+    """
+
+    several: ClassVar[bool] = True
+
+    def __init__(self, axes: int | Sequence[int] = -1, normalize: bool = False, name: str | None = None) -> None:
+        super().__init__(name)
+        pair = list(axes) if isinstance(axes, (list, tuple)) else [axes, axes]
+        if len(pair) != 2:
+            raise ValueError(f"Dot 'axes' must be an axis or a pair of axes, got {axes!r}")
+        first, second = (arguments.integer(self, "axes", axis, minimum=-2) for axis in pair)
+        self.axes = (first, second)
+        self.normalize = arguments.flag(self, "normalize", normalize)
+
+    def call(self, x: Sequence[Value]) -> Value:
+        if len(x) != 2:
+            raise ValueError(f"expected two values, got {len(x)}")
+        a, b = (self._led(value, axis) for value, axis in zip(x, self.axes, strict=True))
+        if a.shape[-1] != b.shape[-1]:
+            raise ValueError(f"axes {list(self.axes)} of shapes {x[0].shape} and {x[1].shape} must have one length")
+        product = a @ b.swapaxes(-1, -2)
+        left = [value.shape[1] for value, given in zip((a, b), x, strict=True) if len(given.shape) == 3]
+        return product.reshape(BATCH, *(left or [1]))
+
+    def _led(self, value: Value, axis: int) -> Value:
+        """Return a value as (batch, vectors, n), with the axis to sum over last."""
+        rank = len(value.shape)
+        if rank not in (2, 3) or axis % rank == 0 or not -rank <= axis < rank:
+            raise ValueError(f"expected (batch, n) or (batch, t, n) with an axis {axis} behind the batch, got {value.shape}")
+        rows = value.reshape(BATCH, 1, value.shape[1]) if rank == 2 else value
+        if rank == 3 and axis % rank == 1:
+            rows = rows.swapaxes(1, 2)
+        if self.normalize:
+            squares = (rows**2).sum(axis=-1, keepdims=True)
+            rows = rows / (squares + SMALLEST).sqrt()
+        return rows
+
+
+SMALLEST = 1e-12
+"""Added to the square of a length, so that a vector of zeros has a cosine of 0."""

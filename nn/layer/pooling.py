@@ -47,6 +47,7 @@ class PoolingLayer(Layer, ABC, configured=True):
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
     """Return a length for all axes, or a list with one for each of two axes."""
+    # Checked as for images, because the rank of the inputs is not known yet.
     found = window.lengths(owner, name, value, 2)
     return found[0] if isinstance(value, int) else list(found)
 

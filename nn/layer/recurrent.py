@@ -72,6 +72,7 @@ class Recurrent(Layer, configured=True):
     def build(self, input_shape: Shape) -> None:
         if len(input_shape) != 3 or BATCH in input_shape[1:]:
             raise ValueError(f"expected inputs of shape (batch, time, features), got {input_shape}")
+        # This one tells the numbers of gates and biases only; `call` makes the one of the graph.
         kind = self.operation()
         columns = kind.gates * self.units
         self.kernel = self.add_variable("kernel", (input_shape[2], columns), self.kernel_initializer)
@@ -157,6 +158,7 @@ class _WithForgetBias(Initializer):
         self.others = others
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        # A copy: the other initialiser may give an array of its own.
         bias = np.array(self.others(shape, generator))
         units = len(bias) // 4
         bias[units : 2 * units] += 1

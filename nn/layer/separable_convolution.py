@@ -51,14 +51,16 @@ class _Depthwise(Layer, ABC):
             raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
 
     def _depthwise(self, x: Value, kernel: Value, *bias: Value) -> Value:
-        """Return the convolution of x with a kernel (..., channels, depth_multiplier), whose channels are groups."""
+        """Return the convolution of x with a kernel (..., channels, depth_multiplier): each channel is a group."""
         self._check(x.shape)
         *size, channels, several = kernel.shape
         if x.shape[-1] != channels:
             raise ValueError(
                 f"axis {len(x.shape) - 1} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}"
             )
+        # As many groups as channels.
         operation = Convolution(self.stride, self.padding, channels, self.dilation)
+        # Kernels of one channel lie side by side in the variable already, so this is no copy.
         return direct(operation, x, kernel.reshape(*size, 1, channels * several), *bias)
 
 
@@ -170,6 +172,7 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
 
     def call(self, x: Value) -> Value:
         channels = self._depthwise(x, self.depthwise_kernel)
+        # A convolution of single cells is a product over the channels.
         y: Value = channels @ self.pointwise_kernel.reshape(*self.pointwise_kernel.shape[-2:])
         return self.activation(y + self.bias if self.use_bias else y)
 

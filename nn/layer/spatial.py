@@ -31,6 +31,7 @@ class _Sides(Layer):
         if len(given) != 2:
             raise ValueError(f"{type(self).__name__} '{name}' must be a number, a pair, or a pair of pairs, got {given!r}")
         if any(isinstance(each, (list, tuple)) for each in given):
+            # Numbers beside a pair stand for both sides.
             pairs = [list(each) if isinstance(each, (list, tuple)) else [each, each] for each in given]
             if any(len(pair) != 2 for pair in pairs):
                 raise ValueError(f"{type(self).__name__} '{name}' must be a number, a pair, or a pair of pairs, got {given!r}")
@@ -154,16 +155,20 @@ def _interpolated(x: Value, axis: int, times: int) -> Value:
             f"size {times}"
         )
     behind = int(np.prod(after))
+    # A matrix product works on the last two axes, so the axes before become part of the batch.
     stacked = x.reshape(-1, length, behind)
     return (as_value(_mixing(length, times)) @ stacked).reshape(-1, *before, length * times, *after)
 
 
 def _mixing(length: int, times: int) -> Array:
     """Return the matrix (length * times, length) of linear interpolation; beyond the outer centres the outer cells stand."""
+    # Centres of cells lie at halves; the outer half cells have no second neighbour and take the nearest.
     places = np.clip((np.arange(length * times) + 0.5) / times - 0.5, 0, length - 1)
+    # The last cell has no neighbour behind it, so the pair begins one cell earlier.
     lower = np.minimum(places.astype(int), max(length - 2, 0))
     matrix = np.zeros((length * times, length))
     rows = np.arange(length * times)
+    # Added, as with a length of 1 both weights fall on one cell.
     matrix[rows, lower] += 1 - (places - lower)
     matrix[rows, np.minimum(lower + 1, length - 1)] += places - lower
     return matrix

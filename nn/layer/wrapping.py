@@ -25,7 +25,7 @@ class TimeDistributed(Layer, configured=True):
         layer: the layer for each step.
         name: name of the layer; default: its class and a number.
 
-    Raises ValueError for inputs without steps, and whatever the layer raises.
+    Raises ValueError for inputs without steps, and every error of the layer.
 
     >>> frames = nn.Placeholder([-1, 10, 32, 32, 3])
     >>> nn.layer.TimeDistributed(nn.layer.Conv2D(8))(frames).shape
@@ -41,6 +41,7 @@ class TimeDistributed(Layer, configured=True):
             raise ValueError(f"expected inputs of shape (batch, time, ...), all but the batch known, got {input_shape}")
 
     def call(self, x: Value) -> Value:
+        # Steps become samples: the layer sees no time.
         steps = self.layer(x.reshape(BATCH, *x.shape[2:]))
         return steps.reshape(BATCH, x.shape[1], *steps.shape[1:])
 
@@ -77,6 +78,7 @@ class Bidirectional(Layer, configured=True):
         self.backward_layer: Recurrent | None = None
         if backward_layer is not None:
             self.backward_layer = arguments.instance(self, "backward_layer", backward_layer, Recurrent)
+        # Equal arguments, not a copy: the variables are its own, and so are its draws.
         self._back = self.backward_layer or type(layer)(**{**layer.get_config(), "name": None})
         if self._back is layer:
             raise ValueError("Bidirectional 'backward_layer' must be another layer than 'layer', got the same one")
@@ -89,6 +91,7 @@ class Bidirectional(Layer, configured=True):
     def call(self, x: Value) -> Value:
         forward, backward = self.layer(x), self._back(x[:, ::-1])
         if self.layer.return_sequences:
+            # Back in the order of the sequence, so that both results of a step stand side by side.
             backward = backward[:, ::-1]
         if self.merge_mode == "concat":
             return concatenate([forward, backward])
@@ -119,6 +122,7 @@ class Lambda(Layer, configured=True):
         super().__init__(name)
         if not isinstance(function, FunctionType):
             raise TypeError(f"Lambda 'function' must be a function, got {arguments.short(function)}")
+        # `<lambda>` is no name that a file could hold.
         if not function.__name__.isidentifier():
             raise TypeError(
                 "Lambda 'function' must have a name, by which model files refer to it, got a lambda; write it with def"

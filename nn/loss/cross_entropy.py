@@ -42,6 +42,7 @@ class Cross_Entropy(Loss):
         super().allocate(shape, dtype)
         self._positions = math.prod(shape[1:-1])
         rows, count = shape[0] * self._positions, shape[-1]
+        # Where each row begins in the flat array: a label added to it is the place of its class.
         self._starts = np.arange(0, rows * count, count)
         self._places = np.empty(rows, np.intp)
         self._bound = float(np.finfo(dtype).eps)
@@ -68,10 +69,13 @@ class Cross_Entropy(Loss):
         return np.divide(self._losses, -self._positions, out=self._losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        # Negative, as the loss is minus the logarithm.
         share /= -self._positions
         if label.ndim < output.ndim:
+            # A reshape of a strided array would be a copy, and what is written there lost.
             target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
             target.fill(0)
+            # All other classes have no weight in the label, and so no gradient.
             target.reshape(-1)[self._places] = np.divide(1, self._chosen[1], out=self._chosen[3]).reshape(-1)
             np.multiply(target, share, out=out)
         else:
@@ -93,6 +97,7 @@ class Cross_Entropy(Loss):
 
 def tangent_log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> None:
     """Write max(p, bound), the share of the tangent below the bound, and the sum of that and log(max(p, bound))."""
+    # In an order that needs no further array: the tangent reads both p and the clipped p.
     np.maximum(p, bound, out=clipped)
     np.subtract(p, clipped, out=tangent)
     np.divide(tangent, bound, out=tangent)
@@ -143,16 +148,20 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
         self._mean = np.full(self._positions, 1 / self._positions, dtype)
 
     def each(self, label: Array, output: Array) -> Array:
+        # `chosen` and z are views of work space; all that reads z comes before `_normalize`, which overwrites it.
         z, chosen = self._shift(output), self._chosen
         if label.ndim < output.ndim:
             np.add(label.reshape(-1), self._starts, out=self._places)
             z.reshape(-1).take(self._places, out=chosen, mode="clip")
         else:
             label = label.reshape(z.shape)
+            # The sums of products of each row without an array of the products.
             np.einsum("ij,ij->i", z, label, out=chosen)
+            # One NaN makes the sum NaN, which is one look; seldom is more to be done.
             if math.isnan(np.add.reduce(chosen)):
                 np.einsum("ij,ij->i", _unmasked(z, label), label, out=chosen)
         if self.label_smoothing:
+            # The sum of all scores of a row, whose share each class gets by smoothing.
             np.matmul(z, self._ones, out=self._scores)
             np.multiply(self._scores, self.label_smoothing / z.shape[1], out=self._scores)
             np.multiply(chosen, 1 - self.label_smoothing, out=chosen)
@@ -167,6 +176,7 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
         if label.ndim < output.ndim or self.label_smoothing:
             return super().sum_losses(label, output)
         z = self._shift(output)
+        # Labels weigh the shifted scores of all rows in one product.
         chosen = float(np.vdot(z, label))
         if math.isnan(chosen):
             chosen = float(np.vdot(_unmasked(z, label.reshape(z.shape)), label))
@@ -178,6 +188,7 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
         if label.ndim == out.ndim:
             wanted = label
             if smoothing:
+                # In `out`, which is free: the probabilities lie in work space.
                 wanted = np.multiply(label, 1 - smoothing, out=out)
                 np.add(wanted, smoothing / out.shape[-1], out=wanted)
             np.subtract(probabilities, wanted, out=out)
@@ -187,6 +198,7 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
         scale = share if isinstance(share, float) else 1.0
         target = out if out.flags.c_contiguous else np.empty_like(probabilities)
         np.multiply(probabilities, scale, out=target)
+        # One place for each row, so none is named twice.
         target.reshape(-1)[self._places] -= scale * (1 - smoothing)
         if smoothing:
             np.subtract(target, scale * smoothing / out.shape[-1], out=target)
@@ -213,8 +225,10 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
         """Turn shifted scores into probabilities; return log sum_k exp(z_k) of each row."""
         z, row = self._probabilities, self._row
         np.exp(z, out=z)
+        # A product with ones sums rows faster than a reduction of NumPy over short rows.
         np.matmul(z, self._ones, out=row)
         np.divide(z, row, out=z)
+        # The sum is 1 at least, since the greatest shifted score is 0: the logarithm is neither negative nor infinite.
         return np.log(row, out=row).reshape(-1)
 
 

@@ -58,8 +58,10 @@ class Binary_Cross_Entropy(BinaryLoss):
         np.abs(z, out=log)
         np.negative(log, out=log)
         np.exp(log, out=log)
+        # exp(-|z|) is at most 1; beside 1 a small one would be lost in log(1 + ...).
         np.log1p(log, out=log)
         np.minimum(z, 0, out=probabilities)
+        # The greatest and the least by their places, the fastest way; NaN takes the usual way and stays NaN.
         if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):
             np.copyto(rest, _costs(z, label))
         else:
@@ -85,6 +87,7 @@ class Binary_Cross_Entropy(BinaryLoss):
 
 def _costs(z: Array, label: Array) -> Array:
     """Return (1 - y) max(z, 0) + y max(-z, 0), with 0 times infinity as 0."""
+    # NaN of 0 times infinity is replaced in the next line.
     with np.errstate(invalid="ignore"):
         above, below = (1 - label) * np.maximum(z, 0), label * np.maximum(-z, 0)
     return np.where(label == 1, 0, above) + np.where(label == 0, 0, below)
@@ -112,6 +115,7 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # Its own methods are written for probabilities, so it must not be given scores.
         if "absorbs" not in vars(cls):
             cls.absorbs = None
 
@@ -133,6 +137,7 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
             self._checked = True
         rest, costs, logarithm = self._rest, self._costs, self._logarithm
         np.subtract(1, output, out=rest)
+        # The tangent and the logarithm are work space, used for 1 - p first and for p then.
         tangent_log(rest, self._bound, self._of_rest, self._tangent, logarithm)
         np.subtract(1, label, out=costs)
         np.multiply(costs, logarithm, out=costs)
@@ -147,6 +152,7 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
         np.subtract(1, label, out=self._rest)
         np.divide(self._rest, self._of_rest, out=self._rest)
         np.divide(label, self._clipped, out=out)
+        # (1 - y) / (1 - p) - y / p, both denominators clipped.
         np.subtract(self._rest, out, out=out)
         np.multiply(out, share, out=out)
 
@@ -187,6 +193,7 @@ class Hinge(Loss):
     """
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        # Labels of the shape of the output say that each output is a decision.
         if len(shape) == 2 and shape[1] > 1 and label.shape != shape:
             return classes(self, label, shape, dtype)
         numbers = targets(self, label, shape, dtype)
@@ -196,6 +203,7 @@ class Hinge(Loss):
                 f"{type(self).__name__} labels of decisions must be 0 and 1, or -1 and 1, "
                 f"got numbers in {numbers.min():g}..{numbers.max():g}"
             )
+        # -1 becomes 0.
         return np.maximum(numbers, 0)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
@@ -211,11 +219,13 @@ class Hinge(Loss):
         margin, sign, losses = self._margin, self._sign, self._losses
         if label.ndim < output.ndim:
             np.copyto(margin, output)
+            # So that the class of the label is no rival of itself.
             margin[self._samples, label] = -np.inf
             margin.argmax(axis=1, out=self._rival)
             np.subtract(output[self._samples, self._rival], output[self._samples, label], out=losses)
             np.add(losses, 1, out=losses)
             return np.maximum(losses, 0, out=losses)
+        # -t = 1 - 2 y.
         np.multiply(label, -2, out=sign)
         np.add(sign, 1, out=sign)
         np.multiply(sign, output, out=margin)
@@ -226,6 +236,7 @@ class Hinge(Loss):
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         if label.ndim < output.ndim:
+            # 1 where the margin is missed, else 0.
             pull = np.sign(self._losses)
             out.fill(0)
             out[self._samples, self._rival] = pull

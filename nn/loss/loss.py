@@ -39,6 +39,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # Without it metrics would see scores in place of the operation's value.
         if isinstance(cls.absorbs, type) and cls.prediction is Loss.prediction:
             raise TypeError(f"{cls.__name__} absorbs {cls.absorbs.__name__}, so it must define prediction(), its value")
 
@@ -57,6 +58,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
             raise ValueError(
                 f"{name} must hold one number for each of the {samples} samples, got {weight.dtype} of shape {weight.shape}"
             )
+        # A number beyond the type becomes infinite and is refused below.
         with np.errstate(over="ignore"):
             weight = np.asarray(weight, dtype)
         # written so that NaN counts as wrong
@@ -81,6 +83,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         if weight is None:
             self.derive(label, output, share, out)
         else:
+            # `derive` may change it, so it is computed anew for each batch.
             np.multiply(weight.reshape(self._share.shape), share, out=self._share)
             self.derive(label, output, self._share, out)
 
@@ -147,6 +150,7 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> 
     low, high = int(label.min()), int(label.max())
     if low < 0 or high >= count:
         raise ValueError(f"{name} labels must lie in 0..{count - 1} for {count} outputs, got {low}..{high}")
+    # (batch, ..., 1) is as good as (batch, ...).
     numbers = label.reshape(places)
     # the one integer type that does not add up to a place in memory
     return numbers.astype(np.intp) if numbers.dtype == np.uint64 else numbers
@@ -164,6 +168,7 @@ def _whole(name: str, label: Array) -> Array:
 def _rows(name: str, label: Array, dtype: np.dtype[Any]) -> Array:
     rows = _finite(name, label, dtype)
     sums = rows.sum(axis=-1).reshape(-1)
+    # Rows in float32 are not exact, and those of a file may have three digits.
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-3)
     if wrong.size or rows.min() < 0:
         found = f"row {wrong[0]} sums to {sums[wrong[0]]:g}" if wrong.size else "a negative one"

@@ -69,6 +69,7 @@ class MSELoss(DifferenceLoss):
     """
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
+        # Sums of squares without an array of the squares.
         np.einsum("ij,ij->i", difference, difference, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
@@ -78,6 +79,7 @@ class MSELoss(DifferenceLoss):
     def sum_losses(self, label: Array, output: Array) -> float:
         """Return the sum over the samples by one product of vectors."""
         difference = np.subtract(output, label, out=self._difference)
+        # The squares of all samples in one product; only the sum is asked for.
         return float(np.vdot(difference, difference)) / self._outputs
 
 
@@ -158,6 +160,7 @@ class TanhLoss(DifferenceLoss):
         """Write the sums of log cosh d = log(1 + 2 sinh(d / 2)^2), which is as exact for small d as for large ones."""
         beyond = self._beyond
         np.abs(difference, out=work)
+        # Beyond FAR the loss is a straight line and sinh would overflow: the rest is added as it is.
         np.maximum(work, _FAR, out=beyond)
         np.subtract(beyond, _FAR, out=beyond)
         np.minimum(work, _FAR, out=work)

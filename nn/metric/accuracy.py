@@ -24,6 +24,7 @@ class Accuracy(Metric):
         label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction)
         right = self.right(true, prediction)
+        # Added to the sum, so that it stays NaN until `reset`.
         self._right += math.nan if has_nan(prediction) else right
         self._samples += true.size
 
@@ -117,7 +118,9 @@ class ConfusionMatrix(Metric):
         if has_nan(prediction):
             self._nan = True
             return
+        # Class numbers may be uint8, in which the product would overflow.
         cells = true.astype(np.intp) * len(counts) + prediction.argmax(axis=-1)
+        # A sum by index would count a cell once that is named several times.
         np.add.at(counts.reshape(-1), cells.reshape(-1), 1)
 
     def matrix(self) -> Array:
@@ -140,6 +143,7 @@ class ConfusionMatrix(Metric):
         other = self.mergeable(other)
         if other._counts is not None:
             counts = self._counts_of(len(other._counts))
+            # In place: it is the array that this metric keeps.
             counts += other._counts
         self._nan |= other._nan
 

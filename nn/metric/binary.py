@@ -59,6 +59,7 @@ class BinaryCounts(TwoClassMetric, configured=True):
 
 def share(part: float, whole: float) -> float:
     """Return part / whole, and 0 for 0 / 0, as scikit-learn and Keras do; NaN for a part that is."""
+    # 0, or the NaN of a count that is none.
     return part / whole if whole else part
 
 
@@ -89,6 +90,7 @@ class BinaryAccuracy(BinaryCounts):
     name = "accuracy"
 
     def value(self) -> float:
+        # TN = samples - taken - positives + TP.
         return (self._samples - self._taken - self._positives + 2 * self._hits) / self._samples
 
 

@@ -88,6 +88,7 @@ class Metric(Configurable):
         return own if self._given_name is None else {**own, "name": self._given_name}
 
 
+# Numbers of a block, 32 KiB in float64.
 _BLOCK = 4096
 
 
@@ -111,6 +112,7 @@ def number_pairs(owner: object, label: Array, prediction: Array) -> Iterator[tup
     for what, array in (("labels", label), ("predictions", prediction)):
         if array.dtype.kind not in "iufb":
             raise ValueError(f"{name} {what} must be numbers, got {array.dtype}")
+    # Also without samples.
     outputs = max(label.size, 1) // max(len(label), 1)
     return _blocks(label.reshape(-1, outputs), prediction.reshape(-1, outputs), max(_BLOCK // outputs, 1))
 
@@ -118,6 +120,7 @@ def number_pairs(owner: object, label: Array, prediction: Array) -> Iterator[tup
 def _blocks(label: Array, prediction: Array, rows: int) -> Iterator[tuple[Array, Array]]:
     for start in range(0, len(label), rows):
         stop = start + rows
+        # Copies, also of float64, in which the metric may compute.
         yield label[start:stop].astype(np.float64), prediction[start:stop].astype(np.float64)
 
 
@@ -170,10 +173,12 @@ def check_range(owner: object, label: Array, classes: int) -> Array:
             raise ValueError(f"{_classes(owner, classes)}, got {label.min()}..{label.max()}")
         return label
     if kind == "b":
+        # Without a copy: a byte each, 0 or 1.
         return label.view(np.uint8)
     if kind != "f":
         raise ValueError(f"{_classes(owner, classes)}, got {label.dtype}")
     whole = np.rint(label)
+    # Negated, so that NaN counts as wrong.
     wrong = label[~((whole == label) & (label >= 0) & (label < classes))]
     if wrong.size:
         raise ValueError(f"{_classes(owner, classes)}, got {wrong[0]:g}")
@@ -184,6 +189,7 @@ def _classes(owner: object, classes: int) -> str:
     return f"{type(owner).__name__} labels must be classes in 0..{classes - 1}"
 
 
+# How far from 1 the sum of two probabilities may lie.
 _ROUNDING = 1e-3
 
 
@@ -236,6 +242,7 @@ class TwoClassMetric(Metric):
         truth = _one_hot(name, label) if one_hot_rows else _positive(name, label.reshape(samples))
         if not two_classes:
             return truth, prediction.reshape(samples)
+        # Of two scores the difference is positive where the second class wins.
         if self._boundary == 0:
             return truth, np.subtract(prediction[:, 1], prediction[:, 0])
         return truth, _second(name, prediction)
@@ -255,6 +262,7 @@ def _one_hot(name: str, label: Array) -> Array:
     if label.dtype.kind not in "iufb":
         raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
     truth = label[:, 1] == 1
+    # True equals 1 and False 0, so numbers are compared with masks.
     wrong = (label[:, 0] != ~truth) | (label[:, 1] != truth)
     if wrong.any():
         raise ValueError(f"{name} label rows must be one-hot, [1, 0] or [0, 1], got {label[wrong][0].tolist()}")
@@ -263,6 +271,7 @@ def _one_hot(name: str, label: Array) -> Array:
 
 def _second(name: str, prediction: Array) -> Array:
     sums = prediction.sum(axis=1)
+    # False for NaN, which is no mistake of the shape.
     wrong = np.abs(sums - 1) > _ROUNDING
     if wrong.any():
         raise ValueError(

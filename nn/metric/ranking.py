@@ -26,6 +26,7 @@ class Ranking(TwoClassMetric):
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Keep the scores of one batch; raise ValueError for wrong shapes and labels."""
         truth, score = self.truth_and_scores(label, prediction)
+        # The value is NaN from here on, whatever the scores.
         if has_nan(score):
             self._nan = True
         else:
@@ -48,6 +49,7 @@ class Ranking(TwoClassMetric):
         self._nan |= other._nan
 
 
+# Room of the first array, so that small batches do not make many.
 _FIRST = 1024
 
 
@@ -64,6 +66,7 @@ class ScoreStore:
     def add(self, scores: Array) -> None:
         """Append a copy of scores (n,); a wider type than before widens all, so that none is rounded."""
         total = self._count + len(scores)
+        # The type of the first scores, where there were none.
         dtype = np.promote_types(self._room.dtype, scores.dtype) if self._count else scores.dtype
         if total > len(self._room) or dtype != self._room.dtype:
             wider = np.empty(max(total, 2 * self._count, _FIRST), dtype)
@@ -77,6 +80,7 @@ class ScoreStore:
         """Return the scores in ascending order, a view that is valid until the next `add`."""
         scores = self._room[: self._count]
         if not self._sorted:
+            # In place: the order of arrival is of no use.
             scores.sort()
             self._sorted = True
         return scores
@@ -98,6 +102,7 @@ class AreaUnderCurve(Ranking):
 
     def value(self, positive: Array, negative: Array) -> float:
         """Return twice the pairs won / 2 P N, without a rounding but the last."""
+        # A pair won counts in both, a tie in the second only: so wins twice and ties once.
         below = negative.searchsorted(positive, side="left").sum()
         not_above = negative.searchsorted(positive, side="right").sum()
         return (int(below) + int(not_above)) / (2 * len(positive) * len(negative))
@@ -120,7 +125,9 @@ class EqualErrorRate(Ranking):
 
     def value(self, positive: Array, negative: Array) -> float:
         """Return the crossing of the ROC curve with FPR = 1 - TPR, computed in integers."""
+        # Descending: the share of accepted samples grows along them.
         thresholds = np.unique(np.concatenate((positive, negative)))[::-1]
+        # Scores equal to the threshold are accepted.
         false = len(negative) - negative.searchsorted(thresholds)
         true = len(positive) - positive.searchsorted(thresholds)
         size = len(positive) * len(negative)
@@ -128,6 +135,8 @@ class EqualErrorRate(Ranking):
         excess = false * len(positive) + true * len(negative) - size
         stop = int(np.argmax(excess >= 0))
         false_after, excess_after = int(false[stop]), int(excess[stop])
+        # Before the first threshold nothing is accepted.
         false_before, excess_before = (int(false[stop - 1]), int(excess[stop - 1])) if stop else (0, -size)
         step = excess_after - excess_before
+        # The crossing on the straight line between both points.
         return (false_before * step - excess_before * (false_after - false_before)) / (len(negative) * step)

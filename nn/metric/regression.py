@@ -21,9 +21,11 @@ class MeanError(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         label, prediction = as_arrays(self, label, prediction)
+        # An overflow becomes infinity, which the sum tells.
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in number_pairs(self, label, prediction):
                 self._sum.add(self.errors(true, predicted).reshape(-1, 1))
+        # After the checks in `number_pairs`: a batch that is refused counts nowhere.
         self._elements += prediction.size
 
     @abstractmethod
@@ -46,6 +48,7 @@ class ElementError(MeanError):
         label, prediction = as_arrays(self, label, prediction)
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
             classes = check_range(self, label, prediction.shape[1])
+            # Masks, which become 0 and 1 in the blocks.
             label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
         super().update(label, prediction)
 
@@ -103,11 +106,13 @@ class RelativeError(MeanError):
 
     def errors(self, label: Array, prediction: Array) -> Array:
         np.abs(np.subtract(prediction, label, out=prediction), out=prediction)
+        # In place: blocks are copies.
         size = np.abs(label, out=label)
         np.divide(prediction, np.maximum(size, _LEAST, out=size), out=prediction)
         return prediction
 
 
+# Dekker's constant: a product with it splits the 53 digits of a double into two halves.
 _SPLITTER = 2.0**27 + 1
 
 
@@ -138,13 +143,16 @@ class RelativeMeanSquareError(Metric):
         label, prediction = as_arrays(self, label, prediction)
         blocks = number_pairs(self, label, prediction)
         outputs = label.size // len(label) if label.size else 1
+        # A copy, because `add` overwrites its terms.
         self._labels_of(outputs).add(label.astype(np.float64).reshape(len(label), outputs))
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in blocks:
+                # In the memory of the predictions of the block, a copy.
                 error = np.subtract(predicted, true, out=predicted)
                 self._errors.add(np.square(error, out=error).reshape(-1, 1))
                 # y^2 in parts that are exact, of 26 digits each (Dekker, 1971): the mean may be large beside the spread
                 high = _SPLITTER * true
+                # Not `high = true` by algebra: the rounding of both steps cuts the lower digits off.
                 high -= high - true
                 low = true - high
                 for part in (high * high, 2 * high * low, low * low):
@@ -155,6 +163,7 @@ class RelativeMeanSquareError(Metric):
         """Return the ratio of the exact sums, rounded once."""
         if self._labels is None or not math.isfinite(self._squares.not_finite):
             return math.nan
+        # n and the unit of the squares, so that both terms are whole numbers of one unit.
         scale = self._samples << UNIT_BITS
         spread = self._squares.units[0] * scale - sum(units * units for units in self._labels.units)
         if not spread:
@@ -163,6 +172,7 @@ class RelativeMeanSquareError(Metric):
             return self._errors.not_finite
         try:
             return self._errors.units[0] * scale / spread
+        # Python divides integers of any size, but the result may be beyond a float.
         except OverflowError:
             return math.inf
 
@@ -206,16 +216,20 @@ class ExactSum:
         if not math.isfinite(largest):
             self.not_finite += sum(terms[~np.isfinite(terms)].tolist())
             return
+        # Room for the sum of all leading parts: log2 of their number, and one bit for the sign.
         growth = (len(terms) - 1).bit_length() + 1
         leading = np.empty_like(terms)
         while largest:
+            # `frexp` gives the power of two above the largest term.
             exponent = math.frexp(largest)[1] + growth
+            # The cut would be infinite: terms as large as that are added one by one.
             if exponent >= 1023:
                 for row in terms.tolist():
                     self._collect(row)
                 return
             # below the smallest normal number all doubles have the same spacing, and nothing is cut off
             cut = math.ldexp(1.0, max(exponent, -1022))
+            # The sum rounds to the digits of the cut; taking it away again leaves the leading digits of each term.
             np.add(terms, cut, out=leading)
             np.subtract(leading, cut, out=leading)
             self._collect(leading.sum(axis=0).tolist())
@@ -234,6 +248,7 @@ class ExactSum:
         for column, number in enumerate(numbers):
             if number:
                 numerator, denominator = number.as_integer_ratio()
+                # A double is numerator / 2^k: in units of 2^-UNIT_BITS it is an integer.
                 self.units[column] += numerator << (UNIT_BITS + 1 - denominator.bit_length())
 
 

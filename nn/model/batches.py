@@ -27,17 +27,17 @@ class Batch(NamedTuple):
     """One batch of a training or an evaluation.
 
     Args:
-        x: samples ``(batch, ...)`` in the model's type.
-        label: labels as its loss takes them.
-        weight: weights of the samples ``(batch,)``; None: all 1.
+        x: samples ``(batch, ...)`` of each input in the model's type.
+        label: labels of each output with a loss, as the loss takes them.
+        weight: weights of the samples ``(batch,)`` for each of these outputs; None: all 1.
         given: the samples as they came.
         places: their numbers in the array that they came from, where there is one.
     """
 
-    x: Array
-    label: Array
-    weight: Array | None
-    given: Array
+    x: tuple[Array, ...]
+    label: tuple[Array, ...]
+    weight: tuple[Array | None, ...] | None
+    given: tuple[Array, ...]
     places: Sequence[int] | Array | None = None
 
 
@@ -88,6 +88,7 @@ def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
 def all_finite(array: Array) -> bool:
     """Return whether every element is finite."""
     # one pass without memory, which may overflow although all elements are finite
+    # NaN and infinity stay in a sum of squares.
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
@@ -111,9 +112,25 @@ def first_bad_sample(x: Array, given: Array | None, places: Sequence[int] | Arra
     return f"sample {sample}{where} has {value:g} at x[{index}]{reason}"
 
 
-def not_finite(owner: str, x: Array, given: Array, places: Sequence[int] | Array | None) -> ValueError:
-    """Return the error for samples that are not all finite; see `first_bad_sample`."""
-    return ValueError(f"{owner} must hold finite numbers: {first_bad_sample(x, given, places)}")
+def first_bad(batch: Batch, names: Sequence[str]) -> str | None:
+    """Return which sample of a batch is not finite, and where in which input, as a clause; None if all are finite.
+
+    Args:
+        batch: samples of each input.
+        names: the names of the inputs.
+    """
+    for name, x, given in zip(names, batch.x, batch.given, strict=True):
+        found = first_bad_sample(x, given, batch.places)
+        if found is not None:
+            return found.replace("x[", f"x['{name}'][", 1) if len(names) > 1 else found
+    return None
+
+
+def check_finite(owner: str, batch: Batch, names: Sequence[str]) -> None:
+    """Raise ValueError, naming `owner`, where samples of a batch are not all finite; `names` are those of the inputs."""
+    if all(given.dtype.kind != "f" or all_finite(x) for x, given in zip(batch.x, batch.given, strict=True)):
+        return
+    raise ValueError(f"{owner} must hold finite numbers: {first_bad(batch, names)}")
 
 
 Prepare = Callable[[Any, Any, Any], Batch]
@@ -140,39 +157,61 @@ class ArraySource(Source):
 
     def __init__(
         self,
-        arrays: tuple[Array, Array, Array | None],
+        arrays: tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None],
         size: int,
         dtype: np.dtype[Any],
         *,
         seed: int | None = None,
         first: int = 0,
     ) -> None:
-        self._arrays = x, label, weight = arrays
         self._seed, self._first = seed, first
-        self._size = min(size, len(x))
-        self.samples, self.steps = len(x), -(-len(x) // self._size)
-        self._rows = empty((self._size, *x.shape[1:]), x.dtype)
-        self._label_rows = np.empty((self._size, *label.shape[1:]), label.dtype)
-        self._weight_rows = None if weight is None else np.empty(self._size, weight.dtype)
-        self._converted = None if x.dtype == dtype else empty(self._rows.shape, dtype)
+        xs, labels, weights = arrays
+        count = len(xs[0])
+        self._size = min(size, count)
+        self.samples, self.steps = count, -(-count // self._size)
+        self._xs = [_Rows.of(x, self._size, dtype) for x in xs]
+        self._labels = [_Rows.of(label, self._size) for label in labels]
+        self._weights = None if weights is None else [None if w is None else _Rows.of(w, self._size) for w in weights]
 
     def deal(self, epoch: int) -> Iterator[Batch]:
-        xs, labels, weights = self._arrays
-        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(len(xs))
-        for start in range(0, len(xs), self._size):
-            stop = min(start + self._size, len(xs))
+        count, size = self.samples or 0, self._size
+        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(count)
+        for start in range(0, count, size):
+            stop = min(start + size, count)
             rows = slice(start, stop) if order is None else order[start:stop]
-            x = given = select_rows(xs, rows, self._rows)
-            if self._converted is not None:
-                x = self._converted[: stop - start]
-                # what is too large for the type becomes infinite
-                with np.errstate(over="ignore"):
-                    np.copyto(x, given, casting="unsafe")
+            given: list[Array] = []
+            x: list[Array] = []
+            for array, memory, converted in self._xs:
+                found = select_rows(array, rows, memory)
+                given += [found]
+                if converted is not None:
+                    # what is too large for the type becomes infinite
+                    with np.errstate(over="ignore"):
+                        np.copyto(converted[: stop - start], found, casting="unsafe")
+                    found = converted[: stop - start]
+                x += [found]
+            label: list[Array] = []
+            for array, memory, _ in self._labels:
+                label += [select_rows(array, rows, memory)]
             weight = None
-            if weights is not None and self._weight_rows is not None:
-                weight = select_rows(weights, rows, self._weight_rows)
+            if self._weights is not None:
+                weight = tuple([None if w is None else select_rows(w.array, rows, w.memory) for w in self._weights])
             places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
-            yield Batch(x, select_rows(labels, rows, self._label_rows), weight, given, places)
+            yield Batch(tuple(x), tuple(label), weight, tuple(given), places)
+
+
+class _Rows(NamedTuple):
+    """An array, memory for the rows of one batch, and memory for these in another type where that is needed."""
+
+    array: Array
+    memory: Array
+    converted: Array | None
+
+    @staticmethod
+    def of(array: Array, size: int, dtype: np.dtype[Any] | None = None) -> _Rows:
+        """Return an array with memory for `size` rows, converted to `dtype` where it has another one."""
+        memory = empty((size, *array.shape[1:]), array.dtype)
+        return _Rows(array, memory, None if dtype in (None, array.dtype) else empty(memory.shape, dtype or array.dtype))
 
 
 class StreamSource(Source):
@@ -190,6 +229,7 @@ class StreamSource(Source):
             )
         self._data, self._prepare, self._name = data, prepare, name
         self._seed, self._limit, self._told = seed, steps, False
+        # 0 where nothing is known, which is None here.
         self.steps = steps if steps is not None else length_hint(data) or None
         self.samples = data.samples if isinstance(data, DataFeeder) and steps is None else None
 
@@ -200,6 +240,7 @@ class StreamSource(Source):
         if batch is None:
             raise self._empty()
         if isinstance(self._data, Iterator):
+            # The batch that was looked at goes back in front: an iterator gives it only once.
             self._data = chain([batch], self._data)
         return self._parts(batch)
 
@@ -210,11 +251,13 @@ class StreamSource(Source):
     def deal(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of an epoch; raise ValueError where there is none, warn once where there are fewer than `steps`."""
         dealt = 0
+        # An iterator is read no further than the epoch needs.
         for batch in islice(self._open(epoch), self._limit):
             dealt += 1
             yield self._prepare(*self._parts(batch))
         if not dealt:
             raise self._empty()
+        # Once, not in each epoch.
         if self._limit is not None and dealt < self._limit and not self._told:
             self._told = True
             _LOG.warning(
@@ -250,6 +293,7 @@ def with_class_weights(
     labels, as the loss prepared them, are class numbers (batch,), one-hot rows (batch, classes), or for a single output,
     0 and 1, (batch, 1). Raises ValueError for others, and for a class that the model does not have.
     """
+    # A single output decides between two classes.
     table = _table(class_weight, max(output[-1], 2) if len(output) == 2 else None, dtype)
     by_class = table[_class_numbers(label, output)]
     return by_class if weight is None else np.multiply(weight, by_class, dtype=dtype)

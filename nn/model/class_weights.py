@@ -62,6 +62,7 @@ def _balanced(labels: Array) -> dict[int, float]:
             raise ValueError("'class_weight' can be 'balanced' for labels that are one-hot rows, got rows that are not")
         labels = labels.argmax(axis=1)
     values = labels.reshape(-1)
+    # One number for each sample.
     if values.size != len(labels) or not np.array_equal(values, np.rint(values)) or values.min(initial=0) < 0:
         raise ValueError(
             f"'class_weight' can be 'balanced' for labels that are class numbers, got {labels.dtype} {labels.shape}"

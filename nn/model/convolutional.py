@@ -87,6 +87,7 @@ def _frame(x: Value) -> int:
         raise ValueError(
             f"LeNet5 takes square images (batch, side, side, channels) with an even side of at most {SIDE}, got {x.shape}"
         )
+    # As many zeros on each side: an even side leaves no rest.
     return (SIDE - x.shape[1]) // 2
 
 
@@ -138,6 +139,7 @@ class AlexNet(Model, configured=True):
 
 
 def _convolve(x: Value, filters: int, size: int, stride: int = 1) -> Value:
+    # As many cells as keep the size, with a stride of 1.
     layer = Conv2D(filters, size, stride, padding=size // 2, activation=ReLU(), kernel_initializer=HeUniform())
     return layer(x)
 
@@ -188,6 +190,7 @@ class ResNet20(Model, configured=True):
         x = ReLU()(_convolve_and_normalize(x, 16))
         for filters in (16, 32, 64):
             for place in range(BLOCKS):
+                # The first block of a stage halves the images.
                 x = self._block(x, filters, 2 if filters > 16 and place == 0 else 1)
         x = GlobalAveragePool()(x)
         return Dense(self.classes, activation=Softmax())(x)
@@ -211,4 +214,5 @@ def _convolve_and_normalize(x: Value, filters: int, stride: int = 1, size: int =
 def _thin_out(x: Value, filters: int, stride: int) -> Value:
     """Return every `stride`-th pixel, with maps of zeros behind those that there are."""
     pixels = x[:, ::stride, ::stride]
+    # A product with ones on the diagonal copies the maps and adds maps of zeros.
     return pixels @ np.eye(x.shape[-1], filters)

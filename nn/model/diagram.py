@@ -50,12 +50,21 @@ class Diagram:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.boxes: list[Box] = [Box("input", "", graph.placeholder.shape)]
-        self._places: dict[Value, int] = {graph.placeholder: 0}
+        self.boxes: list[Box] = [
+            Box(
+                entry.name or (f"input_{number}" if len(graph.inputs) > 1 else "input"),
+                "Input" if entry.name else "",
+                entry.shape,
+            )
+            for number, entry in enumerate(graph.inputs, start=1)
+        ]
+        self._places: dict[Value, int] = {entry: place for place, entry in enumerate(graph.inputs)}
         touched = _touched(graph)
         inside = {part for node in graph.nodes if node.layers for part in _inside(node, touched)}
+        # The innermost layer has made the result.
         uses = Counter(node.layers[0] for node in graph.nodes if node.layers)
         seen: Counter[Owner] = Counter()
+        # Operations get names that no layer has.
         names = {layer.name for layer in graph.layers}
         for node in graph.nodes:
             if node in inside:
@@ -65,6 +74,7 @@ class Diagram:
                 seen[box.layer] += 1
                 box.use, box.uses = seen[box.layer], uses[box.layer]
             sources = (self._places[source] for source in _sources(node, touched) if source in self._places)
+            # A value that is used twice feeds the box once.
             box.sources = list(dict.fromkeys(sources))
             self._places[node] = len(self.boxes)
             self.boxes.append(box)
@@ -118,12 +128,14 @@ def _inside(result: Node, touched: dict[Node, frozenset[Owner]]) -> Iterator[Nod
 
 def _sources(node: Node, touched: dict[Node, frozenset[Owner]]) -> Iterator[Value]:
     """Yield the values that feed the box of a node, in the order of the inputs."""
+    # All nodes of the box, through which the search goes on.
     mine = {node, *(_inside(node, touched) if node.layers else ())}
     todo: list[Value] = [node]
     done: set[Value] = set()
     while todo:
         value = todo.pop()
         if isinstance(value, Node) and value in mine:
+            # The last one put there comes first, so that sources come in the order of the inputs.
             todo.extend(source for source in reversed(value.inputs) if source not in done)
             done.update(value.inputs)
         else:
@@ -164,6 +176,7 @@ def summarize(title: str, graph: Graph, store: VariableStore) -> str:
     rule = "-" * max(len(line) for line in lines)
     size = store.dtype.itemsize
     trained, other = count(store.variables), count(store.everything) - count(store.variables)
+    # The batch is -1 and counts as one sample.
     values = sum(math.prod(axis for axis in node.shape if axis > 0) for node in graph.nodes if not node.operation.in_place)
     return "\n".join(
         [

@@ -35,49 +35,52 @@ class _End(NamedTuple):
         return self.low == -math.inf and self.high == math.inf
 
 
-def _last(graph: Graph) -> tuple[Node, list[Node]]:
-    """Return the last node that computes, and those after it that show its elements in another shape, last first."""
-    node, views = graph.output, []
+def _last(output: Node) -> tuple[Node, list[Node]]:
+    """Return the last node up to an output that computes, and those after it that show its elements in another shape."""
+    node, views = output, []
     while isinstance(node.operation, _VIEWS) and isinstance(node.inputs[0], Node):
         views.append(node)
         node = node.inputs[0]
     return node, views
 
 
-def absorb(graph: Graph, loss: Loss) -> tuple[Graph, Loss] | None:
-    """Return the graph without the operation at its end that the loss contains, and the loss of the values before it.
+def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
+    """Return the node before the operation at the end of an output that the loss contains, and the loss of its values.
 
-    `Sigmoid` is found also where the shape is changed after it, `Softmax` where its rows stay rows. None where the graph does
-    not end in the operation that the loss absorbs.
+    `Sigmoid` is found also where the shape is changed after it, `Softmax` where its rows stay rows. None where the output
+    is not that of the operation that the loss absorbs.
     """
-    node, views = _last(graph)
+    node, views = _last(output)
     if loss.absorbs is None or not isinstance(node.operation, loss.absorbs):
         return None
-    rows_stay = isinstance(node.operation, Softmax) and node.shape[-1:] == graph.output.shape[-1:]
+    rows_stay = isinstance(node.operation, Softmax) and node.shape[-1:] == output.shape[-1:]
     if views and not rows_stay and not isinstance(node.operation, Sigmoid):
         return None
     source: Value = node.inputs[0]
+    # The changes of shape are made again behind the scores.
     for view in reversed(views):
         source = source.apply(view.operation)
         source.layers = view.layers
+    # A graph ends in a node; the input itself is none.
     before = source if isinstance(source, Node) else source.apply(Linear())
     taken = loss.of_scores() if isinstance(loss, Binary_Cross_Entropy_Of_Probabilities) else loss
-    return Graph(graph.placeholder, before), taken
+    return before, taken
 
 
 def gives_probabilities(graph: Graph) -> bool:
     """Return whether the model ends in `Sigmoid`, or in a change of shape behind it."""
-    return isinstance(_last(graph)[0].operation, Sigmoid)
+    return isinstance(_last(graph.output)[0].operation, Sigmoid)
 
 
-def _end(graph: Graph) -> _End | None:
-    """Return the end of the graph; None where nothing is known of its values, as after arithmetic."""
-    node, views = _last(graph)
+def _end(output: Node) -> _End | None:
+    """Return the end of the graph in front of an output; None where nothing is known of its values, as after arithmetic."""
+    node, views = _last(output)
     operation = node.operation
     if isinstance(operation, Activation) or getattr(operation, "rectified", False):
         bounds = _bounds(operation)
         name = type(operation).__name__ if isinstance(operation, Activation) else "ReLU"
         return None if bounds is None else _End(operation, name, *bounds)
+    # A bias moves no bound of a product, which has none.
     if isinstance(operation, Add) and isinstance(node.inputs[1], Variable) and isinstance(node.inputs[0], Node):
         operation = node.inputs[0].operation
     if isinstance(operation, Activation) or _bounds(operation) != _ANY:
@@ -92,14 +95,14 @@ def _bounds(operation: Operation) -> tuple[float, float] | None:
     return operation.bounds if is_ours(type(operation)) else None
 
 
-def check_ending(graph: Graph, loss: Loss) -> None:
+def check_ending(output: Node, loss: Loss) -> None:
     """Raise ValueError, with the repair, where the last activation gives values with which the loss cannot train.
 
     Nothing is said of ends that are not known, such as arithmetic or activations of one's own.
     """
-    shape = graph.output.shape
-    end = _end(graph)
-    if end is not None and isinstance(end.operation, (Softmax, LogSoftmax)) and _last(graph)[0].shape[-1] == 1:
+    shape = output.shape
+    end = _end(output)
+    if end is not None and isinstance(end.operation, (Softmax, LogSoftmax)) and _last(output)[0].shape[-1] == 1:
         always = 1 if isinstance(end.operation, Softmax) else 0
         raise ValueError(
             f"the model ends in {end.name} of one output, which is always {always}, so it cannot learn; for yes or no take "
@@ -144,6 +147,7 @@ def _misfit(end: _End, loss: Loss, outputs: int) -> tuple[str, str]:
             repair += ", or for yes or no of each output take the loss 'binary_crossentropy'"
         return "rows of probabilities that sum to 1", "" if softmax else repair
     if isinstance(loss, Cross_Entropy_With_Softmax):
+        # A side that is open is enough: rectified scores may grow.
         fits = softmax or math.inf in (end.high, -end.low)
         repair = "end in scores, a layer without an activation, or in 'softmax'"
         if sigmoid:

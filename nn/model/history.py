@@ -37,6 +37,7 @@ class Results(dict[str, float]):
     (0.5, 0.75, True, ['Loss', 'val_Loss'])
     """
 
+    # Only where Keras's word is no key of its own.
     def __missing__(self, name: str) -> float:
         if name in _FROM_KERAS and _FROM_KERAS[name] in self:
             return self[_FROM_KERAS[name]]
@@ -219,10 +220,13 @@ class CallbackStates:
             self._live[name if numbers[name] == 1 else f"{name}_{numbers[name]}"] = callback
         try:
             for name, callback in self._live.items():
+                # Also without a state: then the callback begins afresh, although an earlier `fit` used it.
                 callback.load_state_dict(self._loaded.get(name, {}))
+            # Taken over: from here on the callbacks tell the states.
             self._loaded = {}
             yield
         finally:
+            # The callbacks belong to one `fit`.
             self._live = {}
 
     def __getstate__(self) -> dict[str, object]:

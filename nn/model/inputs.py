@@ -107,6 +107,7 @@ def probabilities(model: ScoredNetwork, output: Array) -> Array:
     """
     if isinstance(model.graph.output.operation, Softmax):
         return output
+    # The greatest power is 1, so that none overflows.
     powers = np.exp(output - output.max(axis=1, keepdims=True))
     found: Array = powers / powers.sum(axis=1, keepdims=True)
     return found
@@ -137,6 +138,8 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
         unknown: as in `Planned.rows_as_samples`.
     """
     plan = model.inputs
+    if len(model.graph.inputs) > 1 or len(model.graph.outputs) > 1:
+        raise ValueError(f"rows can be answered by a model of one input and one output, got {model!r}; call predict()")
     output = ScoredNetwork.predict(model, model._rows_as_samples("'x'", x, unknown))
     labels = () if plan is None else plan.labels
     name = labels[0].name if len(labels) == 1 else "prediction"
@@ -148,6 +151,7 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
         chances = probabilities(model, output) if scores else None
         return _of_classes(name, names, output.argmax(axis=1), chances, output.shape[1])
     if classifies and output.ndim == 2 and output.shape[1] == 1 and _is_binary(model):
+        # Behind such a loss a model that does not end in `Sigmoid` gives scores.
         scores = isinstance(model.loss, Binary_Cross_Entropy) and not gives_probabilities(model.graph)
         chance = 1 / (1 + np.exp(-output)) if scores else output
         chances = np.concatenate([1 - chance, chance], axis=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,9 +17,9 @@ from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import model_file
-from nn.model.batches import as_type
+from nn.model.batches import Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
-from nn.model.history import History
+from nn.model.history import History, Results
 from nn.model.network import freeze, trace
 from nn.model.scored_network import evaluation_source, split_validation, training_source
 from nn.model.section import FragmentRunner, Section
@@ -36,7 +38,7 @@ EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
 
 
-class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
+class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_on_batch", "test_on_batch", "predict_on_batch")):
     """A function with trainable variables, built once from layers and operators.
 
     A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`;
@@ -53,6 +55,12 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
     >>> model.predict([[1.0], [2.0]]).shape
     (2, 1)
     """
+
+    def __new__(cls, *args: Any, **keywords: Any) -> Any:
+        """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
+        if cls is Model and (args or keywords):
+            return object.__new__(import_module("nn.model").Functional)
+        return object.__new__(cls)
 
     def fit(
         self,
@@ -99,14 +107,19 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         epochs = self._epochs(epoch if epochs is None else epochs, until_epoch)
         arguments.integer("fit()", "batch_size", batch_size, minimum=1)
         if seed is None:
+            # A run that goes on draws as the run before did.
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
         arguments.flag("fit()", "shuffle", shuffle)
         arguments.flag("fit()", "stop_on_nan", stop_on_nan)
         silent = _is_silent(verbose)
         callbacks = _callbacks(callbacks)
+        # Before data are read, since nothing that was changed in place would have an effect.
         self._check_structure()
+        self._refuse_if_marked_anew()
         names = x
+        if label is None and self._needs_no_labels(x):
+            label = ()
         if label is not None:
             x, label = self._rows_as_samples("fit() 'x'", x), self._labels_of(label)
         if label is None and isinstance(class_weight, str):
@@ -119,7 +132,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             if validation_data is not None:
                 raise ValueError("fit() takes 'validation_data' or 'validation_split', got both")
             data, validation_data = split_validation(*data, validation_split)
-            kept = len(data[0])
+            kept = len(self._take_samples(data[0])[0])
         source = training_source(
             self, data, weights, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
         )
@@ -128,11 +141,13 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             name = "fit() 'validation_data'"
             validation_data = self._known(validation_data)
             validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
+        # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
         for callback in callbacks:
             callback.model = self
             callback._fit_params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
         training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=silent)
+        # An earlier `fit` may have been stopped.
         self._history.seed, self.stop_training = seed, False
         with self.callback_states.attached(callbacks):
             training.run(epochs, source, validation)
@@ -152,6 +167,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
         plan = self.inputs
+        if label is None and self._needs_no_labels(x):
+            label = ()
         if label is None and plan is not None and plan.columns and is_rows(x):
             x, label = plan.labelled(x)
         elif label is None:
@@ -160,8 +177,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             x, label = self._known((x, label))
         return super().evaluate(x, label, batch_size, sample_weight=sample_weight)
 
-    def predict(self, x: Any, batch_size: int = 1024, *, unknown: Unknown | None = None) -> Array:
-        """Return the output for every sample.
+    def predict(self, x: Any, batch_size: int = 1024, *, unknown: Unknown | None = None) -> Any:
+        """Return the output for every sample, an array; of several outputs a list, or where they are named by a dict, a dict.
 
         Args:
             x: samples ``(n, ...)``; where the model has `inputs`, also rows of a table, by column name.
@@ -173,6 +190,60 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
         return super().predict(self._rows_as_samples("predict() 'x'", x, unknown), batch_size)
+
+    def _needs_no_labels(self, x: Any) -> bool:
+        """Return whether all of the loss is computed from the samples, which are given as arrays."""
+        return self._adds_losses and not self._scored_names and not isinstance(x, (DataFeeder, Iterator))
+
+    def _refuse_if_marked_anew(self) -> None:
+        """Raise ValueError where variables were frozen, or thawed, since `setup`."""
+        found = self._first_marked_anew()
+        if found is not None:
+            was = "thawed" if found.trainable else "frozen"
+            raise ValueError(
+                f"fit() of {type(self).__name__} needs another compile() or setup(): "
+                f"'{found.name}' was {was} after the last one"
+            )
+
+    def train_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
+        """Train on one batch, as a step of `fit` does, and return its loss and metrics by name, as they were before the step.
+
+        Args:
+            x: samples, as in `fit`.
+            label: their labels.
+            sample_weight: of each sample ``(n,)``, as in `fit`.
+
+        Raises:
+            FloatingPointError: for a loss or gradients that are not finite, with the parameters unchanged.
+        """
+        batch = self._make_batch(self._rows_as_samples("train_on_batch() 'x'", x), self._labels_of(label), sample_weight)
+        with np.errstate(all="ignore"):
+            loss, seen = self.runner.step(batch.x, batch.label, None, self._key_or_next(None), batch.weight)
+            if not math.isfinite(loss) or not all_finite(self.store.gradients):
+                raise FloatingPointError(f"train_on_batch() stopped: the loss is {loss}, or a gradient is not finite")
+            found = self._results_of(batch, loss, seen)
+            for variable in reversed(self.store.variables):
+                self.optimizer.gradient_ready(variable, 0)
+            self.apply_gradients()
+        return found
+
+    def test_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
+        """Return loss and metrics of one batch by name; `x`, `label` and `sample_weight` are those of `train_on_batch`."""
+        batch = self._make_batch(self._rows_as_samples("test_on_batch() 'x'", x), self._labels_of(label), sample_weight)
+        return self._measure_batches([batch])
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Return the outputs for one batch of samples."""
+        return self.predict(
+            x, batch_size=max(len(self._take_samples(self._rows_as_samples("predict_on_batch() 'x'", x))[0]), 1)
+        )
+
+    def _results_of(self, batch: Batch, loss: float, seen: tuple[Array, ...]) -> Results:
+        aim = deepcopy(self._aim)
+        for place, metric in zip(aim.seen, aim.metrics, strict=True):
+            metric.reset()
+            metric.update(batch.label[place], seen[place])
+        return Results(aim.results(loss, self.runner.losses))
 
     def _known(self, data: Any) -> Any:
         """A pair of rows and labels as samples and labels, all else as it is."""
@@ -198,6 +269,11 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         would be on both sides, and for a rule that looks at all parameters at once (`clip_norm`).
         """
         graph = self.graph
+        if len(graph.inputs) > 1 or len(graph.outputs) > 1:
+            raise ValueError(
+                f"split() cuts models of one input and one output, got {len(graph.inputs)} and {len(graph.outputs)}; "
+                "Model(model.input, model.output_of(layer)) is a part of a model that shares its weights"
+            )
         if isinstance(at, str):
             name = at
         else:
@@ -218,6 +294,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         back = Fragment(_untrained(whole), whole_shape, name, end)
         for half in (front, back):
             half.take_over(self)
+        # The loss belongs to the half with the output.
         if self.has_loss:
             back.setup(deepcopy(self.loss), *deepcopy(self.metrics))
         return front, back
@@ -321,8 +398,9 @@ class Fragment(Model, configured=True):
 
     @property
     def runner(self) -> FragmentRunner:
-        if not isinstance(self._runner, FragmentRunner):
-            self._runner = FragmentRunner(self.graph, self._loss, self.store.dtype, self._section.whole())
+        if not isinstance(self._runner, FragmentRunner) or self._outdated:
+            self._moves = self.store.moves
+            self._runner = FragmentRunner(self.graph, self._objective, self.store.dtype, self._section.whole())
         return self._runner
 
     @property
@@ -332,7 +410,7 @@ class Fragment(Model, configured=True):
 
     def forward(self, x: Array, key: tuple[int, ...] | None = None) -> Array:
         """Return the output in training, to be sent on; `backward` follows. `key` as in `compute_gradients`."""
-        return self.runner.forward(as_type(self._take_samples(x), self.dtype), self._key_or_next(key))
+        return self.runner.forward(as_type(self._take_samples(x)[0], self.dtype), self._key_or_next(key))
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None = None) -> Array:
         """Write all gradients into the store, given that of the output; return that of the input, to be sent back.
@@ -367,6 +445,7 @@ class Fragment(Model, configured=True):
 
 def _untrained(whole: Model) -> Model:
     made: Model = registry.construct(type(whole), registry.describe_arguments(whole), registry.custom_classes(whole))
+    # They are no part of the configuration that makes it.
     made.seed, made.dtype = whole.seed, whole.dtype
     return made
 
@@ -376,8 +455,10 @@ def _part_of_rule(rule: IGradientDescent, store: VariableStore, variables: Seque
     # a rule keeps one vector for all variables, in the order of their ids
     ends = np.cumsum([variable.value.size for variable in store.variables])
     rows = [np.arange(end - variable.value.size, end) for variable, end in zip(store.variables, ends, strict=True)]
-    chosen = np.concatenate([np.empty(0, np.intp), *(rows[variable.id] for variable in variables)])
+    places = {variable: place for place, variable in enumerate(store.variables)}
+    chosen = np.concatenate([np.empty(0, np.intp), *(rows[places[variable]] for variable in variables)])
     state = {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in rule.state_dict().items()}
+    # Its settings; the state is replaced in the next line.
     part = deepcopy(rule)
     part.load_state_dict(state)
     return part

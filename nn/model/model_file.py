@@ -35,6 +35,9 @@ _FROZEN = "frozen"
 """A field that may be missing, where no variable is frozen."""
 _INPUTS = "inputs"
 """A field that may be missing, where there is no plan of columns."""
+_OUTPUTS = "outputs"
+"""A field that may be missing, where there is one output: factors of the losses, and the number of each metric's output."""
+_OPTIONAL = {_FROZEN, _INPUTS, _OUTPUTS}
 
 
 def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
@@ -63,7 +66,15 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
         "optimizer": None,
         **progress,
     }
-    frozen = [variable.name for variable in model.store.everything if variable.frozen]
+    if model.has_loss and (len(model._output_names) > 1 or set(model._aim.factors) - {1.0}):
+        aim = model._aim
+        factors = dict(zip(aim.places, aim.factors, strict=True))
+        config[_OUTPUTS] = {
+            "factors": [factors.get(place, 1.0) for place in range(len(model._output_names))],
+            "metrics": [aim.places[place] for place in aim.seen],
+        }
+    trained = set(model.store.variables)
+    frozen = [each.name for each in model.store.everything if each.made_trainable and each not in trained]
     if frozen:
         config[_FROZEN] = frozen
     plan = model.inputs if inputs is None else inputs
@@ -79,6 +90,7 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
             "state": {name: value for name, value in state.items() if _RULE + name not in arrays},
         }
         values.update(arrays)
+    # NaN and Infinity are no JSON, and another reader would refuse the file.
     text = json.dumps(config, allow_nan=False, separators=(",", ":"))
     return dump(values, {"format": MODEL, "config": text})
 
@@ -93,6 +105,7 @@ def unpack(data: bytes | memoryview, base: type[Any], custom_objects: CustomObje
     except ModelFileError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
+        # Constructors raise these for arguments; here they are faults of the file.
         raise ModelFileError(f"model file: {error}") from error
 
 
@@ -101,8 +114,8 @@ def _read_config(text: str) -> dict[str, Any]:
         config = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"'config' is not JSON: {error}") from error
-    if not isinstance(config, dict) or config.keys() - {_FROZEN, _INPUTS} != _KEYS:
-        wrong = sorted(_KEYS ^ config.keys() - {_FROZEN, _INPUTS})[:3] if isinstance(config, dict) else "no object"
+    if not isinstance(config, dict) or config.keys() - _OPTIONAL != _KEYS:
+        wrong = sorted(_KEYS ^ config.keys() - _OPTIONAL)[:3] if isinstance(config, dict) else "no object"
         raise ModelFileError(f"'config' must have exactly the fields {', '.join(sorted(_KEYS))}; wrong: {wrong}")
     if not isinstance(config["metrics"], list):
         raise ModelFileError(f"'metrics' must be a list, got {str(config['metrics'])[:80]}")
@@ -120,14 +133,13 @@ def _rebuild(
     config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: CustomObjects
 ) -> TrainedNetwork:
     model = _structure(config, base, custom_objects)
+    # Past `__setattr__`: `setup` then takes loss and metrics without making variables.
     vars(model)["_from_file"] = True
     if config["loss"] is not None:
-        loss = registry.build(config["loss"], Loss, custom_objects)
-        model.setup(
-            loss, *(registry.build(_of_probabilities(metric, loss), Metric, custom_objects) for metric in config["metrics"])
-        )
+        _set_up(model, config, custom_objects)
     elif config["part"] is None:
         raise ValueError("has no 'loss', which only a part of a model may lack")
+    # What is left over in the end are the variables, which must be all that the structure has.
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
     take_progress(model, config, values)
     shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
@@ -144,12 +156,38 @@ def _rebuild(
     return model
 
 
-def _of_probabilities(metric: Any, loss: Loss) -> Any:
+def _set_up(model: TrainedNetwork, config: dict[str, Any], custom_objects: CustomObjects) -> None:
+    """Give the model the losses and metrics of a file."""
+    given, names = config["loss"], model._output_names
+    listed = given if isinstance(given, list) else [given]
+    losses = [None if each is None else registry.build(each, Loss, custom_objects) for each in listed]
+    if _OUTPUTS not in config:
+        loss = losses[0] if losses else None
+        metrics = [registry.build(_of_probabilities(metric, loss), Metric, custom_objects) for metric in config["metrics"]]
+        model.setup(loss, *metrics)
+        return
+    about = config[_OUTPUTS]
+    if not isinstance(about, dict) or about.keys() != {"factors", "metrics"} or len(losses) != len(names):
+        raise ValueError(f"'{_OUTPUTS}' must have 'factors' and 'metrics' of {len(names)} outputs, got {str(about)[:80]}")
+    places = about["metrics"]
+    if not isinstance(places, list) or len(places) != len(config["metrics"]):
+        raise ValueError(f"'{_OUTPUTS}' must name an output for each metric, got {str(places)[:80]}")
+    by_output: dict[str, list[Metric]] = {}
+    for place, metric in zip(places, config["metrics"], strict=True):
+        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(names):
+            raise ValueError(f"'{_OUTPUTS}' must number outputs, got {str(place)[:80]}")
+        found = registry.build(_of_probabilities(metric, losses[place]), Metric, custom_objects)
+        by_output.setdefault(names[place], []).append(found)
+    model.setup(losses if len(names) > 1 else losses[0], by_output, loss_weights=about["factors"])
+
+
+def _of_probabilities(metric: Any, loss: Loss | None) -> Any:
     """Return the description of a metric; in older files its threshold beside this loss is one of scores, often 0."""
     config = metric.get("config") if isinstance(metric, dict) else None
     threshold = config.get("threshold") if isinstance(config, dict) else None
     if not isinstance(loss, Binary_Cross_Entropy) or not isinstance(threshold, (int, float)) or 0 < threshold < 1:
         return metric
+    # The logistic function of the score; beyond 30 it is 0 or 1 in the digits of float32.
     share = 1 / (1 + math.exp(-min(max(threshold, -30.0), 30.0)))
     return {**metric, "config": {**metric["config"], "threshold": share}}
 
@@ -184,9 +222,11 @@ def _restore_optimizer(
         raise ValueError(f"'optimizer' must have 'class', 'rule' and 'state', got {str(description)[:80]}")
     rule = registry.build(description["rule"], IGradientDescent, custom_objects)
     numbers = description["state"]
+    # Not `isinstance`: a bool is no number of a state.
     if not isinstance(numbers, dict) or not all(type(value) in (int, float) for value in numbers.values()):
         raise ValueError(f"the 'state' of a rule must hold numbers, got {str(numbers)[:80]}")
     for name, value in arrays.items():
+        # Before the rule takes it: a rule checks the lengths among each other only.
         if (value.shape, value.dtype) != (model.store.values.shape, model.dtype):
             raise ValueError(f"'{name}' does not fit the model's {model.store.values.size} parameters of {model.dtype}")
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
@@ -229,10 +269,12 @@ def _take_history(history: History, arrays: dict[str, Array]) -> None:
         if pairs.dtype != np.float64 or pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ValueError(f"'{name[:80]}' must hold pairs of epoch and value, got {pairs.dtype} of shape {pairs.shape}")
         for epoch, value in pairs.tolist():
+            # The range first, as `int` fails for infinity and NaN.
             if not (1 <= epoch <= 2**53 and epoch == int(epoch)):
                 raise ValueError(f"'{name[:80]}' must count epochs from 1, got {epoch}")
             rows.setdefault(int(epoch), {})[name.removeprefix(_HISTORY)] = value
     for epoch in sorted(rows):
+        # The column of epochs has said what the key says.
         rows[epoch].pop("epoch", None)
         history.add(epoch, rows[epoch])
 

@@ -18,6 +18,7 @@ from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
 from nn.extension import renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
+from nn.model.objective import in_order
 from nn.model.structure import Structure
 from nn.value.graph import Graph, Placeholder
 from nn.value.store import VariableStore
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 class Network(
     Configurable,
-    free=("summary", "plot", "trainable"),
-    fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure"),
+    free=("summary", "plot", "trainable", "get_layer", "output_of", "is_trained_as_marked"),
+    fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure", "given_name"),
     internal=(
         "_outline_graph",
         "_restore_values",
@@ -65,15 +66,83 @@ class Network(
     _store: VariableStore | None
     _trainable: bool
     _structure: Structure | None
+    given_name: str = ""
+    """The name by which a model stands in others, "" where it has none."""
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         self._graph = None
         self._store = None
         self._structure = None
         self._trainable = True
+        self._moves = 0
+        self._marks: dict[Variable, bool] = {}
         self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
+
+    def __call__(self, x: Any, training: bool = False) -> Any:
+        """Return the outputs for values of a graph, as a layer does, or for arrays, as `predict` does.
+
+        Called on values it is a part of the model that these belong to, with the same layers and variables.
+
+        Args:
+            x: a value or an array; for several inputs a list, or a dict by name.
+            training: False; predictions never draw masks.
+
+        Raises:
+            ValueError: for values of other shapes, naming input, shape and what came.
+        """
+        arguments.flag(f"{type(self).__name__}()", "training", training)
+        parts = list(x.values()) if isinstance(x, Mapping) else list(x) if isinstance(x, (list, tuple)) else [x]
+        if not any(isinstance(each, Value) for each in parts):
+            if training:
+                raise ValueError(f"{type(self).__name__}() on arrays predicts, so 'training' must be False, got True")
+            return self.predict(x)
+        self._check_constructed()
+        names = self._input_names
+        values = in_order(f"{type(self).__name__} 'x'", x, names)
+        shape = values[0].shape if self.input_shape is None else self.input_shape
+        graph = self._graph = self._trace(shape)
+        for name, value, entry in zip(names, values, graph.inputs, strict=True):
+            if not isinstance(value, Value) or value.shape != entry.shape:
+                found = value.shape if isinstance(value, Value) else type(value).__name__
+                called = f"Model '{self.given_name}'" if self.given_name else type(self).__name__
+                raise ValueError(
+                    f"{called}: input{f' {name!r}' if name else ''} must be a value of shape {entry.shape}, got {found}"
+                )
+        return self._shown(graph.applied(values)[: len(graph.outputs) - graph.added])
+
+    @property
+    def _output_names(self) -> Sequence[str]:
+        """The names of the outputs; "output" where there is one without a name."""
+        return ("output",)
+
+    @property
+    def _input_names(self) -> Sequence[str]:
+        """The names of the inputs; "" where there is one without a name."""
+        return ("",)
+
+    def _shown(self, outputs: Sequence[Any]) -> Any:
+        """Return outputs as programs get them: the only one, or a list."""
+        return outputs[0] if len(outputs) == 1 else list(outputs)
+
+    @abstractmethod
+    def predict(self, x: Any, batch_size: int = 1024) -> Any:
+        """Return the outputs for samples."""
+
+    def get_layer(self, name: str) -> Layer:
+        """Return the layer of a name; raise ValueError, listing the names, where there is none."""
+        layers = {layer.name: layer for layer in self.graph.layers if isinstance(layer, Layer)}
+        if name not in layers:
+            raise ValueError(
+                f"get_layer() 'name' must be one of {', '.join(layers)}, got {name!r}{arguments.did_you_mean(name, layers)}"
+            )
+        return layers[name]
+
+    def output_of(self, name: str) -> Node:
+        """Return the last result of a layer as a value, to build another model on: ``Model(model.input, value)``."""
+        layer = self.get_layer(name)
+        return next(node for node in reversed(self.graph.nodes) if layer in node.layers)
 
     @contextmanager
     def _mark_unfinished(self) -> Iterator[None]:
@@ -103,23 +172,37 @@ class Network(
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes the variables of the model; may be set before `setup` only.
+        """Whether training changes the variables of models that are set up with this one from now on, and of this one.
 
-        A frozen model has none that a rule changes; layers that were frozen by themselves stay so in a model that is not.
+        It may be set at any time, and holds from the next `setup` or `compile` on, before which `fit` of a model that is set up
+        refuses. `train_on_batch` and `compute_gradients` go on with the variables that `setup` found: so a discriminator that
+        learns is frozen in the model that trains its generator.
         """
-        if self._store is None:
+        if self._graph is None:
             return self._trainable
-        return bool(self._store.variables)
+        return any(variable.trainable for variable in _made_trainable(self._graph))
 
     @trainable.setter
     def trainable(self, trainable: bool) -> None:
-        arguments.instance(self, "trainable", trainable, bool)
-        if self._store is not None:
-            raise ValueError(
-                f"{type(self).__name__} 'trainable' cannot be set after setup(): rule and exchange know its variables; set it "
-                "before, and move the weights by set_weights(get_weights())"
-            )
-        self._trainable = trainable
+        self._trainable = bool(arguments.instance(self, "trainable", trainable, bool))
+        if self._graph is not None:
+            for layer in self._graph.layers:
+                if isinstance(layer, Layer):
+                    layer.trainable = self._trainable
+            for variable in self._graph.variables:
+                if variable.made_trainable:
+                    variable.trainable = self._trainable
+
+    @property
+    def is_trained_as_marked(self) -> bool:
+        """Whether no variable was frozen or thawed since `setup`."""
+        return self._first_marked_anew() is None
+
+    def _first_marked_anew(self) -> Variable | None:
+        """Return a variable that was frozen or thawed since `setup`; None where there is none."""
+        marks = self._marks
+        changed = (each for each in _made_trainable(self._graph) if each.trainable != marks.get(each, each.trainable))
+        return next(changed, None)
 
     @property
     def built(self) -> bool:
@@ -193,15 +276,26 @@ class Network(
 
     def _outline_graph(self, input_shape: Shape) -> Graph:
         """Build and return the graph for this input shape, without memory; a part of the model is cut from it."""
-        self._graph = trace(self, input_shape)
+        self._graph = self._trace(input_shape)
         return self._graph
+
+    def _trace(self, input_shape: Shape) -> Graph:
+        """Return the graph for this input shape, without memory: that which is there, or a new one."""
+        if self._graph is not None and self._graph.placeholder.shape == tuple(input_shape):
+            return self._graph
+        return trace(self, input_shape)
+
+    def _build_if_known(self) -> None:
+        """Make the variables where the shape of the input is known."""
+        if self.input_shape is not None:
+            self._allocate(self._trace(self.input_shape))
 
     def _restore_values(self, input_shape: Shape, values: Mapping[str, Array], frozen: Iterable[str] = ()) -> None:
         """Build a model that is set up for this input shape, with these values of its variables, by name, some of them frozen.
 
         Raises ValueError where the values do not fit the structure, before memory is allocated for it.
         """
-        graph = trace(self, input_shape)
+        graph = self._trace(input_shape)
         freeze(graph, frozen)
         shapes = {variable.name: variable.shape for variable in graph.variables}
         if shapes.keys() != values.keys():
@@ -222,10 +316,20 @@ class Network(
         """Take over a graph and give every variable its memory and its first value."""
         self._graph = graph
         if not self._trainable:
+            # All that could be trained, also in layers that are not frozen themselves.
             freeze(graph, [variable.name for variable in graph.variables if variable.made_trainable])
         try:
-            trained, fixed = divide(self, graph, self.trainable_variables())
+            if self._store is None:
+                chosen = self.trainable_variables()
+            else:  # frozen or thawed since
+                changed = {each for each in _made_trainable(graph) if each.trainable != self._marks.get(each, each.trainable)}
+                kept = {each for each in self._store.variables if each not in changed}
+                chosen = [each for each in graph.variables if each in kept or (each in changed and each.trainable)]
+            trained, fixed = divide(self, graph, chosen)
             self._store = VariableStore(trained, fixed, self.dtype, self.seed)
+            self._moves = 0
+            graph.trained = frozenset([*trained, *self._store.buffers])
+            self._marks = {variable: variable.trainable for variable in graph.variables}
         finally:
             if self._store is None:
                 self._graph = None
@@ -233,7 +337,13 @@ class Network(
         layers = [layer for layer in graph.layers if isinstance(layer, Layer)]
         for layer in layers:
             layer.fix()
+        # From here on a change in place would have no effect, and is looked for.
         self._structure = Structure([self, *layers])
+
+    def _settle_trained(self) -> None:
+        """Train what is marked `trainable` now: the same graph and values, in vectors of these variables."""
+        if not self.is_trained_as_marked and self._graph is not None:
+            self._allocate(self._graph)
 
     def _check_structure(self) -> None:
         """Raise ValueError where a part of the model was changed in place since the graph was built from it."""
@@ -280,6 +390,10 @@ class Network(
         return f"{type(self).__name__} is not built yet; without an input_shape it is built from the first data"
 
 
+def _made_trainable(graph: Graph | None) -> list[Variable]:
+    return [] if graph is None else [variable for variable in graph.variables if variable.made_trainable]
+
+
 def trace(model: Network, input_shape: Shape) -> Graph:
     """Return the graph that `model.call` builds for an input of `input_shape`, layers and variables named; no memory yet.
 
@@ -297,16 +411,22 @@ def trace(model: Network, input_shape: Shape) -> Graph:
     graph = Graph(placeholder, output)
     # by first call and not by their place in the graph, so that names do not depend on how branches are walked
     name_layers(sorted(graph.layers, key=naming.place))
+    # After the layers, as a variable of a layer bears its name.
     for name, value in vars(model).items():
         if isinstance(value, Variable) and value.local_name is None:
             value.local_name = name
+    check_names(graph)
+    return graph
+
+
+def check_names(graph: Graph) -> None:
+    """Number the variables that have no name; raise ValueError where two bear the same."""
     unnamed = [variable for variable in graph.variables if variable.local_name is None]
     for number, variable in enumerate(unnamed, start=1):
         variable.local_name = f"variable_{number}"
     for name, count in Counter(variable.name for variable in graph.variables).items():
         if count > 1:
             raise ValueError(f"{count} variables are named '{name}'; names must differ within a model")
-    return graph
 
 
 def freeze(graph: Graph, names: Iterable[str]) -> None:
@@ -338,6 +458,7 @@ def in_keras_order(graph: Graph) -> list[Variable]:
     owners: dict[Owner | None, list[Variable]] = {None: []}
     for variable in graph.variables:
         owners.setdefault(variable.owner, []).append(variable)
+    # By whether it was made to be trained, so that freezing does not change the order. The sort keeps it otherwise.
     return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.made_trainable)]
 
 
@@ -352,6 +473,7 @@ def load_weights(graph: Graph, weights: Sequence[Any]) -> None:
         names = ", ".join(f"{variable.name} {variable.shape}" for variable in variables[:8])
         more = ", ..." if len(variables) > 8 else ""
         raise ValueError(f"set_weights() takes a list of {len(variables)} arrays ({names}{more}), got {found}")
+    # All of them before the first is copied.
     arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(weights)]
     for place, (variable, array) in enumerate(zip(variables, arrays, strict=True)):
         if array.dtype.kind not in "iufb":

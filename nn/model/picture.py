@@ -110,6 +110,7 @@ def _width(text: str) -> float:
 
 def _clean(text: str) -> str:
     """Return text that XML can hold: escaped, and without the characters that it cannot."""
+    # Control characters are no XML, not even escaped.
     return escape("".join(character if character.isprintable() else "�" for character in text))
 
 
@@ -159,6 +160,7 @@ class Placement:
         self.arrows = [self._connect(source, target) for target, found in enumerate(sources) for source in found]
         self._order()
         self._place()
+        # The picture begins at 0, wherever the rows have been pulled.
         left = min(spot.x - spot.width / 2 for row in self.rows for spot in row)
         for row in self.rows:
             for spot in row:
@@ -183,12 +185,14 @@ class Placement:
         for sweep in range(SWEEPS):
             down = sweep % 2 == 0
             for row in self.rows if down else reversed(self.rows):
+                # Anew for each row, since the row before has just been sorted.
                 places = {spot: place for other in self.rows for place, spot in enumerate(other)}
                 means = {
                     spot: _mean([places[each] for each in (spot.above if down else spot.below)], places[spot]) for spot in row
                 }
                 row.sort(key=means.__getitem__)
             crossings = self._crossings()
+            # A sweep can make it worse, so the best order counts.
             if crossings < fewest:
                 fewest, best = crossings, [list(row) for row in self.rows]
         self.rows = best
@@ -198,11 +202,13 @@ class Placement:
         for upper, lower in pairwise(self.rows):
             places = {spot: place for place, spot in enumerate(lower)}
             ends = [place for spot in upper for place in sorted(places[each] for each in spot.below)]
+            # Two arrows cross where the one that begins further left ends further right.
             total += sum(later < earlier for number, earlier in enumerate(ends) for later in ends[number + 1 :])
         return total
 
     def _place(self) -> None:
         for row in self.rows:
+            # Side by side about one point; the sweeps need a place to begin from.
             _settle(row, [0.0] * len(row))
         for sweep in range(2 * SWEEPS):
             down = sweep % 2 == 0

@@ -2,22 +2,24 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from nn.activation.activation import Linear
 from nn.arrays import Array, Shape
 from nn.extension import check_object
 from nn.loss.loss import Loss
 from nn.model.ending import absorb
+from nn.model.objective import Objective
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan, bytes_held
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph
-from nn.value.value import Variable
+from nn.value.value import Node, Variable
 
 KEPT_BYTES = 128 * 1024**2
 """Bytes of the plans that are kept: of small batches many, as clients of a federation have tails of every length."""
@@ -30,86 +32,152 @@ INFERENCE = Mode()
 Purpose = Literal["train", "score", "predict", "forward"]
 
 
+class _Scored(NamedTuple):
+    """The loss of one output in a plan: its place among the outputs with a loss, and the factor in the sum of the losses."""
+
+    place: int
+    loss: Loss
+    factor: float
+
+
 class _Compiled(NamedTuple):
     plan: Plan
-    loss: Loss | None
+    losses: Sequence[_Scored]
     bytes: int
 
 
 class Runner:
-    """Runner that computes predictions, losses and gradients of one graph with one loss.
+    """Runner that computes predictions, losses and gradients of one graph, with a loss for some or all of its outputs.
 
-    Where the graph ends in the operation that the loss contains (softmax before its cross-entropy), training and scoring
+    Where an output is the operation that its loss contains (softmax before its cross-entropy), training and scoring
     stop before it and the loss does both at once. Large networks are computed in as many threads as the BLAS has. With
     `whole` the graph is a part of another one, computes as that does, and training gives the gradient of its input, too.
+
+    Samples, labels, weights and predictions are tuples: samples one array for each input, the others one for each output with
+    a loss, in their orders.
     """
 
-    def __init__(self, graph: Graph, loss: Loss | None, dtype: np.dtype[Any], whole: Whole | None = None) -> None:
-        self.loss = loss
+    def __init__(self, graph: Graph, objective: Objective | None, dtype: np.dtype[Any], whole: Whole | None = None) -> None:
         self._graph, self._dtype, self._whole = graph, dtype, whole
-        absorbed = None if loss is None else absorb(graph, loss)
-        self._absorbed = absorbed is not None
-        self._scored, self._taken = (graph, loss) if absorbed is None else absorbed
+        self._predicted = graph.ending_in(graph.outputs[: -graph.added]) if graph.added else graph
+        self._scored: Graph | None = None if objective is None else graph
+        self._taken: list[tuple[Loss, float]] = []
+        self._absorbed: list[bool] = []
+        self._shares = range(0)
+        self.losses: tuple[float, ...] = ()
+        """The loss of each output that has one, of the last step or score, not weighted."""
+        if objective is not None:
+            self._take(objective)
         self._penalties = [(each, each.regularizer) for each in graph.variables if each.regularizer is not None]
         self._team = Team(blas_threads())
         self._lock = threading.RLock()
         self._last: Plan | None = None
-        self._compiled: OrderedDict[tuple[Purpose, Shape], _Compiled] = OrderedDict()
+        self._compiled: OrderedDict[tuple[Purpose, int], _Compiled] = OrderedDict()
 
     def step(
         self,
-        x: Array,
-        label: Array,
+        x: tuple[Array, ...],
+        label: tuple[Array, ...],
         on_gradient: OnGradient | None,
         key: tuple[int, ...],
-        weight: Array | None = None,
+        weight: tuple[Array | None, ...] | None = None,
         on_loss: Callable[[float], None] | None = None,
         add: bool = False,
-    ) -> tuple[float, Array]:
-        """Compute loss, prediction and all gradients of one block; the prediction is valid until the next run.
+    ) -> tuple[float, tuple[Array, ...]]:
+        """Compute loss, predictions and all gradients of one block; the predictions are valid until the next run.
 
         `weight` (batch,) weighs the losses of the samples. `on_loss` is told the loss before there is any gradient. `add`: the
         gradients are added to those of the block before.
         """
         with self._lock:
-            plan, loss = self._compile_scored("train", x.shape)
+            plan, losses, _ = self._compile("train", x)
             self._last = plan
-            output = plan.forward(x, Mode(training=True, key=key))
-            value = loss.value(label, output, weight)
-            if self._penalties:
-                value += self._penalty()
+            outputs = plan.forward(x, Mode(training=True, key=key))
+            value = self._value(losses, label, outputs, weight)
             if on_loss is not None:
+                # Before gradients are computed, so that a loss that is not finite stops the step.
                 on_loss(value)
-            loss.gradient(label, output, plan.output_gradient, weight)
+            gradients = plan.output_gradients
+            for place, loss, factor in losses:
+                each = None if weight is None else weight[place]
+                loss.gradient(label[place], outputs[place], gradients[place], each)
+                if factor != 1:
+                    np.multiply(gradients[place], factor, out=gradients[place])
+            if self._shares:
+                self._write_shares(plan)
             plan.backward(on_gradient, add)
-            return value, self._seen(loss, output)
+            return value, self._seen(losses, outputs)
 
-    def last_prediction(self, seen: Array) -> Array:
-        """Return the model's own output of the last step, given its prediction as metrics take it."""
-        return seen if self._absorbed or self._last is None else self._last.output
+    def last_prediction(self, seen: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return the model's own outputs of the last step, given its predictions as metrics take them."""
+        if self._last is None:
+            return seen
+        own = zip(seen, self._last.outputs[: len(seen)], self._absorbed, strict=True)
+        return tuple([shown if absorbed else output for shown, output, absorbed in own])
 
-    def score(self, x: Array, label: Array, weight: Array | None = None) -> tuple[float, Array]:
-        """Compute loss and prediction of one block outside training; the prediction is valid until the next run."""
+    def score(
+        self, x: tuple[Array, ...], label: tuple[Array, ...], weight: tuple[Array | None, ...] | None = None
+    ) -> tuple[float, tuple[Array, ...]]:
+        """Compute loss and predictions of one block outside training; the predictions are valid until the next run."""
         with self._lock:
-            plan, loss = self._compile_scored("score", x.shape)
-            output = plan.forward(x, INFERENCE)
-            value = loss.value(label, output, weight)
-            if self._penalties:
-                value += self._penalty()
-            return value, self._seen(loss, output)
+            plan, losses, _ = self._compile("score", x)
+            outputs = plan.forward(x, INFERENCE)
+            return self._value(losses, label, outputs, weight), self._seen(losses, outputs)
+
+    def _take(self, objective: Objective) -> None:
+        """Take over losses and their factors, and end the graph before operations that losses contain."""
+        graph = self._graph
+        ends: list[Node] = []
+        for place, loss, factor in zip(objective.places, objective.losses, objective.factors, strict=True):
+            absorbed = absorb(graph.outputs[place], loss)
+            end = graph.outputs[place] if absorbed is None else absorbed[0]
+            # two outputs may end in the same scores
+            ends.append(end.apply(Linear()) if end in ends else end)
+            self._taken.append((loss if absorbed is None else absorbed[1], factor))
+            self._absorbed.append(absorbed is not None)
+        ends += graph.outputs[len(graph.outputs) - graph.added :]
+        if tuple(ends) != graph.outputs:
+            self._scored = graph.ending_in(ends, graph.added)
+        self._shares = range(len(self._taken), len(ends))
+
+    def _value(
+        self,
+        losses: Sequence[_Scored],
+        label: tuple[Array, ...],
+        outputs: tuple[Array, ...],
+        weight: tuple[Array | None, ...] | None,
+    ) -> float:
+        """Return the loss: that of each output times its factor, values that are part of it, and penalties of variables."""
+        value, each = 0.0, list[float]()
+        for place, loss, factor in losses:
+            own = loss.value(label[place], outputs[place], None if weight is None else weight[place])
+            each += [own]
+            value += factor * own
+        self.losses = tuple(each)
+        for place in self._shares:
+            value += float(np.add.reduce(outputs[place], axis=None)) / max(outputs[place].size, 1)
+        return value + self._penalty() if self._penalties else value
+
+    def _write_shares(self, plan: Plan) -> None:
+        """Write the gradients of values that are part of the loss by themselves."""
+        for place in self._shares:
+            plan.output_gradients[place].fill(1 / max(plan.outputs[place].size, 1))
 
     def _penalty(self) -> float:
         """Return the penalties of the variables, trained or not, which are part of the loss."""
         return sum(regularizer.penalty(variable.value) for variable, regularizer in self._penalties)
 
-    def _seen(self, loss: Loss, output: Array) -> Array:
-        """Return the prediction as metrics take it: probabilities, where the loss makes them of scores."""
-        return output if loss.absorbs is None else loss.prediction(output)
+    def _seen(self, losses: Sequence[_Scored], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return the predictions as metrics take them: probabilities, where the loss makes them of scores."""
+        seen: list[Array] = []
+        for place, loss, _ in losses:
+            seen += [outputs[place] if loss.absorbs is None else loss.prediction(outputs[place])]
+        return tuple(seen)
 
-    def predict(self, x: Array) -> Array:
-        """Compute the model's output, an array of its own. Several threads may predict; they take turns."""
+    def predict(self, x: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Compute the model's outputs, arrays of their own. Several threads may predict; they take turns."""
         with self._lock:
-            return self._compile("predict", x.shape).plan.forward(x, INFERENCE).copy()
+            return tuple([output.copy() for output in self._compile("predict", x).plan.forward(x, INFERENCE)])
 
     @property
     def lanes(self) -> Team | None:
@@ -131,42 +199,44 @@ class Runner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
 
-    def _compile_scored(self, purpose: Purpose, shape: Shape) -> tuple[Plan, Loss]:
-        plan, loss, _ = self._compile(purpose, shape)
-        if loss is None:
-            raise ValueError("a part of a model without a loss has no gradients of its own; use forward() and backward()")
-        return plan, loss
-
-    def _compile(self, purpose: Purpose, shape: Shape) -> _Compiled:
-        key = (purpose, shape)
+    def _compile(self, purpose: Purpose, x: tuple[Array, ...]) -> _Compiled:
+        # only the length of the batch is not that of the graph
+        key = (purpose, x[0].shape[0])
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = self._make(purpose, shape)
+            found = self._compiled[key] = self._make(purpose, [each.shape for each in x])
             kept = sum(each.bytes for each in self._compiled.values())
+            # The plan made last stands at the end and stays, whatever its size.
             while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
                 kept -= self._compiled.popitem(last=False)[1].bytes
         else:
+            # The first is the one not used for the longest time.
             self._compiled.move_to_end(key)
         return found
 
-    def _make(self, purpose: Purpose, shape: Shape) -> _Compiled:
+    def _make(self, purpose: Purpose, given: Sequence[Shape]) -> _Compiled:
         training, scored = purpose in ("train", "forward"), purpose in ("train", "score")
+        graph = self._scored if scored else self._predicted
+        if graph is None:
+            raise ValueError("a part of a model without a loss has no gradients of its own; use forward() and backward()")
         plan = Plan(
-            self._scored if scored else self._graph,
-            shape,
+            graph,
+            given,
             self._dtype,
             training=training,
             input_gradient=training and self._whole is not None,
             team=self._team,
             whole=self._whole,
         )
-        if plan.output.shape[:1] != shape[:1]:
-            raise ValueError(f"a model must give one output per sample, got {plan.output.shape} for inputs {shape}")
-        # each plan has one of its own, whose work arrays are of the plan's shape
-        loss = copy(self._taken) if scored else None
-        if loss is not None:
-            loss.allocate(plan.output.shape, self._dtype)
+        for output in plan.outputs[: len(plan.outputs) - graph.added]:
+            if output.shape[:1] != given[0][:1]:
+                raise ValueError(f"a model must give one output per sample, got {output.shape} for inputs {given[0]}")
+        losses: list[_Scored] = []
+        for place, (taken, factor) in enumerate(self._taken if scored else ()):
+            loss = copy(taken)  # each plan has its own, whose work arrays are of the plan's shape
+            loss.allocate(plan.outputs[place].shape, self._dtype)
             check_object(loss)  # its work space may hide what the engine calls
+            losses.append(_Scored(place, loss, factor))
         variables = self._graph.variables
         shared = [each.value for each in variables] + [each.gradient for each in variables if each.has_gradient]
-        return _Compiled(plan, loss, bytes_held((plan, loss), shared) + PLAN_OBJECTS)
+        return _Compiled(plan, losses, bytes_held((plan, losses), shared) + PLAN_OBJECTS)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.extension import renamed
 from nn.loss import LossName
-from nn.loss.decisions import BinaryLoss, Hinge
+from nn.loss.decisions import Hinge
 from nn.loss.loss import Loss
 from nn.metric import MetricName
 from nn.metric.metric import Metric, TwoClassMetric
@@ -26,27 +26,29 @@ from nn.model.batches import (
     Batch,
     Source,
     StreamSource,
-    all_finite,
     as_type,
+    check_finite,
     check_samples,
-    not_finite,
     with_class_weights,
 )
 from nn.model.ending import check_ending
 from nn.model.history import Results
-from nn.model.network import Network, trace
+from nn.model.network import Network
+from nn.model.objective import Objective, flat, in_order, named, objective
 from nn.model.runner import Runner
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
-ClassWeight = Mapping[int, float] | None
+ClassWeight = Mapping[Any, float] | str | None
+Losses: TypeAlias = Loss | LossName | Sequence[Any] | Mapping[str, Any] | None
+"""A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
 _LOG = logging.getLogger(__name__)
 
 
 class ScoredNetwork(
     Network,
     free=("predict", "evaluate", "compute_gradients"),
-    fixed=("metrics", "_loss", "_from_file", "_runner", "keyless_calls"),
+    fixed=("metrics", "_objective", "_from_file", "_runner", "keyless_calls"),
     internal=("_key_or_next", "_measure_batches", "_take_samples", "_take_labels", "_take_block", "_make_batch"),
     passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
@@ -56,9 +58,9 @@ class ScoredNetwork(
     """Part of `Model` that needs no rule."""
 
     metrics: tuple[Metric, ...]
-    """Those given to `setup`."""
+    """Those given to `setup`; of several outputs one after the other."""
 
-    _loss: Loss | None
+    _objective: Objective | None
     _from_file: bool
     _runner: Runner | None
     keyless_calls: int
@@ -66,58 +68,92 @@ class ScoredNetwork(
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.metrics = ()
-        self._loss = None
-        self._words: list[str] = []
+        self._objective = None
         self._from_file = False
         self._runner = None
         self.keyless_calls = 0
 
     @property
-    def loss(self) -> Loss:
-        """The loss given to `setup`; raise ValueError before."""
-        if self._loss is None:
-            raise ValueError(f"{type(self).__name__} has no loss yet; call setup() first")
-        return self._loss
+    def loss(self) -> Any:
+        """The loss given to `setup`, for several outputs one or None for each; raise ValueError before."""
+        found = self._aim
+        if len(self._output_names) == 1:
+            return found.losses[0] if found.losses else ()
+        own = dict(zip(found.places, found.losses, strict=True))
+        return tuple([own.get(place) for place in range(len(self._output_names))])
 
     @property
     def has_loss(self) -> bool:
         """Whether `setup` was called."""
-        return self._loss is not None
+        return self._objective is not None
+
+    @property
+    def _aim(self) -> Objective:
+        """The losses and metrics; raise ValueError before `setup`."""
+        if self._objective is None:
+            raise ValueError(f"{type(self).__name__} has no loss yet; call setup() first")
+        return self._objective
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """The names of the results of `evaluate`, in their order; raise ValueError before `setup`."""
+        return self._aim.names
+
+    @property
+    def _scored_names(self) -> Sequence[str]:
+        """The names of the outputs that have a loss."""
+        names = self._output_names
+        return [names[place] for place in self._aim.places]
 
     @property
     def runner(self) -> Runner:
         """Computation of the graph; made anew when graph or loss change."""
-        if self._runner is None:
-            self._runner = Runner(self.graph, self.loss, self.dtype)
+        if self._runner is None or self._outdated:
+            self._runner, self._moves = Runner(self.graph, self._objective, self.dtype), self.store.moves
         return self._runner
 
-    def setup(self, loss: Loss | LossName, *metrics: Metric | MetricName) -> None:
+    @property
+    def _outdated(self) -> bool:
+        """Whether the variables have moved to other memory since the computation was made."""
+        return self._store is not None and self._moves != self._store.moves
+
+    def setup(self, loss: Losses, *metrics: Metric | MetricName | Mapping[str, Any], loss_weights: Any = None) -> None:
         """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights.
 
         Each may be given by its word, such as "mse"; "accuracy" is `BinaryAccuracy` beside a binary cross-entropy and for
-        models of one output. Raises ValueError for a loss that cannot work with the last activation.
+        models of one number as output.
+
+        Args:
+            loss: a loss; of a model of several outputs a list or, by their names, a dict, where None stands for no loss.
+            metrics: metrics of the output, of several of each; or a dict of lists of them, by the names of the outputs.
+            loss_weights: the factors of the losses in their sum, a list or a dict by name; None: all 1.
+
+        Raises:
+            ValueError: for a loss that cannot work with the last activation, for names that are no outputs.
         """
         self._check_constructed()
-        chosen = part("setup()", "loss", loss, Loss, "nn.loss")
-        found = [_metric(metric, chosen) for metric in metrics]
-        names = ["Loss", *(metric.name for metric in found)]
-        if len(set(names)) < len(names):
-            raise ValueError(f"setup() 'metrics' must have different names, got {', '.join(names)}")
-        for metric in found:
-            _check_threshold(metric, chosen)
-            if isinstance(metric, TwoClassMetric):
-                decisions = isinstance(chosen, Hinge)
-                metric.look_at(decisions=decisions, each=decisions or isinstance(chosen, BinaryLoss))
+        found = objective(loss, flat(metrics), loss_weights, self._output_names)
+        self._check_objective(found)
         if self.built:
-            self._check_ending(self.graph, chosen)
-        self._loss = chosen
-        self._keep(metrics=tuple(found))
-        self._words = [metric if isinstance(metric, str) else "" for metric in metrics]
+            self._check_endings(self.graph, found)
+        self._objective = found
+        self._keep(metrics=found.metrics)
         self._runner = None
         if self.built:
             self._settle_metrics(self.graph)
-        elif self.input_shape is not None:
-            self._allocate(trace(self, self.input_shape))
+            self._settle_trained()
+        else:
+            self._build_if_known()
+
+    @property
+    def _adds_losses(self) -> bool:
+        """Whether values of the graph are part of the loss by themselves."""
+        return False
+
+    def _check_objective(self, found: Objective) -> None:
+        """Raise ValueError where nothing is left to be trained on."""
+        if not found.losses and not self._adds_losses:
+            raise ValueError("setup() 'loss' must be a loss, or its word, for at least one output, got None")
 
     def compute_gradients(
         self,
@@ -126,17 +162,19 @@ class ScoredNetwork(
         on_gradient: OnGradient | None = None,
         key: tuple[int, ...] | None = None,
         sample_weight: Any = None,
-    ) -> tuple[float, Array]:
+    ) -> tuple[float, Any]:
         """Write the gradients of one block, means over its samples, into the store; return its loss and prediction.
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. `key`
         (seed, epoch, batch, block) keys every random draw, such as the masks of dropout. Without one, the n-th call of this
         model takes (seed, 0, n - 1, 0): give keys if training is to be continued from a file, which holds no such count.
-        The prediction is valid until the next run of the model.
+        The prediction is valid until the next run of the model; of a model of several outputs it is a tuple of those that have
+        a loss.
         """
         batch = self._make_batch(x, label, sample_weight)
         loss, seen = self.runner.step(batch.x, batch.label, on_gradient, self._key_or_next(key), batch.weight)
-        return loss, self.runner.last_prediction(seen)
+        own = self.runner.last_prediction(seen)
+        return loss, own if len(self._output_names) > 1 or not own else own[0]
 
     def _key_or_next(self, key: tuple[int, ...] | None) -> tuple[int, ...]:
         """Return the key, or where there is none the next of the model's own."""
@@ -153,6 +191,7 @@ class ScoredNetwork(
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
         self._check_structure()
+        # Weights without labels are no pair; the source refuses them.
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
         return self._measure_batches(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
@@ -162,99 +201,185 @@ class ScoredNetwork(
         With `finite`, which names the data in messages, samples that are not finite raise ValueError.
         """
         # copies: two evaluations at once, or one within a training, must not mix their sums
-        metrics, runner = deepcopy(self.metrics), self.runner
-        for metric in metrics:
+        aim, runner = deepcopy(self._aim), self.runner
+        for metric in aim.metrics:
             metric.reset()
         total, samples = 0.0, 0
+        parts = np.zeros(len(aim.losses))
         for batch in batches:
-            if finite is not None and batch.given.dtype.kind == "f" and not all_finite(batch.x):
-                raise not_finite(finite, batch.x, batch.given, batch.places)
+            if finite is not None:
+                check_finite(finite, batch, self._input_names)
             loss, prediction = runner.score(batch.x, batch.label, batch.weight)
             # by samples and not by batches: so the last, shorter batch does not count too much
-            total += loss * len(batch.x)
-            samples += len(batch.x)
-            for metric in metrics:
-                metric.update(batch.label, prediction)
-        return Results({"Loss": total / samples, **{metric.name: metric.result() for metric in metrics}})
+            count = len(batch.x[0])
+            total += loss * count
+            parts += np.multiply(runner.losses, count)
+            samples += count
+            for place, metric in zip(aim.seen, aim.metrics, strict=True):
+                metric.update(batch.label[place], prediction[place])
+        return Results(aim.results(total / samples, (parts / samples).tolist()))
 
-    def predict(self, x: Array, batch_size: int = 1024) -> Array:
-        """Return the output for every sample; raise ValueError naming the first one that is not finite."""
+    def predict(self, x: Any, batch_size: int = 1024) -> Any:
+        """Return the output for every sample, of several outputs a list; raise ValueError for one that is not finite."""
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self._take_samples(x)
-        # spares a copy: what the runner gives is an array of its own
-        if len(samples) <= batch_size:
-            return self._predict(samples, 0)
-        result = np.empty((len(samples), *self.graph.output.shape[1:]), self.dtype)
-        for start in range(0, len(samples), batch_size):
-            result[start : start + batch_size] = self._predict(samples[start : start + batch_size], start)
-        return result
+        count = len(samples[0])
+        # spares a copy: what the runner gives are arrays of their own
+        if count <= batch_size:
+            return self._shown(self._predict(samples, 0))
+        outputs = self.graph.outputs[: len(self.graph.outputs) - self.graph.added]
+        results = [np.empty((count, *output.shape[1:]), self.dtype) for output in outputs]
+        for start in range(0, count, batch_size):
+            rows = slice(start, start + batch_size)
+            for result, found in zip(results, self._predict(tuple([each[rows] for each in samples]), start), strict=True):
+                result[rows] = found
+        return self._shown(results)
 
-    def _take_samples(self, x: Any) -> Array:
-        """Return samples as an array; build the model from them if their shape was not known before."""
+    def _take_samples(self, x: Any) -> tuple[Array, ...]:
+        """Return samples as arrays, one for each input; build the model from them if their shape was not known before."""
         owner = type(self).__name__
+        if not self.built and self._graph is not None:
+            self._allocate(self._graph)  # it stands in another model, and shares its variables
         if not self.built:
-            self.loss  # noqa: B018 - raises before setup()
+            self._aim  # noqa: B018 - raises before setup()
             shape = self.input_shape or (BATCH, *np.shape(x)[1:])
             check_samples(owner, x, shape)
             try:
-                self._allocate(trace(self, shape))
+                self._allocate(self._trace(shape))
             except ValueError as error:
                 if len(shape) > 1:
                     raise
                 raise ValueError(f"{error} (for samples of one number each give x[:, None])") from error
-        return check_samples(owner, x, self.graph.placeholder.shape)
-
-    def _take_labels(self, label: Any, samples: int) -> Array:
-        """Return the labels of so many samples as the loss takes them; raise ValueError where they do not fit."""
-        return self.loss.prepare(
-            as_array(f"{type(self).__name__} 'label'", label), (samples, *self.graph.output.shape[1:]), self.dtype
+        names = self._input_names
+        arrays = zip(names, in_order(f"{owner} 'x'", x, names), self.graph.inputs, strict=True)
+        several = len(names) > 1
+        samples = tuple(
+            [check_samples(f"{owner} input '{name}'" if several else owner, each, entry.shape) for name, each, entry in arrays]
         )
+        for name, each in zip(names, samples, strict=True):
+            if len(each) != len(samples[0]):
+                raise ValueError(
+                    f"{owner} 'x' must have as many samples for each input, got {len(samples[0])} for '{names[0]}' and "
+                    f"{len(each)} for '{name}'"
+                )
+        return samples
+
+    def _take_labels(self, label: Any, samples: int) -> tuple[Array, ...]:
+        """Return the labels of so many samples as the losses take them; raise ValueError where they do not fit."""
+        owner, aim = type(self).__name__, self._aim
+        found = []
+        for place, loss, name, given in zip(
+            aim.places, aim.losses, self._scored_names, self._labels_in_order(label), strict=True
+        ):
+            several = len(self._output_names) > 1
+            array = as_array(f"{owner} label of '{name}'" if several else f"{owner} 'label'", given)
+            try:
+                found.append(loss.prepare(array, (samples, *self.graph.outputs[place].shape[1:]), self.dtype))
+            except ValueError as error:
+                if several:
+                    raise ValueError(f"output '{name}': {error}") from error
+                raise
+        return tuple(found)
+
+    def _labels_in_order(self, label: Any) -> tuple[Any, ...]:
+        """Return the labels of the outputs that have a loss; those of the others are left out where they are given."""
+        names, scored = self._output_names, self._scored_names
+        if not scored:
+            return ()
+        if len(names) == 1:
+            return in_order("'label'", label, names)
+        known = label.dtype.names if isinstance(label, np.ndarray) else label if isinstance(label, Mapping) else None
+        if known is not None:
+            label = {name: label[name] for name in known if name in scored or name not in names}
+        elif isinstance(label, (list, tuple)) and len(label) == len(names):
+            label = [label[place] for place in self._aim.places]
+        elif len(scored) == 1 and not isinstance(label, (list, tuple)):
+            label = [label]
+        return in_order(f"{type(self).__name__} 'label'", label, scored) if len(scored) > 1 else _only(label, scored[0])
 
     def _take_block(
         self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None
-    ) -> tuple[Array, Array, Array | None]:
+    ) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None]:
         """Return samples as they are, labels as the loss takes them, and weights; raise ValueError where they do not fit."""
         samples = self._take_samples(x)
-        labels = self._take_labels(label, len(samples))
-        weights = None if weight is None else self.loss.check_weights(weight, len(samples), self.dtype)
+        count = len(samples[0])
+        labels = self._take_labels(label, count)
+        weights = None if weight is None else self._take_weights(weight, count)
         if class_weight is not None:
-            weights = with_class_weights(weights, labels, self.graph.output.shape, class_weight, self.dtype)
+            if len(labels) != 1:
+                raise ValueError(f"'class_weight' is for a model with one loss, got {len(labels)}; give 'sample_weight'")
+            own = None if weights is None else weights[0]
+            shape = self.graph.outputs[self._aim.places[0]].shape
+            weights = (with_class_weights(own, labels[0], shape, class_weight, self.dtype),)
         return samples, labels, weights
+
+    def _take_weights(self, weight: Any, samples: int) -> tuple[Array | None, ...]:
+        """Return the weights of the samples for each loss: of several outputs one array for all, or a list or dict of them."""
+        aim = self._aim
+        parted = isinstance(weight, (list, tuple)) and any(each is None or np.ndim(each) for each in weight)
+        if isinstance(weight, Mapping):
+            names = self._scored_names
+            weight = in_order("'sample_weight'", {**{name: None for name in names if name not in weight}, **weight}, names)
+        elif parted and len(self._output_names) > 1:
+            weight = in_order("'sample_weight'", weight, self._scored_names)
+        else:
+            weight = (weight,) * len(aim.losses)
+        return tuple(
+            [
+                None if each is None else loss.check_weights(each, samples, self.dtype)
+                for loss, each in zip(aim.losses, weight, strict=True)
+            ]
+        )
 
     def _make_batch(self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None) -> Batch:
         """Return a block as the model takes it; raise ValueError where samples, labels and weights do not fit."""
         samples, labels, weights = self._take_block(x, label, weight, class_weight)
-        return Batch(as_type(samples, self.dtype), labels, weights, samples)
+        return Batch(tuple([as_type(each, self.dtype) for each in samples]), labels, weights, samples)
 
-    def _predict(self, samples: Array, first: int) -> Array:
-        x = as_type(samples, self.dtype)
-        if samples.dtype.kind == "f" and not all_finite(x):
-            raise not_finite("predict() 'x'", x, samples, range(first, first + len(x)))
+    def _predict(self, samples: tuple[Array, ...], first: int) -> tuple[Array, ...]:
+        x = tuple([as_type(each, self.dtype) for each in samples])
+        check_finite("predict() 'x'", Batch(x, (), None, samples, range(first, first + len(x[0]))), self._input_names)
         return self.runner.predict(x)
 
     def _allocate(self, graph: Graph) -> None:
-        if self._loss is not None:
-            self._check_ending(graph, self._loss)
+        if self._objective is not None:
+            self._check_endings(graph, self._objective)
         super()._allocate(graph)
         self._settle_metrics(graph)
         self._runner = None
 
     def _settle_metrics(self, graph: Graph) -> None:
-        """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
-        for place, word in enumerate(self._words):
-            if word == "accuracy" and graph.output.shape[-1:] == (1,) and not isinstance(self.metrics[place], TwoClassMetric):
+        """Take the accuracy of two classes for the word, where the graph, now known, has one number as output."""
+        aim = self._objective
+        if aim is None:
+            return
+        metrics = list(aim.metrics)
+        for number, (word, place) in enumerate(zip(aim.words, aim.seen, strict=True)):
+            output, loss = aim.places[place], aim.losses[place]
+            if word == "accuracy" and graph.outputs[output].shape[-1:] == (1,):
+                if isinstance(metrics[number], TwoClassMetric):
+                    continue
                 accuracy = part("setup()", "metrics", "binary_accuracy", TwoClassMetric, "nn.metric")
-                accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
-                self._keep(metrics=(*self.metrics[:place], accuracy, *self.metrics[place + 1 :]))
+                accuracy.look_at(decisions=isinstance(loss, Hinge), each=True)
+                several = len(self._output_names) > 1
+                metrics[number] = named(accuracy, self._output_names[output]) if several else accuracy
+        if tuple(metrics) != aim.metrics:
+            names = (*aim.names[: len(aim.names) - len(metrics)], *(metric.name for metric in metrics))
+            self._objective = aim._replace(metrics=tuple(metrics), names=names)
+            self._keep(metrics=tuple(metrics))
 
-    def _check_ending(self, graph: Graph, loss: Loss) -> None:
-        """Refuse a last activation with which the loss cannot train; of a file, which works as it did, say so only."""
-        try:
-            check_ending(graph, loss)
-        except ValueError as error:
-            if not self._from_file:
-                raise
-            _LOG.warning("A model file is taken as it is, although %s", error)
+    def _check_endings(self, graph: Graph, found: Objective) -> None:
+        """Refuse a last activation with which its loss cannot train; of a file, which works as it did, say so only."""
+        for place, loss in zip(found.places, found.losses, strict=True):
+            try:
+                check_ending(graph.outputs[place], loss)
+            except ValueError as error:
+                where = f"output '{self._output_names[place]}': " if len(self._output_names) > 1 else ""
+                if not self._from_file and where:
+                    raise ValueError(f"{where}{error}") from error
+                if not self._from_file:
+                    raise
+                _LOG.warning("A model file is taken as it is, although %s%s", where, error)
 
     key_or_next = renamed("_key_or_next")
     measure = renamed("_measure_batches")
@@ -268,30 +393,15 @@ class ScoredNetwork(
         return {**super().__getstate__(), "_runner": None}
 
     def _missing(self) -> str:
-        if self._loss is None:
+        if self._objective is None:
             return f"{type(self).__name__} is not built yet; call setup() first"
         return super()._missing()
 
 
-def _check_threshold(metric: Metric, loss: Loss) -> None:
-    """Refuse a threshold for scores where the metric gets the probabilities that the loss makes of them."""
-    threshold = getattr(metric, "threshold", None)
-    if isinstance(loss, BinaryLoss) and threshold is not None and not 0 < threshold < 1:
-        raise ValueError(
-            f"{type(metric).__name__} 'threshold' must be a probability, > 0 and < 1, as metrics beside {type(loss).__name__} "
-            f"get probabilities of models that end in scores, too, got {threshold:g}; a score of 0 is a probability of 0.5"
-        )
-
-
-def _metric(given: object, loss: Loss) -> Metric:
-    if given == "accuracy" and isinstance(loss, BinaryLoss):
-        given = "binary_accuracy"
-    if isinstance(given, (list, tuple)):
-        raise TypeError(
-            f"setup() 'metrics' must be given one by one, got {arguments.short(given)}; write setup(loss, *metrics)"
-        )
-    metric: Metric = part("setup()", "metrics", given, Metric, "nn.metric")
-    return metric
+def _only(label: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(label, Mapping):
+        return in_order("'label'", label, (name,))
+    return tuple(label)
 
 
 def training_source(
@@ -320,6 +430,7 @@ def training_source(
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
     stream = StreamSource(x, partial(model._make_batch, class_weight=class_weight), "fit() 'x'", seed=seed, steps=steps)
     if not model.built:
+        # A model without a shape is built from the first batch, which is dealt all the same.
         model._take_samples(stream.first(epoch)[0])
     return stream
 
@@ -332,6 +443,7 @@ def evaluation_source(
     The first batch of a feeder is checked, and that it can be read several times where `passes` asks for it. `first` is the
     number of the first sample in the caller's array.
     """
+    # A pair may come as a list; a list of batches has no array in its first place.
     if isinstance(data, list) and len(data) in (2, 3) and isinstance(data[0], np.ndarray):
         data = tuple(data)
     if not isinstance(data, tuple):
@@ -349,18 +461,48 @@ def evaluation_source(
 
 
 def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    """Return the first samples for training and the last `share` of them, rounded up, for validation."""
+    """Return the first samples for training and the last `share` of them, rounded up, for validation.
+
+    Samples, labels and weights of several inputs and outputs are lists, or dicts by name, of arrays.
+    """
     arguments.number("fit()", "validation_split", share, 0, 1)
     if label is None:
         raise ValueError("fit() takes 'validation_split' with arrays; give a feeder 'validation_data'")
-    samples = np.shape(x)[0] if np.ndim(x) else 0
-    given = {"x": x, "label": label, "sample_weight": weight}
-    arrays = [None if array is None else as_array(f"fit() '{name}'", array) for name, array in given.items()]
-    for array in arrays:
-        if array is not None and array.shape[:1] != (samples,):
-            raise ValueError(f"fit() 'x', 'label' and 'sample_weight' must be of one length, got {samples} and {array.shape}")
+    first = _leaves(x)[0] if isinstance(x, (Mapping, list, tuple)) and _leaves(x) else x
+    samples = np.shape(first)[0] if np.ndim(first) else 0
     kept = samples - math.ceil(round(samples * share, 9))  # 0.9 of 10 is 9, whatever 1 - 0.9 is
+    given = {"x": x, "label": label, "sample_weight": weight}
+    for name, parts in given.items():
+        for array in (as_array(f"fit() '{name}'", each) for each in _leaves(parts)):
+            if array.shape[:1] != (samples,):
+                raise ValueError(
+                    f"fit() 'x', 'label' and 'sample_weight' must be of one length, got {samples} and {array.shape}"
+                )
     if not 0 < kept < samples:
         raise ValueError(f"fit() 'validation_split' must leave samples on both sides, got {share} of {samples} samples")
-    first, last = ([None if array is None else array[rows] for array in arrays] for rows in (slice(kept), slice(kept, None)))
-    return (first[0], first[1], first[2]), (last[0], last[1], last[2])
+    before, behind = (tuple([_rows(each, rows) for each in given.values()]) for rows in (slice(kept), slice(kept, None)))
+    return (before[0], before[1], before[2]), (behind[0], behind[1], behind[2])
+
+
+def _parted(given: Any) -> bool:
+    """Return whether an argument is a list or tuple of arrays, and not of numbers."""
+    return isinstance(given, (list, tuple)) and any(isinstance(each, np.ndarray) and each.ndim for each in given)
+
+
+def _leaves(given: Any) -> list[Any]:
+    if given is None or (isinstance(given, tuple) and not given):
+        return []
+    if isinstance(given, Mapping):
+        return [each for each in given.values() if each is not None]
+    return [each for each in given if each is not None] if _parted(given) else [given]
+
+
+def _rows(given: Any, rows: slice) -> Any:
+    """Return rows of an array, or of each array in a list or dict."""
+    if given is None or (isinstance(given, tuple) and not given):
+        return given
+    if isinstance(given, Mapping):
+        return {name: _rows(each, rows) for name, each in given.items()}
+    if _parted(given):
+        return [_rows(each, rows) for each in given]
+    return as_array("fit() 'x'", given)[rows]

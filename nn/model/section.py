@@ -13,7 +13,7 @@ from nn.model.runner import Runner
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan
-from nn.value.graph import Graph
+from nn.value.graph import Graph, copied
 from nn.value.value import Node, Value, Variable
 
 
@@ -36,17 +36,9 @@ class Section:
 
     def copy(self, x: Value) -> Node:
         """Return the result for `x` in place of the entry: new nodes with the same operations and variables."""
-        copies: dict[Value, Value] = {self.entry: x}
-        self._originals: dict[Value, Node] = {}
-        for node in self.nodes:
-            made = Node(node.operation, [copies.get(source, source) for source in node.inputs])
-            made.layers = node.layers
-            copies[node] = made
-            self._originals[made] = node
-        found = copies[self.result]
-        if not isinstance(found, Node):
-            raise ValueError("a part of a model must compute something")
-        return found
+        made = copied(self.nodes, {self.entry: x})
+        self._originals: dict[Value, Node] = {copy: node for node, copy in made.items()}
+        return made[self.result]
 
     def whole(self) -> Whole:
         """Return the graph from which the nodes of the last `copy` were taken, and from which of its nodes."""
@@ -55,6 +47,7 @@ class Section:
 
 def result_of(graph: Graph, layer: str) -> Node:
     """Return the last result of a layer; raise ValueError listing the layers where there is none of this name."""
+    # A layer may be used several times; the cut is behind its last use.
     for node in reversed(graph.nodes):
         if any(found.name == layer for found in node.layers):
             return node
@@ -76,10 +69,12 @@ def _cut(graph: Graph, layer: str) -> set[Node]:
     if not behind:
         raise ValueError(f"split() 'at' must leave a layer behind the cut, but '{layer}' gives the output of the model")
     ahead_uses, behind_uses = _used(front), _used(behind)
+    # A single value is all that travels between the halves.
     crossing = [value for value in (graph.placeholder, *graph.nodes) if value not in behind and value in behind_uses]
     if crossing != [result]:
         names = ", ".join(_describe(value, graph) for value in crossing)
         raise ValueError(f"split() must cut a single value, but behind '{layer}' {len(crossing)} cross the cut: {names}")
+    # Each half would update a copy of its own, and these would drift apart.
     shared = [value.name for value in graph.variables if value in ahead_uses and value in behind_uses]
     if shared:
         raise ValueError(f"split() at '{layer}' would leave on both sides of the cut: variable {', '.join(shared)}")
@@ -107,8 +102,8 @@ class FragmentRunner(Runner):
 
     def forward(self, x: Array, key: tuple[int, ...]) -> Array:
         """Compute the output in training, for a `backward` that follows."""
-        self._open = self._compile("forward", x.shape).plan
-        return self._open.forward(x, Mode(training=True, key=key))
+        self._open = self._compile("forward", (x,)).plan
+        return self._open.forward((x,), Mode(training=True, key=key))[0]
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None) -> None:
         """Compute all gradients from that of the output; raise ValueError unless it fits a `forward` just before."""
@@ -117,8 +112,10 @@ class FragmentRunner(Runner):
         target = self._open.output_gradient
         if gradient.shape != target.shape:
             raise ValueError(f"backward() 'gradient' must have the shape {target.shape} of the output, got {gradient.shape}")
+        # A gradient of float64 is taken, one of complex numbers is not.
         np.copyto(target, gradient, casting="same_kind")
         self._open.backward(on_gradient)
+        # Once: the results of forward are those of one block.
         self._last, self._open = self._open, None
 
     def input_gradient(self) -> Array:

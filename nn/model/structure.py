@@ -56,7 +56,8 @@ _REMEDY = "the graph is what it was; build another {model}, and move the weights
 def _config(owner: Configurable) -> dict[str, Any] | None:
     """Return copies of the arguments that a file would hold; None where a user's class does not tell them."""
     try:
-        return {name: _plain(value) for name, value in owner.get_config().items()}
+        # a name is fixed with the layer, but another model may number it anew
+        return {name: _plain(value) for name, value in owner.get_config().items() if name != "name"}
     except (AttributeError, TypeError, ValueError):
         return None
 
@@ -65,6 +66,7 @@ def _plain(value: Any) -> Any:
     """Return lists and parts within an argument as tuples, which later changes do not reach; of an odd object its class."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
+    # Layers are compared as objects: two equal ones are still others.
     if isinstance(value, Configurable) and not isinstance(value, Layer):
         return type(value).__name__, tuple((_config(value) or {}).items())
     return value if value is None or isinstance(value, (bool, int, float, str, Layer)) else type(value).__name__
@@ -76,5 +78,5 @@ def _parts(owner: Configurable) -> Mapping[str, tuple[object, ...]]:
     return {name: parts for name, parts in found.items() if parts}
 
 
-_OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer"})
+_OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer", "_marks"})
 """Attributes that the package keeps for itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -14,14 +14,13 @@ from nn.arrays import DType
 from nn.extension import renamed
 from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
-from nn.loss import LossName
-from nn.loss.loss import Loss
-from nn.metric import MetricName
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History
 from nn.model.inputs import Planned
+from nn.model.scored_network import Losses
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 from nn.tensor_files import ModelFileError
+from nn.value.graph import Graph
 
 MODEL = "psgd.model/2"
 """The format of a model file."""
@@ -71,6 +70,7 @@ class TrainedNetwork(
         self.rule = None
         self.callback_states = CallbackStates()
         self._optimizer = None
+        self._optimizer_moves = 0
         self._rated: IGradientDescent | None = None
         self._first_rate: Any = 0.0
         self._history = History()
@@ -86,24 +86,31 @@ class TrainedNetwork(
         """The optimizer made from the arguments of `compile`; raises ValueError before."""
         if self.rule is None:
             raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
-        if self._optimizer is None:
-            self._optimizer = self.op_type(self.rule, self.store)
+        if self._optimizer is None or self._optimizer_moves != self.store.moves:
+            self._optimizer, self._optimizer_moves = self.op_type(self.rule, self.store), self.store.moves
         return self._optimizer
 
     def compile(
         self,
         optimizer: type[IGradientDescent] | IGradientDescent | OpContainer | OptimizerName,
-        loss: Loss | LossName | None = None,
-        metrics: Iterable[Metric | MetricName] = (),
+        loss: Losses = None,
+        metrics: Iterable[Any] | Mapping[str, Any] = (),
+        loss_weights: Any = None,
     ) -> None:
         """Say how to train: a rule, its class or its word, or an `OpContainer`. The model's own rule, a copy, is `model.rule`.
 
         With `loss` it calls `setup` as well, so that one step does all: `compile("adam", "mse", ["relative_error"])`.
+
+        Args:
+            optimizer: the rule.
+            loss: as in `setup`; None leaves losses and metrics as they are, or of a model with `add_loss` is none besides.
+            metrics: a list, or for several outputs a list of lists, or a dict of lists by their names.
+            loss_weights: as in `setup`.
         """
         self._check_constructed()
         if isinstance(metrics, (str, Metric)):
             raise TypeError(f"compile() 'metrics' must be a list, got {arguments.short(metrics)}; write [...]")
-        metrics = list(metrics)
+        metrics = metrics if isinstance(metrics, Mapping) else list(metrics)
         if metrics and loss is None:
             raise ValueError("compile() 'metrics' must come with a 'loss'; setup(loss, *metrics) sets them without a rule")
         if isinstance(optimizer, str):
@@ -112,16 +119,24 @@ class TrainedNetwork(
         if isinstance(container, OpContainer):
             self._adopt_rule(container.op_type, container.rule())
         else:
+            # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
-        if loss is not None:
-            self.setup(loss, *metrics)
+        if loss is not None or (self._adds_losses and not self.has_loss):
+            if isinstance(metrics, Mapping):
+                self.setup(loss, metrics, loss_weights=loss_weights)
+            else:
+                self.setup(loss, *metrics, loss_weights=loss_weights)
+        elif loss_weights is not None:
+            raise ValueError("compile() 'loss_weights' must come with a 'loss'")
+        elif self.built:
+            self._settle_trained()
 
     def _adopt_rule(
         self, op_type: type[IOptimizer], rule: IGradientDescent | None, optimizer: IOptimizer | None = None
     ) -> None:
         """Train with this very rule, state included, by an optimizer of this type: `optimizer`, where there is one already."""
         self._keep(op_type=op_type, rule=rule)
-        self._optimizer = optimizer
+        self._optimizer, self._optimizer_moves = optimizer, self._store.moves if self._store is not None else 0
         if rule is not None and rule is not self._rated:
             self._rated, self._first_rate = rule, rule.argument("learn_rate")
 
@@ -130,6 +145,7 @@ class TrainedNetwork(
 
         Raises RuntimeError where the optimizer waits for other workers.
         """
+        # An optimizer that trains alone waits for nothing, so this loop has no turn.
         for awaited in self.optimizer.finish_batch():
             raise RuntimeError(f"{type(self.optimizer).__name__} waits for variable {awaited}, but there is no exchange")
 
@@ -146,6 +162,14 @@ class TrainedNetwork(
             begin: layer with the result that goes in; None: the input of this model.
             end: layer with the result that comes out; None: the output of this model.
         """
+
+    def _allocate(self, graph: Graph) -> None:
+        again = self._store is not None
+        super()._allocate(graph)
+        if again:  # for other variables: the state of the rule belongs to those of before
+            self._optimizer = None
+            if self.rule is not None:
+                self.rule.load_state_dict({"step": 0})
 
     adopt = renamed("_adopt_rule")
     origin = renamed("_whole_and_place")
@@ -188,10 +212,12 @@ class TrainedNetwork(
         values, metadata = tensor_files.parse(tensor_files.read_file(path))
         if metadata.get("format") not in (WEIGHTS, MODEL):
             raise ModelFileError(f"{os.fspath(path)} holds no weights: 'format' is {metadata.get('format', '')[:80]!r}")
+        # Names of states and of the history have a colon, those of variables none.
         values = {name: value for name, value in values.items() if ":" not in name}
         for name in sorted(variables.keys() ^ values.keys()):
             where = "the model has" if name in variables else "the file has"
             raise ModelFileError(f"{os.fspath(path)} does not fit {type(self).__name__}: only {where} a variable {name[:80]!r}")
+        # All shapes before the first value is copied.
         for name, variable in variables.items():
             if values[name].shape != variable.shape:
                 raise ModelFileError(
@@ -214,5 +240,6 @@ class TrainedNetwork(
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
             self.rule.learn_rate = self._first_rate
+        # New objects: one that `fit` has returned keeps its rows.
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
         self.keyless_calls = 0

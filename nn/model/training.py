@@ -16,7 +16,7 @@ from nn.callback.callback import Callback
 from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, Source, all_finite, first_bad_sample
+from nn.model.batches import Batch, Source, all_finite, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
 
@@ -36,20 +36,26 @@ class Training:
     ) -> None:
         self._model, self._runner, self._optimizer = model, model.runner, model.optimizer
         self._callbacks = callbacks
+        # Results of each batch cost time; they are made where a callback looks at them.
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
         # an optimizer of one's own may change gradients while they come
         self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
         self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
         self._metrics: Sequence[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
-        self._waiting: list[tuple[Array, Array]] = []
+        self._waiting: list[tuple[list[Array], list[Array]]] = []
+        self._aim = model._aim
+        self._scored = list(zip(self._aim.seen, self._aim.metrics, strict=True))
+        self._places = range(len(self._aim.losses))
+        self._parts = np.zeros(len(self._aim.losses))
+        self._several = len(self._aim.names) > 1 + len(self._aim.metrics)
 
     def run(self, epochs: int, source: Source, validation: Source | None) -> None:
         """Train for some epochs and record each in the model's history."""
         model, results = self._model, Results()
         last = model.epochs_trained + epochs
         finite = "fit() 'validation_data'" if self._stop_on_nan else None
-        names = ["Loss", *(metric.name for metric in self._metrics)]
+        names = list(self._aim.names)
         names += [f"val_{name}" for name in names] if validation is not None else []
         for callback in self._callbacks if all(is_ours(type(each)) for each in self._callbacks) else ():
             # a user's callback may add results of its own
@@ -64,9 +70,11 @@ class Training:
                 callback.on_epoch_begin(number)
             with Progress(f"Epoch {model.epochs_trained + 1}/{last}", source.samples, silent=self._silent) as progress:
                 results = self._epoch(model.epochs_trained, source, progress)
+                # Before the epoch is counted: one whose validation fails is in no row of the history.
                 if validation is not None:
                     measured = model._measure_batches(validation.deal(model.epochs_trained), finite)
                     results.update((f"val_{name}", value) for name, value in measured.items())
+                # Before the callbacks: they and a file count this epoch as trained.
                 model.epochs_trained += 1
                 progress.finish(results)
             model.fit_history().add(model.epochs_trained, results)
@@ -81,13 +89,14 @@ class Training:
     def _epoch(self, epoch: int, source: Source, progress: Progress) -> Results:
         """Train on every batch once; return loss and metrics over the epoch, each batch as it was before its update."""
         self._loss_sum, self._samples = 0.0, 0
+        self._parts[:] = 0
         for metric in self._metrics:
             metric.reset()
         for number, batch in enumerate(source.deal(epoch)):
             for callback in self._callbacks:
                 callback.on_batch_begin(number)
             self._batch(batch, epoch, number)
-            progress.advance(len(batch.x))
+            progress.advance(len(batch.x[0]))
             if self._follow_batches:
                 logs = self._results()
                 for callback in self._callbacks:
@@ -97,40 +106,53 @@ class Training:
     def _batch(self, batch: Batch, epoch: int, number: int) -> None:
         # numbers that are not finite are told by an error with their place, or wanted; not by warnings besides
         with np.errstate(all="ignore"):
-            loss, prediction = self._runner.step(
+            loss, predictions = self._runner.step(
                 batch.x,
                 batch.label,
                 lambda variable: self._optimizer.gradient_ready(variable, 0),
                 (self._seed, epoch, number, 0),
                 batch.weight,
             )
+            # Before the rule runs: the parameters stay as they were.
             if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients()):
                 raise self._not_finite(loss, batch, epoch, number)
+            # The lanes of the plan are free now.
             self._optimizer.rule.team = self._runner.lanes
             self._model.apply_gradients()
-        self._loss_sum += loss * len(batch.x)
-        self._samples += len(batch.x)
-        small = batch.label.nbytes + prediction.nbytes <= WAITING_BYTES
-        self._waiting.append((batch.label.copy(), prediction.copy()) if small else (batch.label, prediction))
+        count = len(batch.x[0])
+        self._loss_sum += loss * count
+        self._samples += count
+        if self._several:
+            self._parts += np.multiply(self._runner.losses, count)
+        held = 0
+        for each in (*batch.label, *predictions):
+            held += each.nbytes
+        labels, seen = list(batch.label), list(predictions)
+        small = held <= WAITING_BYTES
+        if small:
+            for place in self._places:
+                labels[place], seen[place] = labels[place].copy(), seen[place].copy()
+        self._waiting.append((labels, seen))
         if not small or number % MOST_WAITING == 0:
             self._update_metrics()
 
     def _update_metrics(self) -> None:
         """Have the metrics take in the labels and predictions that wait for them."""
         waiting, self._waiting = self._waiting, []
-        for label, prediction in waiting:
-            for metric in self._metrics:
-                metric.update(label, prediction)
+        for labels, predictions in waiting:
+            for place, metric in self._scored:
+                metric.update(labels[place], predictions[place])
 
     def _finite_gradients(self) -> bool:
         store = self._model.store
         sure = self._runner.surely_finite() if self._keeps_gradients else set()
+        # Without any that is sure one look goes over the whole vector.
         looked_at = [each.gradient for each in store.variables if each not in sure] if sure else [store.gradients]
         return all(map(all_finite, looked_at)) and (not store.buffers or all_finite(store.buffer_changes))
 
     def _not_finite(self, loss: float, batch: Batch, epoch: int, number: int) -> FloatingPointError:
         """Say where it began: in the samples, in a layer, in the loss, or on the way back. The parameters are as they were."""
-        where = first_bad_sample(batch.x, batch.given, batch.places)
+        where = first_bad(batch, self._model._input_names)
         if where is None and math.isfinite(loss):
             where = f"the gradient of {self._first_bad_gradient()} is not finite"
         elif where is None:
@@ -144,14 +166,14 @@ class Training:
     def _first_bad_gradient(self) -> str:
         """Return the first variable, as backward goes, with a gradient that is not finite."""
         store = self._model.store
+        # As backward goes, so that the first one found is where it began.
         variables = [*reversed(store.variables), *store.buffers]
         return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
     def _results(self) -> Results:
         self._update_metrics()
-        results = Results({"Loss": self._loss_sum / self._samples})
-        results.update((metric.name, metric.result()) for metric in self._metrics)
-        return results
+        parts = (self._parts / self._samples).tolist() if self._several else ()
+        return Results(self._aim.results(self._loss_sum / self._samples, parts))
 
 
 class Progress:
@@ -177,6 +199,7 @@ class Progress:
 
     def finish(self, results: Mapping[str, float]) -> None:
         """Show the results of the epoch, and the seconds it took."""
+        # The bar makes room for the line.
         self._bar.close()
         if not self._silent:
             shown = ", ".join(f"{name} {value:.4f}" for name, value in results.items())

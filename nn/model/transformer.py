@@ -104,5 +104,6 @@ class _Waves(Initializer):
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         length, features = shape
         waves = np.arange((features + 1) // 2)
+        # From pi / 2 for each position, a wavelength of 4, to pi / 2 over the length.
         angles = np.arange(length)[:, None] * (np.pi / 2 / length ** (waves / len(waves)))
         return self.amplitude * np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :features]

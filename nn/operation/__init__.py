@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square
     from nn.operation.index import Entry, Index, Lookup
     from nn.operation.matmul import MatMul, TensorDot
-    from nn.operation.noise import DropoutOperation, GaussianDropoutOperation, GaussianNoiseOperation
+    from nn.operation.noise import DropoutOperation, GaussianDropoutOperation, GaussianNoiseOperation, NormalDraw
     from nn.operation.normalization import BatchNormalize, GroupNormalize, LayerNormalize, RMSNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
@@ -25,16 +25,16 @@ __all__ = [
     "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Compare", "Concatenate", "Divide",
     "DropoutOperation", "Elementwise", "Entry", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
     "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
-    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "Pad", "PoolAverage", "PoolMax",
-    "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose",
-    "Where", "batch_leads",
+    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage",
+    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot",
+    "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention",
     "broadcasting": "Broadcasting",
     "elementwise": "Absolute Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
     "matmul": "MatMul TensorDot", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
-    "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation",
+    "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation NormalDraw",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
     "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Pad Repeat Reshape Transpose",
 })  # fmt: skip

@@ -26,7 +26,9 @@ class Add(Arithmetic):
     """a + b."""
 
     function: ClassVar[np.ufunc] = np.add
+    # Both derivatives are 1, so a plan may overwrite the inputs before backward.
     reads_inputs: ClassVar[bool] = False
+    # `partial` hands the gradient on as it is, so it needs no work space of the broadcast shape.
     computes: ClassVar[bool] = False
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
@@ -61,6 +63,7 @@ class Divide(Arithmetic):
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         if side == 0:
             return np.divide(gradient, inputs[1], out=out)
+        # d/db = -a / b^2 = -y / b, by the quotient that forward has computed.
         np.multiply(gradient, output, out=out)
         np.divide(out, inputs[1], out=out)
         return np.negative(out, out=out)
@@ -86,12 +89,14 @@ class Power(Arithmetic):
         base, exponent = inputs
         if side == 0:
             np.subtract(exponent, 1, out=self._factor)
+            # Where b is 0 the power a ** -1 is infinite at a = 0, and 0 times it NaN; a ** 0 makes the product 0.
             np.equal(exponent, 0, out=self._constant)
             if self._constant.any():
                 np.copyto(self._factor, 0, where=self._constant)
             np.power(base, self._factor, out=self._factor)
             np.multiply(self._factor, exponent, out=self._factor)
         else:
+            # d/db = y ln a. Where a is 0 and b not negative ln 1 stands for ln 0, or 0 times -inf would be NaN.
             np.copyto(self._factor, base)
             np.equal(base, 0, out=self._nothing)
             if self._nothing.any():
@@ -142,6 +147,7 @@ class Where(Broadcasting):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
+        # Own memory, not scratch: backward reads the masks, because the condition may have been overwritten by then.
         self._chosen = np.empty(shapes[2], bool)
         self._other = np.empty(shapes[2], bool)
 
@@ -149,6 +155,7 @@ class Where(Broadcasting):
         a, b, condition = inputs
         np.not_equal(condition, 0, out=self._chosen)
         np.logical_not(self._chosen, out=self._other)
+        # Where they share memory forward works in place, and a lies in `out` already.
         if not np.may_share_memory(a, out):
             np.copyto(out, a)
         np.copyto(out, b, where=self._other)
@@ -160,6 +167,7 @@ class Where(Broadcasting):
         left_out = self._other if side == 0 else self._chosen
         if not np.may_share_memory(gradient, out):
             np.copyto(out, gradient)
+        # Zeros are written, not multiplied in: 0 times a gradient that is infinite would be NaN.
         np.copyto(out, 0, where=left_out)
         return out
 
@@ -183,9 +191,11 @@ class Maximum(Arithmetic):
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         a, b = inputs
         self.loses(inputs[side], inputs[1 - side], out=self._taken)
+        # Found by negation: NaN loses no comparison, so the gradient reaches the side that made the output NaN.
         np.logical_not(self._taken, out=self._taken)
         np.multiply(gradient, self._taken, out=out)
         np.equal(a, b, out=self._tied)
+        # Neither side loses a tie, so both have the whole gradient up to here.
         if self._tied.any():
             np.multiply(out, 0.5, out=out, where=self._tied)
         return out

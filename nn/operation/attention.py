@@ -45,9 +45,11 @@ class Attention(Operation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         (batch, targets, heads, depth), (_, sources, _, _), _ = shapes
+        # A sample's scores may be more than a block holds, so at least one sample is taken.
         count = min(batch, max(1, BLOCK // (heads * targets * sources)))
         self._blocks = [slice(start, min(start + count, batch)) for start in range(0, batch, count)]
         self._scale = 1 / math.sqrt(depth)
+        # Weights and sums are kept from forward to backward; all that follows is work space of one call.
         self._weights = np.empty((batch, heads, targets, sources), dtype)
         self._sums = np.empty((batch, heads, targets, 1), dtype)
         self._ones = np.ones(sources, dtype)
@@ -57,6 +59,7 @@ class Attention(Operation):
         self._row = self.scratch.empty((count, heads, targets, 1), dtype)
         self._slopes = self.scratch.empty((count, heads, targets, sources), dtype)
         hidden = np.arange(sources) > np.arange(targets)[:, None]
+        # exp(-inf) is 0. Each target sees source 0, so no row is -inf throughout and none becomes NaN.
         self._mask = np.where(hidden, -np.inf, 0).astype(dtype) if self.causal else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
@@ -64,6 +67,7 @@ class Attention(Operation):
         for block in self._blocks:
             weights, sums = self._weights[block], self._sums[block]
             query, row = self._query[: len(weights)], self._row[: len(weights)]
+            # The query is scaled, not the scores: d numbers for each target are mostly fewer than `sources` of them.
             np.multiply(q[block], self._scale, out=query)
             np.matmul(query, k[block].swapaxes(2, 3), out=weights)
             if self._mask is not None:
@@ -73,6 +77,7 @@ class Attention(Operation):
             np.subtract(weights, row, out=weights)
             np.exp(weights, out=weights)
             np.matmul(weights, self._ones, out=sums[..., 0])
+            # Multiplied before the division by the sums, which then takes e numbers for each target and not `sources`.
             np.matmul(weights, v[block], out=output[block])
             np.divide(output[block], sums, out=output[block])
 
@@ -89,6 +94,7 @@ class Attention(Operation):
             if for_q is None and for_k is None:
                 continue
             np.matmul(scaled, v[block].swapaxes(2, 3), out=slopes)
+            # The sum over sources of weight times slope is g' y: y has summed over the sources already.
             np.multiply(scaled, y[block], out=self._product[:count])
             np.add.reduce(self._product[:count], axis=3, keepdims=True, out=self._row[:count])
             np.subtract(slopes, self._row[:count], out=slopes)
@@ -97,6 +103,7 @@ class Attention(Operation):
                 np.matmul(slopes, k[block], out=for_q[block])
                 np.multiply(for_q[block], self._scale, out=for_q[block])
             if for_k is not None:
+                # Scaled once more rather than kept: forward's is in scratch memory, which other operations have used since.
                 np.multiply(q[block], self._scale, out=self._query[:count])
                 np.matmul(slopes.swapaxes(2, 3), self._query[:count], out=for_k[block])
 

@@ -19,6 +19,7 @@ def broadcast_shape(owner: str, first: Shape, second: Shape) -> Shape:
     """Return the common shape of two arrays; the unknown batch axis fits itself and 1."""
     length = max(len(first), len(second))
     axes = []
+    # NumPy aligns shapes at their last axes, so ones are put in front of the shorter one.
     for a, b in zip((1,) * (length - len(first)) + first, (1,) * (length - len(second)) + second, strict=True):
         if a != b and 1 not in (a, b):
             raise ValueError(f"{owner}: shapes {first} and {second} do not fit together")
@@ -52,6 +53,7 @@ class Unbroadcast:
         """Write the sum of `gradient` over the repeated axes into `wanted`; nothing where they are the same memory."""
         if self._sum is not None:
             self._sum(gradient, wanted)
+        # `partial` has written into `wanted` where nothing is summed; a reshaped view of it needs no copy.
         elif not np.may_share_memory(gradient, wanted):
             np.copyto(wanted, gradient.reshape(self._shape))
 
@@ -76,9 +78,11 @@ class Broadcasting(Operation):
         self._space = self.scratch.empty(output if needed else (0,), dtype)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        # The first input's is written last: in place its memory is that of `gradient`, which the others read.
         for side in reversed(range(len(wanted))):
             target = wanted[side]
             if target is not None:
+                # Without a sum over repeated axes the derivative is computed in its target, else in scratch memory.
                 space = self._space if self._sides[side].sums else target.reshape(gradient.shape)
                 self._sides[side].reduce(self.partial(side, inputs, output, gradient, space), target)
 
@@ -104,9 +108,11 @@ class LongColumns:
         """Write the sums of matrices (stack, rows, columns), of as many rows at most, into `out` (stack, columns)."""
         stack, rows, columns = matrices.shape
         whole, rest = divmod(rows, _PART)
+        # One part more for the rest.
         parts = self._parts[:, : whole + 1]
         cut = matrices[:, : whole * _PART].reshape(stack, whole, _PART, columns)
         np.matmul(self._ones, cut, out=parts[:, :whole])
+        # Without a rest this is a product over no rows, which writes zeros.
         np.matmul(self._ones[:rest], matrices[:, whole * _PART :], out=parts[:, whole])
         np.add.reduce(parts, axis=1, out=out)
 
@@ -125,6 +131,8 @@ class Summation:
         while any(summed for _, summed in left):
             before, length, after = _last_run(left)
             sizes = (math.prod(size for size, _ in before), length, math.prod(size for size, _ in after))
+            # Without kept axes behind the summed ones the product is one of a matrix and a vector, for which the BLAS has its
+            # own way.
             view = sizes[:2] if sizes[2] == 1 else sizes
             long = LongColumns(*sizes, dtype, scratch) if len(view) == 3 and length > LONG else None
             self._runs.append((view, np.ones(0 if long else length, dtype), long))
@@ -134,12 +142,14 @@ class Summation:
 
     def __call__(self, array: Array, out: Array) -> None:
         """Write the sums into `out`, a contiguous array; its axes of length 1 do not matter."""
+        # Reshaping a strided array would copy it.
         if not array.flags.c_contiguous:
             np.add.reduce(array, axis=self._axes, out=out.reshape(_without(array.shape, self._axes)))
             return
         if not self._runs:
             np.copyto(out, array.reshape(out.shape))
             return
+        # Each run's result is the array of the next run; the last one writes to `out`.
         for (view, ones, long), target in zip(self._runs, [*self._between, out], strict=True):
             if long is not None:
                 long(array.reshape(view), target.reshape(view[0], view[2]))

@@ -58,6 +58,7 @@ class Absolute(Universal):
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # `np.sign` is 0 at 0.
         np.sign(x, out=self._derivative)
         np.multiply(gradient, self._derivative, out=out)
 
@@ -100,6 +101,7 @@ class Sqrt(Universal):
     reads_output: ClassVar[bool] = True
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # 1 / (2 y): the root that forward has computed is kept instead of x.
         np.divide(gradient, output, out=out)
         np.multiply(out, 0.5, out=out)
 

@@ -55,7 +55,9 @@ class Index(Operation):
             place = next(place for place, entry in enumerate(key) if isinstance(entry, np.ndarray))
             self._axis = place
             length = shapes[0][place - key[:place].count(None)]
+            # Negative numbers count from the end; after this `mode="clip"` changes none.
             self._rows = (self._list % length).astype(np.intp)
+            # Known here, because the key is constant: the fast way of backward is right for distinct rows only.
             self._unique = np.unique(self._rows).size == self._rows.size
             part = (*output[:place], length, *output[place + self._rows.ndim :])
             cut = any(isinstance(entry, slice) and entry != slice(None) for entry in key)
@@ -70,12 +72,14 @@ class Index(Operation):
                 # take would make its own copy of what is not contiguous
                 np.copyto(self._part, view)
                 view = self._part
+            # With mode="raise" NumPy would write to a buffer first; `infer` has checked the numbers.
             np.take(view, self._rows, axis=self._axis, out=out, mode="clip")
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         target = wanted[0]
         if target is None:
             return
+        # Elements that the key leaves out have the gradient 0.
         target.fill(0)
         view = target[self._view]
         if self._list is None:
@@ -88,6 +92,7 @@ class Index(Operation):
         if self._unique:
             view[(*lead, rows)] = parts
             return
+        # An assignment would keep only the last gradient of a row that is named several times.
         for place, row in enumerate(rows.tolist()):
             part = view[(*lead, slice(row, row + 1))]
             np.add(part, parts[(*lead, slice(place, place + 1))], out=part)
@@ -163,6 +168,7 @@ class Lookup(Operation):
         limit = 1 << (np.finfo(dtype).nmant + 1)
         if self._count > limit:
             raise ValueError(f"{self._owner()}: {dtype} tells at most {limit} rows apart, the table has {self._count}")
+        # Own memory: backward reads the rows, and the ids may have been overwritten by then.
         self._rows = np.zeros(shapes[0], np.intp)
         self._whole = self.scratch.empty(shapes[0], dtype)
         self._equal = self.scratch.empty(shapes[0], np.dtype(bool))
@@ -180,7 +186,9 @@ class Lookup(Operation):
         np.equal(ids, whole, out=equal)
         if not equal.all():
             raise ValueError(f"{self._owner()}: ids must be whole numbers, got {ids[~equal][0]!s}")
+        # Whole and within bounds, as checked above, so the cast loses nothing.
         np.copyto(self._rows, whole, casting="unsafe")
+        # Checked, so clipping changes nothing; mode="raise" would buffer the output.
         np.take(table, self._rows, axis=0, out=out, mode="clip")
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:

@@ -54,9 +54,11 @@ class MatMul(Operation):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._flat = len(shapes[1]) == 2
         read = math.prod(shapes[0]) + math.prod(output)
+        # Worth it only where inputs and gradient together have far fewer numbers than the product.
         tells = self._flat and read < min(math.prod(shapes[1]) - UNREAD, MOST_SQUARES)
         self._limit = float(np.finfo(dtype).max) / 2 if tells else 0.0
         stacks = () if self._flat else shapes
+        # With leading axes that broadcast, the gradient of an operand has the leading axes of the output until it is summed.
         self._full = [(*output[:-2], *shape[-2:]) for shape in stacks]
         self._sides = [Unbroadcast(shape, full, dtype, self.scratch) for shape, full in zip(stacks, self._full, strict=True)]
         self._space = [
@@ -82,6 +84,7 @@ class MatMul(Operation):
                 elif left.flags.c_contiguous and rows.flags.c_contiguous:
                     self._add(left, rows, for_b)
                 else:
+                    # The BLAS call takes contiguous rows; for others the bits must be those of product and sum as well.
                     np.add(for_b, np.dot(left.T, rows), out=for_b)
             if for_a is not None:
                 np.dot(rows, b.T, for_a if for_a.ndim == 2 else _rows(for_a))
@@ -96,6 +99,7 @@ class MatMul(Operation):
 
     def write_share(self, index: int, inputs: Sequence[Array], gradient: Array, target: Array, share: int, shares: int) -> None:
         count = len(target)
+        # Whole rows of the target, so a share reads all samples and nothing is added up between shares.
         part = slice(count * share // shares, count * (share + 1) // shares)
         np.dot(_rows(inputs[0])[:, part].T, _rows(gradient), target[part])
 
@@ -137,18 +141,21 @@ def _find_sum(k: int, m: int, n: int, dtype: np.dtype[Any]) -> Callable[[Array, 
     The BLAS cuts products of many samples and adds up the parts, the first one to the matrix. The number of samples from which
     on it does, and other conditions, depend on the build and the CPU, so it is tried: with zeros and underflow, too.
     """
+    # Few numbers agree by chance.
     add = sum_of_products(dtype) if m * n >= SMALL else None
     if add is None:
         return None
     draw = np.random.default_rng(0).standard_normal
     tiny = np.finfo(dtype).tiny
     left, right = (draw((2, k, size)).astype(dtype) for size in (m, n))
+    # Every fifth factor is so small that the products of two of them, tiny ** 1.1, underflow.
     for side, power in ((left, 0.5), (right, 0.6)):
         side[:, :, ::5] *= tiny**power
         side[:, :, ::7] = 0
     found = np.dot(left[0].T, right[0])
     expected = np.add(found, np.dot(left[1].T, right[1]))
     add(left[1], right[1], found)
+    # Bytes, not numbers: -0.0 equals 0.0, and NaN not itself.
     return add if found.tobytes() == expected.tobytes() else None
 
 
@@ -186,5 +193,6 @@ class TensorDot(Operation):
 
     def _matrices(self, inputs: Sequence[Array], out: Array) -> tuple[Array, Array, Array]:
         a, b = inputs
+        # The contracted axes lie together in both arrays, so the reshapes are views of contiguous ones.
         summed = math.prod(b.shape[: self.axes])
         return a.reshape(-1, summed), b.reshape(summed, -1), out.reshape(-1, b.size // summed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
 from nn.operation.elementwise import Elementwise
-from nn.operation.operation import Mode
+from nn.operation.operation import Mode, Operation
 from nn.random import keyed
 
 
@@ -33,7 +33,9 @@ class Noise(Elementwise):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         drawn = (output[0], *(1,) * (len(output) - 2), output[-1]) if self.by_channel else output
+        # Own memory, not scratch: they are drawn in `begin`, before other operations run, and backward reads them.
         self._noise = np.empty(drawn, dtype)
+        # In models of float64 as well: the same draws for either, at half the work.
         self._draws = np.empty(drawn, np.float32)
 
     def begin(self, mode: Mode, position: int) -> None:
@@ -64,6 +66,7 @@ class DropoutOperation(Noise):
     def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
         keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
+        # Draws are from [0, 1): just the share `strength` of them lies below it.
         np.greater_equal(self._draws, self.strength, out=self._noise)
         np.multiply(self._noise, 1 / (1 - self.strength), out=self._noise)
 
@@ -75,6 +78,7 @@ class GaussianDropoutOperation(Noise):
         seed, *counters = key
         keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
         np.multiply(self._draws, math.sqrt(self.strength / (1 - self.strength)), out=self._noise)
+        # The mean is added behind the scaling, which would change it.
         np.add(self._noise, 1, out=self._noise)
 
 
@@ -95,3 +99,44 @@ class GaussianNoiseOperation(Noise):
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         if not np.may_share_memory(gradient, out):
             np.copyto(out, gradient)
+
+
+class NormalDraw(Operation):
+    """Normal draws of mean 0 and deviation 1 in the shape of x in training, keyed as `Noise` is; zeros otherwise.
+
+    The values of x do not matter, and get no gradient.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._active = False
+
+    def infer(self, *shapes: Shape) -> Shape:
+        return shapes[0]
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        """Return whether the batch leads; draws are those of the whole batch, so in training no plan makes use of it."""
+        return shapes[0][0] == BATCH
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._draws = np.empty(output, np.float32)
+
+    def begin(self, mode: Mode, position: int) -> None:
+        self._active = mode.training
+        if self._active:
+            seed, *counters = mode.key
+            keyed(seed, "normal", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        if self._active:
+            np.copyto(out, self._draws)
+        else:
+            out.fill(0)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write zeros: a draw does not depend on x."""
+        for each in wanted:
+            if each is not None:
+                each.fill(0)

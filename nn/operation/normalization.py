@@ -42,6 +42,7 @@ class BatchNormalize(Operation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._wide = WideRows(output, dtype)
+        # Kept from forward to backward, which does not measure again.
         self._mean, self._variance, self._scale, self._factor = np.zeros((4, self._wide.features), dtype)
         self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
         self._rows = np.zeros((4, self._wide.width), dtype)
@@ -75,6 +76,7 @@ class BatchNormalize(Operation):
         With n positions, s = 1 / sqrt(v + epsilon) and c = x - m: beta's is sum g, gamma's s * sum g c, and that of x is
         gamma * s * (g - sum g / n - c * s^2 * sum g c / n); the last two terms come from m and v, so only in training.
         """
+        # Forward has left the mean in the first row; the others are free.
         wide, (mean, with_c, total, _) = self._wide, self._rows
         x, gamma = inputs[:2]
         rows, gradients = wide.view(x), wide.view(gradient)
@@ -108,6 +110,7 @@ class BatchNormalize(Operation):
             return
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
         np.divide(self._sum_with_c, -wide.positions, out=self._sum_with_c)
+        # Negative, so that the loop below only adds.
         np.divide(self._sum, -wide.positions, out=self._sum)
         wide.tile(self._sum_with_c, with_c)
         wide.tile(self._sum, total)
@@ -115,6 +118,7 @@ class BatchNormalize(Operation):
             centred = self._block[: len(rows[block])]
             np.subtract(rows[block], mean, out=centred)
             np.multiply(centred, with_c, out=centred)
+            # A block's gradient is read before its target is written: they may be the same memory.
             np.add(centred, gradients[block], out=centred)
             np.add(centred, total, out=centred)
             np.multiply(centred, slope, out=target[block])
@@ -155,17 +159,11 @@ ROW_BLOCK = 32_768
 """Elements of a block: several arrays of this size fit into a core's second-level cache."""
 
 
-class LayerNormalize(Operation):
-    """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over the last axis (Ba, Kiros and Hinton, 2016).
-
-    Inputs: x (batch, ..., features), gamma and beta (features,). v is the mean square of the differences to m.
-    """
+class _SampleNormalization(Operation):
+    """Base of operations that normalise every sample by itself."""
 
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
-
-    def __init__(self, epsilon: float) -> None:
-        self.epsilon = epsilon
 
     def infer(self, *shapes: Shape) -> Shape:
         return shapes[0]
@@ -173,19 +171,36 @@ class LayerNormalize(Operation):
     def splits(self, shapes: Sequence[Shape]) -> bool:
         return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
+
+class _RowNormalization(_SampleNormalization):
+    """Base of operations that normalise over the last axis, in blocks of rows."""
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = epsilon
+
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
         height = min(positions, max(1, ROW_BLOCK // features))
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
-        self._mean, self._scale = np.empty((2, positions, 1), dtype)
         self._average = np.full(features, 1 / features, dtype)
-        self._ones = np.ones(height, dtype)
         self._feature = np.empty(features, dtype)
         self._slope = np.empty((height, 1), dtype)
         self._work = self.scratch.empty((height, features), dtype)
-        self._gamma = self.scratch.empty((height, features), dtype)
-        self._beta = self.scratch.empty((height, features), dtype)
+
+
+class LayerNormalize(_RowNormalization):
+    """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over the last axis (Ba, Kiros and Hinton, 2016).
+
+    Inputs: x (batch, ..., features), gamma and beta (features,). v is the mean square of the differences to m.
+    """
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        self._mean, self._scale = np.empty((2, self._shape[0], 1), dtype)
+        self._ones = np.ones(len(self._slope), dtype)
+        self._gamma = self.scratch.empty(self._work.shape, dtype)
+        self._beta = self.scratch.empty(self._work.shape, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -195,6 +210,7 @@ class LayerNormalize(Operation):
         for block in self._blocks:
             mean, scale, result = self._mean[block], self._scale[block], output[block]
             count = len(result)
+            # Mean and mean square as products with 1 / features: faster than reductions over short rows.
             np.matmul(x[block], self._average, out=mean[:, 0])
             np.subtract(x[block], mean, out=result)
             np.square(result, out=self._work[:count])
@@ -222,6 +238,7 @@ class LayerNormalize(Operation):
         weights = self._feature
         for block in self._blocks:
             part, scale = gradients[block], self._scale[block]
+            # Backward does not read beta: its work space takes g c.
             centred, product = self._work[: len(part)], self._beta[: len(part)]
             np.subtract(x[block], self._mean[block], out=centred)
             np.multiply(part, centred, out=product)
@@ -232,6 +249,7 @@ class LayerNormalize(Operation):
                 np.matmul(scale[:, 0], product, out=weights)
                 np.add(for_gamma, weights, out=for_gamma)
             if target is not None:
+                # gamma / features, so that a product with it is a mean of something times gamma.
                 np.multiply(inputs[1], self._average, out=weights)
                 self._descend(part, centred, product, scale, target[block])
 
@@ -239,10 +257,12 @@ class LayerNormalize(Operation):
         """Write the gradient of a block of x, given c, g c and s; `target` may be `gradient`."""
         count = len(target)
         slope = self._slope[:count]
+        # mean(g c gamma), then times s^2: a number for each position.
         np.matmul(product, self._feature, out=slope[:, 0])
         np.multiply(slope, scale, out=slope)
         np.multiply(slope, scale, out=slope)
         np.multiply(centred, slope, out=centred)
+        # Before the next line, which may overwrite the gradient.
         np.matmul(gradient, self._feature, out=slope[:, 0])
         np.multiply(gradient, self._gamma[:count], out=target)
         np.subtract(target, centred, out=target)
@@ -250,35 +270,16 @@ class LayerNormalize(Operation):
         np.multiply(target, scale, out=target)
 
 
-class RMSNormalize(Operation):
+class RMSNormalize(_RowNormalization):
     """y = scale * x / sqrt(mean(x^2) + epsilon), with the mean over the last axis (Zhang and Sennrich, 2019).
 
     Inputs: x (batch, ..., features), scale (features,).
     """
 
-    in_place: ClassVar[bool] = True
-    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
-
-    def __init__(self, epsilon: float) -> None:
-        self.epsilon = epsilon
-
-    def infer(self, *shapes: Shape) -> Shape:
-        return shapes[0]
-
-    def splits(self, shapes: Sequence[Shape]) -> bool:
-        return batch_leads(shapes[0]) and len(shapes[0]) > 1
-
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._shape = (math.prod(output[:-1]), output[-1])
-        positions, features = self._shape
-        height = min(positions, max(1, ROW_BLOCK // features))
-        self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
-        self._inverse = np.empty((positions, 1), dtype)
-        self._average = np.full(features, 1 / features, dtype)
-        self._feature = np.empty(features, dtype)
-        self._slope = np.empty((height, 1), dtype)
-        self._work = self.scratch.empty((height, features), dtype)
-        self._scale = self.scratch.empty((height, features), dtype)
+        super().allocate(shapes, output, dtype)
+        self._inverse = np.empty((self._shape[0], 1), dtype)
+        self._scale = self.scratch.empty(self._work.shape, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -286,6 +287,7 @@ class RMSNormalize(Operation):
         np.copyto(self._scale, inputs[1])
         for block in self._blocks:
             inverse, result = self._inverse[block], output[block]
+            # The last block may be shorter.
             count = len(result)
             np.square(x[block], out=self._work[:count])
             np.matmul(self._work[:count], self._average, out=inverse[:, 0])
@@ -316,37 +318,31 @@ class RMSNormalize(Operation):
                 np.matmul(inverse[:, 0], product, out=self._feature)
                 np.add(for_scale, self._feature, out=for_scale)
             if target is not None:
+                # scale / features, so that a product with it is a mean of something times the scale.
                 np.multiply(inputs[1], self._average, out=self._feature)
                 np.matmul(product, self._feature, out=slope[:, 0])
                 np.multiply(slope, inverse, out=slope)
                 np.multiply(slope, inverse, out=slope)
                 np.multiply(x[block], slope, out=product)
+                # The last look at this block of the gradient, whose memory the target may be.
                 np.multiply(part, self._scale[:count], out=target[block])
                 np.subtract(target[block], product, out=target[block])
                 np.multiply(target[block], inverse, out=target[block])
 
 
-class GroupNormalize(Operation):
+class GroupNormalize(_SampleNormalization):
     """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over all places and the channels of a group of a sample.
 
     Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
     """
 
-    in_place: ClassVar[bool] = True
-    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
-
     def __init__(self, groups: int, epsilon: float) -> None:
         self.groups, self.epsilon = groups, epsilon
-
-    def infer(self, *shapes: Shape) -> Shape:
-        return shapes[0]
-
-    def splits(self, shapes: Sequence[Shape]) -> bool:
-        return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]
         self._shape = (samples, places, channels)
+        # Numbers that a group has in a sample.
         self._count = places * (channels // self.groups)
         self._sum = Summation((places, channels), (0,), dtype, self.scratch)
         self._mean, self._inverse = np.empty((2, samples, channels), dtype)
@@ -355,6 +351,7 @@ class GroupNormalize(Operation):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
+        # One sample after another: its numbers are in the cache for all passes.
         for sample, result, mean, inverse in zip(x, output, self._mean, self._inverse, strict=True):
             self._sum(sample, self._total)
             self._spread(self._total, mean)
@@ -394,17 +391,21 @@ class GroupNormalize(Operation):
                 np.multiply(product, inverse, out=factor)
                 np.add(for_gamma, factor, out=for_gamma)
             if target is not None:
+                # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
                 np.multiply(product, inputs[1], out=factor)
                 self._spread(factor, factor)
+                # s^3.
                 for _ in range(3):
                     np.multiply(factor, inverse, out=factor)
                 np.multiply(total, inputs[1], out=shift)
                 self._spread(shift, shift)
                 np.multiply(shift, inverse, out=shift)
+                # Again, because the products have overwritten it.
                 np.subtract(sample, self._mean[number], out=self._work)
                 np.multiply(self._work, factor, out=self._work)
                 np.add(self._work, shift, out=self._work)
                 np.multiply(inputs[1], inverse, out=factor)
+                # The last look at this sample's gradient, whose memory the target may be.
                 np.multiply(part, factor, out=target[number])
                 np.subtract(target[number], self._work, out=target[number])
 
@@ -429,10 +430,12 @@ class WideRows:
     def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.positions, self.features = math.prod(shape[:-1]), shape[-1]
         limit = max(1, WIDTH // self.features)
+        # A divisor of the number of positions, so that all rows are full.
         self.repeats = max(count for count in range(1, limit + 1) if self.positions % count == 0)
         self.rows, self.width = self.positions // self.repeats, self.features * self.repeats
         self.height = min(self.rows, max(1, BLOCK // self.width))
         self.blocks = [slice(start, min(start + self.height, self.rows)) for start in range(0, self.rows, self.height)]
+        # Sums over rows are products with ones, by the BLAS.
         self._ones = np.ones(self.height, dtype)
         self._part = np.empty(self.width, dtype)
 

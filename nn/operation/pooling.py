@@ -29,6 +29,7 @@ class Pool(Operation, ABC):
             axes = "height, width" if len(self.size) == 2 else "time"
             raise ValueError(f"{owner}: expected inputs of shape (batch, {axes}, channels), all but the batch known, got {x}")
         windows = place(owner, x[1:-1], self.size, self.strides, self.padding)
+        # Else a window could lie in the padding alone and have no cell.
         if any(max(window.before, window.after) >= window.size for window in windows):
             raise ValueError(f"{owner}: 'padding' must be smaller than the window {self.size}, got {self.padding}")
         return (x[0], *(window.positions for window in windows), x[-1])
@@ -41,6 +42,7 @@ class Pool(Operation, ABC):
         windows = place(type(self).__name__, shapes[0][1:-1], self.size, self.strides, self.padding)
         if len(windows) == 1:
             windows.append(Window(1, 1, 1, 0, 0))
+        # A sequence is an image of width 1.
         self._rows, self._columns = windows
         self._images, self._channels = shapes[0][0], shapes[0][-1]
         self._shape = (self._images, self._rows.positions, self._columns.positions, self._channels)
@@ -67,6 +69,7 @@ def image(array: Array) -> Array:
 def reduce(combine: np.ufunc, start: float, x: Array, window: Window, out: Array) -> None:
     """Combine the cells of each window along the first axis; combined with `start`, a number stays the same."""
     reaches = [window.reach(tap) for tap in range(window.size)]
+    # Padding: where a tap lies outside, a position keeps what the taps before have given.
     if any(places != slice(0, window.positions) for places, _ in reaches):
         out.fill(start)
         for places, cells in reaches:
@@ -74,6 +77,7 @@ def reduce(combine: np.ufunc, start: float, x: Array, window: Window, out: Array
     elif window.size == 1:
         np.copyto(out, x[reaches[0][1]])
     else:
+        # The first two taps overwrite `out`, so it need not be filled first.
         combine(x[reaches[0][1]], x[reaches[1][1]], out=out)
         for _, cells in reaches[2:]:
             combine(out, x[cells], out=out)
@@ -93,6 +97,7 @@ class PoolMax(Pool):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         half = self._half
+        # Down, then across: a window of r * c cells takes r + c steps. The views lead with the axis that is combined.
         reduce(np.maximum, -np.inf, image(inputs[0]).swapaxes(0, 1), self._rows, half.swapaxes(0, 1))
         reduce(np.maximum, -np.inf, half.transpose(2, 0, 1, 3), self._columns, image(out).transpose(2, 0, 1, 3))
 
@@ -100,12 +105,15 @@ class PoolMax(Pool):
         if wanted[0] is None:
             return
         x, y, incoming, target = (image(array) for array in (inputs[0], output, gradient, wanted[0]))
+        # Cells in no window have the gradient 0; with none of these each cell is overwritten below.
         if not self._gapless:
             target.fill(0)
         self._found.fill(False)
         for at, cells in self._taps():
             here, found = self._here[at], self._found[at]
+            # x is compared with the output: taps of a position come in order, and the first equal one takes the gradient.
             np.equal(x[cells], y[at], out=here)
+            # Here, and not found before.
             np.greater(here, found, out=here)
             np.logical_or(found, here, out=found)
             if self._share is None:
@@ -126,6 +134,7 @@ class PoolAverage(Pool):
         self._half = self.scratch.empty((*self._shape[:2], self._columns.length, self._channels), dtype)
         self._part = self.scratch.empty(self._shape, dtype)
         counts = np.outer(_cells(self._rows), _cells(self._columns))
+        # One number where no window is cut by the border, so that the product need not broadcast.
         even = (counts == counts[0, 0]).all()
         self._weights = np.asarray(1 / (counts[0, 0] if even else counts[:, :, np.newaxis]), dtype)
 

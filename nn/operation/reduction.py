@@ -51,6 +51,7 @@ class Reduction(Operation):
         for axis in given:
             if not -rank <= axis < rank:
                 raise ValueError(f"{type(self).__name__}: axis {axis} does not exist in shape {shape}")
+        # Sorted and counted from the front: `Summation` looks for neighbouring axes.
         axes = tuple(sorted({axis % rank for axis in given}))
         if len(axes) < len(given):
             raise ValueError(f"{type(self).__name__}: 'axis' names an axis of shape {shape} twice, got {self.axis}")
@@ -83,6 +84,7 @@ class Mean(Sum):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
+        # Multiplied by, because a division takes several times as long.
         self._share = 1 / math.prod(shapes[0][axis] for axis in self._reduced)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
@@ -104,6 +106,7 @@ class Max(Reduction):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
         self._count = Summation(shapes[0], self._reduced, dtype, self.scratch)
+        # Of the type of the gradient, not bool: its sum counts the maxima, and a product shares the gradient out.
         self._mask = self.scratch.empty(shapes[0], dtype)
         self._share = self.scratch.empty(self._with_ones, dtype)
 

@@ -32,6 +32,7 @@ class Reshape(Operation):
         known = math.prod(axis for axis in self.shape if axis != BATCH)
         if BATCH in shapes[0]:
             sample = math.prod(axis for axis in shapes[0] if axis != BATCH)
+            # Either rows of the new shape divide a sample, or samples fill a row; then some batches fit.
             if known % sample and (sample % known or BATCH not in self.shape):
                 raise ValueError(
                     f"Reshape: samples of {sample} elements, shape {shapes[0]}, do not fit into rows of {known} elements, "
@@ -52,6 +53,7 @@ class Reshape(Operation):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         """Copy, unless the output already is the input's memory."""
+        # A plan lets the output lie in the memory of the input, since `aliases` is set.
         if not np.may_share_memory(inputs[0], out):
             np.copyto(out, inputs[0].reshape(out.shape))
 
@@ -112,6 +114,7 @@ class Concatenate(Operation):
             raise ValueError(f"Concatenate: axis {self.axis} does not exist in shape {first}")
         axis = self.axis % len(first)
         for shape in shapes:
+            # Lengths on the joined axis may differ, all others not.
             if len(shape) != len(first) or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]:
                 raise ValueError(f"Concatenate: shapes {first} and {shape} differ on other axes than {axis}")
             if shape[axis] == BATCH:
@@ -167,6 +170,7 @@ class Pad(Operation):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         places = [slice(before, before + n) for (before, _), n in zip(self.widths, shapes[0][1:], strict=False)]
         self._inside = (slice(None), *places)
+        # Only the cells that `forward` must clear: the inside is overwritten anyway.
         self._borders = []
         for axis, (place, (before, behind)) in enumerate(zip(places, self.widths, strict=True), start=1):
             lead = self._inside[:axis]  # so that no corner is written twice
@@ -209,6 +213,7 @@ class Repeat(Operation):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         shape = shapes[0]
         pairs = zip(shape[1:], self.times, strict=False)
+        # Each axis that is repeated becomes two, the elements and their copies, so that one broadcast writes them all.
         self._apart = (shape[0], *(length for pair in pairs for length in pair), *shape[len(self.times) + 1 :])
         self._spread = (slice(None), *(slice(None), None) * len(self.times))
         self._copies = [
@@ -224,6 +229,7 @@ class Repeat(Operation):
         if target is None:
             return
         parts, (first, *others) = gradient.reshape(self._apart), self._copies
+        # The first copy overwrites, so that the target need not be cleared.
         np.copyto(target, parts[first])
         for place in others:
             np.add(target, parts[place], out=target)

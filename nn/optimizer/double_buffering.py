@@ -56,6 +56,7 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
 
     def begin_batch(self) -> None:
         self._sent = True
+        # The order in which backward completes them, alike on every worker.
         for variable in reversed(self.store.variables):
             for block, kept in self._pending.items():
                 self.partners.put(variable.id, block, kept.gradients.parts[variable.id])
@@ -78,9 +79,11 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
         """Wait for the merged gradients of the batch before and apply the rule to them."""
         if self._pending:
             yield from self.wait()
+            # In the store, where a reader looks for the gradients that were applied.
             self.take([variable.gradient for variable in self.store.variables])
             self.rule.update(self.store.values, self.store.gradients)
             self.store.apply_changes()
+        # The memory of gradients that have been applied serves the next batch.
         self._spare += self._pending.values()
         self._pending, self._fresh, self._sent = self._fresh, {}, False
 
@@ -104,4 +107,5 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
                     f"got {given.dtype} of shape {given.shape}"
                 )
             np.copyto(target, given)
+        # Only now, when everything fits: a state that is refused changes nothing.
         self._pending, self._fresh, self._sent = pending, {}, False

@@ -59,6 +59,7 @@ class IOptimizer(
         self.rule = rule
         self.store = store
         self.exchange = exchange
+        # Clipping by variable and rules such as LAMB must know where each begins.
         rule.partition([variable.value.size for variable in store.variables])
 
     @property
@@ -181,6 +182,7 @@ class GDOptimizer(IOptimizer):
 
     def finish_batch(self) -> Iterator[int]:
         self.rule.update(self.store.values, self.store.gradients)
+        # Behind the rule, because constraints bring the new parameters back.
         self.store.apply_changes()
         return iter(())
 
@@ -218,6 +220,7 @@ class OpContainer:
         given = self.gd_params
         try:
             return self.gd_type(**given) if isinstance(given, Mapping) else self.gd_type(*given)
+        # A TypeError, too, but it tells of the class and not of the parameters.
         except HiddenName:
             raise
         except TypeError as error:

@@ -32,9 +32,11 @@ class LocalRuleOptimizer(ExchangingOptimizer):
         self._blocks: list[int] = []
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
+        # Called for each variable, so a block is met many times.
         if block_id not in self._blocks:
             self._blocks.append(block_id)
         total = self._sum.parts[variable.id]
+        # The first block overwrites, so that the sum need not be cleared.
         if len(self._blocks) == 1:
             np.copyto(total, variable.gradient)
         else:
@@ -57,6 +59,7 @@ class LocalRuleOptimizer(ExchangingOptimizer):
 
     def exchange_all(self, contents: Sequence[Array]) -> Iterator[int]:
         """Put one array per variable, and the buffers, for each own block; wait until all results are ready."""
+        # As the others expect them: last layer first.
         for variable in reversed(self.store.variables):
             for block in self._blocks:
                 self.partners.put(variable.id, block, contents[variable.id])
@@ -93,11 +96,13 @@ class LocalUpdateOptimizer(LocalRuleOptimizer):
 
     def finish_batch(self) -> Iterator[int]:
         """Put the own update, wait for the merged one and add it."""
+        # The change, not the new parameters: those are equal on all workers and must stay so.
         self.rule.write_change(self.store.values, self.mean_gradient(), self._update.whole)
         self.gather_changes()
         yield from self.exchange_all(self._update.parts)
         self.take(self._update.parts)
         np.add(self.store.values, self._update.whole, out=self.store.values)
+        # Behind the merged update, so that constraints hold for the new parameters.
         self.store.apply_changes()
         self.end_batch()
 
@@ -126,6 +131,7 @@ class ParameterAveragingOptimizer(LocalRuleOptimizer):
         """Step, put the parameters, wait for the merged ones and take them over."""
         self.rule.update(self.store.values, self.mean_gradient())
         self.gather_changes()
+        # Also between exchanges: each worker has buffers of its own until the next one.
         self.store.apply_changes()
         if self.due():
             values = [variable.value for variable in self.store.variables]
@@ -159,4 +165,5 @@ class FederatedOptimizer(ParameterAveragingOptimizer):
         arguments.integer(self, "local_batches", self.local_batches, minimum=1)
 
     def due(self) -> bool:
+        # The rule's count is saved with its state, so that a run that goes on exchanges in the same batches.
         return self.rule._step_number % self.local_batches == 0

@@ -54,6 +54,7 @@ class ExchangingOptimizer(IOptimizer):
 
     def wait(self) -> Iterator[int]:
         """Yield ids until the result of every variable is ready, last layer first, as they were put; then merge the buffers."""
+        # The first that was put is probably the first that is there.
         for place in reversed(range(self.buffers_id)):
             while not self.partners.ready(place):
                 yield place
@@ -91,7 +92,9 @@ class PSGDOptimizer(ExchangingOptimizer):
         # `Exchange` does not ask for `joined`: through an exchange without it each variable travels alone
         joined: Sequence[range] = getattr(exchange, "joined", ()) or [range(n, n + 1) for n in range(len(store.variables))]
         self._gradients = [_vector(store, variables) for variables in joined]
-        self._places = [place for place, variables in enumerate(joined) for _ in variables]
+        places = [place for place, variables in enumerate(joined) for _ in variables]
+        # by id: where models share memory, that of the first variable of this one may be another than 0
+        self._places = {variable.id: place for variable, place in zip(store.variables, places, strict=True)}
         self._counts = [len(variables) for variables in joined]
         self._missing = list(self._counts)  # variables with gradients that a vector of the running block still lacks
 
@@ -105,8 +108,10 @@ class PSGDOptimizer(ExchangingOptimizer):
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
         place = self._places[variable.id]
+        # A joined vector travels when the last of its variables has its gradient.
         self._missing[place] -= 1
         if not self._missing[place]:
+            # Ready for the next block.
             self._missing[place] = self._counts[place]
             self.partners.put(place, block_id, self._gradients[place])
 
@@ -121,6 +126,7 @@ class PSGDOptimizer(ExchangingOptimizer):
             self.take(self._gradients)
             self.rule.update(values, self.store.gradients)
         else:
+            # A codec may give another type; no copy where it is the store's.
             merged = [np.asarray(self.partners.get(place), dtype) for place in range(len(self._gradients))]
             self.rule.update_from(values, JoinedVectors(merged) if len(merged) > 1 else merged[0].reshape(-1))
         self.store.apply_changes()
@@ -131,6 +137,7 @@ def _vector(store: VariableStore, variables: range) -> Array:
     if len(variables) == 1:
         return store.variables[variables.start].gradient
     ends = np.cumsum([0, *(variable.value.size for variable in store.variables)])
+    # The store's vector holds them side by side, so this is a view.
     return store.gradients[ends[variables.start] : ends[variables.stop]]
 
 
@@ -185,6 +192,7 @@ class GAOptimizer(PSGDOptimizer):
         yield from self.wait()
         gradients = self.store.gradients
         self.take(self._gradients)
+        # Negated twice, in place: a copy would take the memory of the model again.
         np.negative(gradients, out=gradients)
         self.rule.update(self.store.values, gradients)
         np.negative(gradients, out=gradients)

@@ -54,23 +54,28 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: ShardExchange | None = None) -> None:
         self.admit(rule)
         super().__init__(rule, store, exchange)
+        # The base class has refused None; a type checker does not know.
         self._count, self._own = (1, 0) if exchange is None else (exchange.shards, exchange.shard)
         bounds = shard_bounds(store.values.size, self._count)
         self._cuts = [slice(start, end) for start, end in pairwise(bounds)]
         self._values = [store.values[cut] for cut in self._cuts]
         self._gradients = [store.gradients[cut] for cut in self._cuts]
+        # Empty shards of a short vector are put by no worker.
         self._others = [s for s in range(self._count) if s != self._own and self._values[s].size]
         self._shards_of: list[list[int]] = []
         end = 0
         for variable in store.variables:
             start, end = end, end + variable.value.size
+            # A variable may lie in several shards, and a shard holds parts of several variables.
             self._shards_of.append([s for s, cut in enumerate(self._cuts) if max(start, cut.start) < min(end, cut.stop)])
         self._parts = [sum(s in shards for shards in self._shards_of) for s in range(self._count)]
         self._missing = list(self._parts)  # variables with gradients that the shard of the running block still lacks
+        # The block under which the own parameters are put: the last that was computed.
         self._block = -1
         self._gathered: dict[str, Array] = {}
         self._gathered_step = -1
         read: Callable[[int], Array | Stretches] | None = getattr(exchange, "read", None)
+        # A rule with an `update` of its own takes an array.
         self._read = read if rule.reads_stretches else None
 
     @classmethod
@@ -118,6 +123,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         slots = {name: slot for name, slot in self.rule.state_dict().items() if isinstance(slot, np.ndarray)}
         self._gathered = {name: np.empty_like(self.store.values) for name in slots}
         if slots:
+            # All slots in one message.
             own = np.concatenate(list(slots.values()))
             parts = [np.empty(len(slots) * values.size, values.dtype) for values in self._values]
             np.copyto(parts[self._own], own)
@@ -129,6 +135,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
 
     def state_dict(self) -> dict[str, Array | int | float]:
         state = super().state_dict()
+        # After another step what was gathered is out of date.
         if self._gathered_step == self.rule._step_number:
             state.update((f"rule:{name}", slot) for name, slot in self._gathered.items())
         return state
@@ -151,6 +158,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
             own[name] = value
         super().load_state_dict(own)
         self._gathered, self._gathered_step = {}, -1
+        # An interrupted batch may have left counts behind.
         self._missing = list(self._parts)
 
     def _ready(self, place: int) -> Iterator[int]:
@@ -168,6 +176,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
 
 def shard_bounds(size: int, count: int) -> list[int]:
     """Return where the `count` shards of a vector begin, and its end; the last ones of a short vector are empty."""
+    # Rounded up, and on to whole cache lines.
     length = -(-size // count)
     length += -length % ALIGNMENT
     return [min(size, number * length) for number in range(count)] + [size]

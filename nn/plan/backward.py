@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from functools import partial
@@ -14,7 +14,7 @@ import numpy as np
 from nn.arrays import Array, empty
 from nn.operation.operation import Operation
 from nn.plan.layout import Layout, Place
-from nn.plan.stages import Stage
+from nn.plan.stages import Stage, has_batch
 from nn.threads import Team, limited_to_one_thread
 from nn.value.store import Buffer
 from nn.value.value import Node, Regularizer, Value, Variable
@@ -116,15 +116,18 @@ class _Targets:
 class Backward:
     """Backward pass, which computes all gradients of a plan, stage by stage from the last to the first."""
 
-    def __init__(self, layout: Layout, call: FindCall, output_gradient: Array, input_gradient: Array | None) -> None:
+    def __init__(self, layout: Layout, call: FindCall, outputs: Sequence[Array], inputs: Sequence[Array]) -> None:
         self._layout, self._call = layout, call
-        self._takers = layout.takers(input_gradient=input_gradient is not None)
-        self._places: dict[Value, Place] = {layout.graph.output: Place("batch", [output_gradient])}
-        if input_gradient is not None:
-            self._places[layout.graph.placeholder] = Place("batch", [input_gradient])
+        graph = layout.graph
+        self._takers = layout.takers(input_gradient=bool(inputs))
+        self._places: dict[Value, Place] = {
+            output: Place("batch" if has_batch(output) else "kept", [gradient])
+            for output, gradient in zip(graph.outputs, outputs, strict=True)
+        }
+        self._places.update((entry, Place("batch", [gradient])) for entry, gradient in zip(graph.inputs, inputs, strict=False))
         self._addends: dict[tuple[Value, int, int], Array] = {}
         self._adds = False
-        wanted = [variable for variable in layout.graph.variables if variable.has_gradient]
+        wanted = [variable for variable in graph.variables if graph.wants(variable)]
         self._unreached = [variable for variable in wanted if variable not in self._takers]
         self._shared_buffers = self._buffers_of_several_uses()
         self._plan_passes()
@@ -134,13 +137,16 @@ class Backward:
         buffers it writes."""
         other = copy(self)
         other._adds = True
+        # Values keep the memory they have; places of variables are chosen anew, since what is there must stay.
         other._places = {value: place for value, place in self._places.items() if not isinstance(value, Variable)}
         other._plan_passes()
         return other
 
     def _plan_passes(self) -> None:
-        self._begun: set[Value] = set()
+        # the caller writes the gradients of outputs; where operations use an output as well, they add theirs
+        self._begun: set[Value] = set(self._layout.graph.outputs)
         self._writers: dict[Value, list[tuple[Step, int]]] = {}
+        # The way back.
         stages = self._layout.stages[::-1]
         self._passes = [self._plan(stage) for stage in stages]
         sole = [(source, *writers[0]) for source, writers in self._writers.items() if len(writers) == 1]
@@ -149,6 +155,7 @@ class Backward:
         for done, stage in zip(self._passes, stages, strict=True):
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
             found = [value for value in sources if isinstance(value, Variable) and value in self._takers]
+            # Later stages of the way back overwrite: in the last that uses a variable its gradient becomes complete.
             last.update((variable, done) for variable in found if not isinstance(variable, Buffer))
         # the order in which they are sent: later layers first, alike on every worker
         for variable in sorted(last, key=lambda variable: -variable.id):
@@ -171,6 +178,7 @@ class Backward:
                 part = np.zeros_like(variable.gradient)
                 variable.regularizer.add_gradient(variable.value, part, np.empty_like(part))
                 np.add(variable.gradient, part, out=variable.gradient)
+            # Buffers have no id and are sent by other means.
             if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
         for lanes, shared, joins, penalties, sums, complete in self._passes:
@@ -181,6 +189,7 @@ class Backward:
                         team.run([partial(_run_share, shared, lane, len(lanes)) for lane in range(len(lanes))])
             else:
                 _run(lanes[0])
+            # The sums of the lanes first: the penalty counts once, for the gradient of the whole block.
             for target, part in joins:
                 np.add(target, part, out=target)
             for regularizer, value, gradient, work in penalties:
@@ -191,6 +200,7 @@ class Backward:
                 for variable in complete:
                     on_gradient(variable)
 
+        # At the end, when the last of their uses has added its change.
         for changes, uses in self._shared_buffers:
             np.divide(changes, uses, out=changes)
 
@@ -204,6 +214,7 @@ class Backward:
             source
             for node in self._layout.graph.nodes
             if node in self._takers
+            # An operation that takes a buffer twice changes it once.
             for source in set(node.inputs)
             if isinstance(source, Buffer) and source in self._takers
         )
@@ -227,6 +238,7 @@ class Backward:
             ]
             for lane, parts in enumerate(stage.lanes)
         ]
+        # After all lanes: within one stage each of them has a first writer of its own.
         self._begun |= targets.written
         joins = [(self._places[value].arrays[0], array) for (value, _), array in targets.sums.items()]
         return _Pass(lanes, [self._shared(node, index) for node, index in sharing], joins, [], [], [])
@@ -251,6 +263,7 @@ class Backward:
 
     def _step(self, targets: _Targets, node: Node, lane: int, rows: slice | None, sharing: list[tuple[Node, int]]) -> Step:
         operation, inputs, output = self._call(node, rows)
+        # An operation on a slice is one of several that write the gradient, so it cannot add to that of the block before.
         if self._adds and rows is None:
             operation = self._adding(node, operation, inputs) or operation
         step = Step(operation, inputs, output, self._places[node].at(lane, rows), [], [])
@@ -276,6 +289,7 @@ class Backward:
         source = node.inputs[-1]
         if self._layout.in_lanes or not isinstance(source, Variable) or self._layout.uses[source] > 1:
             return None
+        # The penalty is added before the block before is, which this operation would do in one step.
         if source.regularizer is not None:
             return None
         found = operation.adding(inputs, self._places[node].arrays[0]) if source in self._takers else None
@@ -286,6 +300,7 @@ class Backward:
     def _addend(self, key: tuple[Value, int, int], target: Array) -> Array:
         """Return memory for a gradient to be added to one that was begun, the same for all slices of a lane."""
         found = self._addends.get(key)
+        # The first slice need not be the longest one.
         if found is None or found.size < target.size:
             found = self._addends[key] = empty(target.shape, target.dtype)
         return found if found.shape == target.shape else found[: len(target)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class Layout:
     def __init__(
         self,
         graph: Graph,
-        shape: Shape,
+        given: Sequence[Shape],
         dtype: np.dtype[Any],
         *,
         training: bool,
@@ -44,14 +44,17 @@ class Layout:
         whole: Whole | None = None,
     ) -> None:
         self.graph, self.dtype, self.training = graph, dtype, training
-        self.shapes = _infer(graph, shape)
-        self.uses = Counter(source for node in graph.nodes for source in node.inputs)
+        self.shapes = _infer(graph, given)
+        # to be given to the caller is a use, too: a later operation must not overwrite an output
+        self.uses = Counter([*(source for node in graph.nodes for source in node.inputs), *graph.outputs])
         if whole is None:
             whole = Whole(graph, {node: node for node in graph.nodes})
         places = {node: place for place, node in enumerate(whole.graph.nodes)}
         self.position = {node: places[whole.originals[node]] for node in graph.nodes}
         own = {whole.originals[node]: node for node in graph.nodes}
-        shapes = self.shapes if whole.graph is graph else _infer(whole.graph, (shape[0], *whole.graph.placeholder.shape[1:]))
+        batch = given[0][0]
+        entries = [(batch, *placeholder.shape[1:]) for placeholder in whole.graph.inputs]
+        shapes = self.shapes if whole.graph is graph else _infer(whole.graph, entries)
         # a part is cut where the whole is cut: other slices would give other last bits
         stages = divide(whole.graph, shapes, dtype, training=training, threads=threads)
         self.in_lanes = any(len(stage.lanes) > 1 for stage in stages)
@@ -60,8 +63,9 @@ class Layout:
         self.stages = [stage for stage in found if stage.nodes]
         self.stage_of: dict[Value, int] = {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}
         # the caller gives and takes these as whole batches
-        self._crossing: set[Value] = {graph.output, graph.placeholder}
+        self._crossing: set[Value] = {*graph.outputs, *graph.inputs}
         for node in graph.nodes:
+            # Memory of a slice is overwritten by the next slice, before another stage could read it.
             self._crossing.update(source for source in node.inputs if self.stage_of.get(source) != self.stage_of[node])
 
     def kind(self, value: Value, *, kept_for_backward: bool) -> Kind:
@@ -80,17 +84,19 @@ class Layout:
             return Place(kind, [empty(shape, self.dtype)])
         number = self.stage_of[value]
         stage = self.stages[number]
+        # Shorter slices use the beginning of it.
         return Place.lanes(len(stage.lanes), (stage.largest or 0, *shape[1:]), self.dtype, number)
 
     def takers(self, *, input_gradient: bool) -> set[Value]:
-        """Return the values that need a gradient: those between trained variables or buffers and the output."""
+        """Return the values that need a gradient: those between trained variables or buffers and an output."""
         # first all that depends on something wanted, then, backwards, all that the output depends on: both need the gradient
-        takers: set[Value] = {self.graph.placeholder} if input_gradient else set()
+        takers: set[Value] = set(self.graph.inputs) if input_gradient else set()
         takers.update(self._wanting())
         for node in self.graph.nodes:
             if node.operation.differentiable and any(source in takers for source in node.inputs):
+                # A comparison has no gradient, so nothing in front of it gets one through it.
                 takers.add(node)
-        reached: set[Value] = {self.graph.output}
+        reached: set[Value] = set(self.graph.outputs)
         for node in reversed(self.graph.nodes):
             if node in reached and node.operation.differentiable:
                 reached.update(node.inputs)
@@ -99,9 +105,9 @@ class Layout:
     def _wanting(self) -> set[Variable]:
         """Return the variables for which backward computes something: gradients, or changes of buffers."""
         # a buffer's "gradient" is its change, which a frozen layer does not make
-        wanting = {variable for variable in self.graph.variables if variable.has_gradient}
+        wanting = {variable for variable in self.graph.variables if self.graph.wants(variable)}
         for node in self.graph.nodes:
-            if not node.operation.changes_buffers(is_frozen(node)):
+            if not node.operation.changes_buffers(self.graph.freezes(node)):
                 wanting.difference_update(source for source in node.inputs if isinstance(source, Buffer))
         return wanting
 
@@ -129,14 +135,8 @@ class Layout:
         return True
 
 
-def is_frozen(node: Node) -> bool:
-    """Return whether variables that the operation takes were made to be trained, and none of them is."""
-    made = [source for source in node.inputs if isinstance(source, Variable) and source.made_trainable]
-    return bool(made) and not any(variable.trainable for variable in made)
-
-
-def _infer(graph: Graph, shape: Shape) -> dict[Value, Shape]:
-    shapes: dict[Value, Shape] = {graph.placeholder: shape}
+def _infer(graph: Graph, given: Sequence[Shape]) -> dict[Value, Shape]:
+    shapes: dict[Value, Shape] = dict(zip(graph.inputs, given, strict=True))
     for node in graph.nodes:
         shapes.update((source, source.shape) for source in node.inputs if source not in shapes)
         shapes[node] = node.operation.infer(*(shapes[source] for source in node.inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property, partial
 from types import FunctionType, MethodType
@@ -13,10 +13,10 @@ import numpy as np
 from nn.arrays import Arena, Array, Measure, Shape, empty
 from nn.operation.operation import Mode, Operation
 from nn.plan.backward import Backward, Call, OnGradient
-from nn.plan.layout import Layout, Place, Whole, is_frozen
+from nn.plan.layout import Layout, Place, Whole
 from nn.plan.stages import Stage
 from nn.threads import Team, limited_to_one_thread
-from nn.value.graph import Graph
+from nn.value.graph import Graph, Placeholder
 from nn.value.value import Constant, Node, Value, Variable
 
 __all__ = ["OnGradient", "Plan", "bytes_held"]
@@ -37,10 +37,10 @@ class Plan:
 
     Args:
         graph: the graph, with variables that a store holds.
-        shape: shape of the input, with the length of the batch.
+        given: shapes of the inputs, with the length of the batch.
         dtype: type of all arrays, float32 or float64.
         training: whether `backward` may follow `forward`.
-        input_gradient: whether the gradient of the input is computed, too.
+        input_gradient: whether the gradients of the inputs are computed, too.
         team: threads that work on slices; None: this one alone.
         whole: the graph of which `graph` is a part.
     """
@@ -48,7 +48,7 @@ class Plan:
     def __init__(
         self,
         graph: Graph,
-        shape: Shape,
+        given: Sequence[Shape],
         dtype: np.dtype[Any],
         *,
         training: bool,
@@ -58,43 +58,64 @@ class Plan:
     ) -> None:
         self._team = Team(1) if team is None else team
         self._graph = graph
-        self._layout = Layout(graph, shape, dtype, training=training, threads=self._team.size, whole=whole)
-        # an array of the input's shape stands for what `forward` will be given, until everything is prepared
-        self._places: dict[Value, Place] = {graph.placeholder: Place("batch", [np.empty(shape, dtype)])}
+        self._layout = Layout(graph, given, dtype, training=training, threads=self._team.size, whole=whole)
+        # arrays of the inputs' shapes stand for what `forward` will be given, until everything is prepared
+        self._places: dict[Value, Place] = {
+            entry: Place("batch", [np.empty(shape, dtype)]) for entry, shape in zip(graph.inputs, given, strict=True)
+        }
         for node in graph.nodes:
             self._choose_place(node)
-        self.output: Array = self._places[graph.output].arrays[0]
+        self.outputs = tuple([self._places[output].arrays[0] for output in graph.outputs])
 
-        self._entries: list[tuple[list[Array], int, slice | None]] = []
+        self._entries: list[tuple[list[Array], int, slice | None, int]] = []
         self._random: list[tuple[Operation, int]] = []
         self._calls: dict[tuple[Node, int | None], Call] = {}
+        # Before any call is prepared: each takes its work space from an arena, whose size must be known.
         self._arenas = self._open_arenas()
         self._forward = [self._prepare(stage) for stage in self._layout.stages]
         if not self._layout.in_lanes:
             # one thread computes all stages in turn: one list spares a loop over them in each batch
             self._forward = [[[call for (calls,) in self._forward for call in calls]]]
-        # the stand-in for the input is let go of; each run puts its own array there
-        self._places[graph.placeholder].arrays[0] = np.empty(0, dtype)
-        for inputs, index, _ in self._entries:
+        # the stand-ins for the inputs are let go of; each run puts its own arrays there
+        for entry in graph.inputs:
+            self._places[entry].arrays[0] = np.empty(0, dtype)
+        for inputs, index, _, _ in self._entries:
             inputs[index] = np.empty(0, dtype)
 
         if training:
-            self.output_gradient: Array = empty(self.output.shape, dtype)
-            self.input_gradient: Array | None = np.zeros(shape, dtype) if input_gradient else None
-            self._backward = Backward(self._layout, self._call, self.output_gradient, self.input_gradient)
+            self.output_gradients = tuple([empty(output.shape, dtype) for output in self.outputs])
+            self.input_gradients = [np.zeros(shape, dtype) for shape in given] if input_gradient else []
+            self._backward = Backward(self._layout, self._call, self.output_gradients, self.input_gradients)
 
-    def forward(self, x: Array, mode: Mode) -> Array:
-        """Compute the output, which stays valid until the next run.
+    @property
+    def output(self) -> Array:
+        """The first output of the last run."""
+        return self.outputs[0]
+
+    @property
+    def output_gradient(self) -> Array:
+        """The gradient of the first output, to be written before `backward`."""
+        return self.output_gradients[0]
+
+    @property
+    def input_gradient(self) -> Array | None:
+        """The gradient of the first input after `backward`; None in a plan that computes none."""
+        return self.input_gradients[0] if self.input_gradients else None
+
+    def forward(self, xs: tuple[Array, ...], mode: Mode) -> tuple[Array, ...]:
+        """Compute the outputs, which stay valid until the next run.
 
         Args:
-            x: an array of the plan's shape and type.
+            xs: an array for each input, of the plan's shapes and type.
             mode: whether the run is for training, and the key of its draws.
         """
-        if np.may_share_memory(x, self.output):  # the result of the last run, given back
-            x = x.copy()
-        for inputs, index, rows in self._entries:
+        for x in xs:
+            for output in self.outputs:
+                if np.may_share_memory(x, output):  # the result of the last run, given back
+                    xs = tuple([each.copy() for each in xs])
+        for inputs, index, rows, entry in self._entries:
             # the samples are read where they lie, and not copied into the plan
-            inputs[index] = x if rows is None else x[rows]
+            inputs[index] = xs[entry] if rows is None else xs[entry][rows]
         for operation, position in self._random:
             operation.begin(mode, position)
         if self._layout.in_lanes:
@@ -103,10 +124,10 @@ class Plan:
                     self._team.run([partial(_run, lane) for lane in lanes])
         else:
             _run(self._forward[0][0])
-        return self.output
+        return self.outputs
 
     def backward(self, on_gradient: OnGradient | None = None, add: bool = False) -> None:
-        """Compute all gradients from `output_gradient`, after `forward` with the same data.
+        """Compute all gradients from `output_gradients`, after `forward` with the same data.
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. With `add`
         gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not.
@@ -134,6 +155,7 @@ class Plan:
         for variable in self._graph.variables:
             if not np.isfinite(variable.value).all():
                 return f"variable '{variable.name}'"
+        # It looks for what is not finite, so NumPy need not warn of it.
         with np.errstate(all="ignore"):
             for stage in self._layout.stages:
                 for rows in (rows for lane in stage.lanes for rows in lane):
@@ -179,13 +201,14 @@ class Plan:
                 for node in stage.nodes:
                     measure.begin()
                     self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
+        # Lanes run at once, so each has its own.
         return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
         # the graph's operation is a description that other plans share; the copy has work arrays of this shape
         operation = copy(node.operation)
         # past what an activation lets others set
-        vars(operation).update(scratch=scratch, training=self._layout.training, frozen=is_frozen(node))
+        vars(operation).update(scratch=scratch, training=self._layout.training, frozen=self._graph.freezes(node))
         shapes = [array.shape for array in inputs]
         operation.allocate(shapes, self._places[node].at(0, rows).shape, self._layout.dtype)
         return operation
@@ -203,23 +226,32 @@ class Plan:
                     operation = self._allocate(node, inputs, rows, self._arenas[lane])
                     if type(operation).begin is not Operation.begin:
                         self._random.append((operation, self._layout.position[node]))
-                    placeholder = self._graph.placeholder
-                    self._entries += [(inputs, i, rows) for i, source in enumerate(node.inputs) if source is placeholder]
+                    self._note_entries(node, inputs, rows)
                     calls.append(Call(operation, inputs, self._places[node].at(lane, rows)))
                     self._calls[node, None if rows is None else rows.start] = calls[-1]
             lanes.append(calls)
+        # Only where each lane has one slice: lanes that work in turns keep no gradients of the whole batch.
         if len(lanes) > 1 and not stage.in_turns:
             self._prepare_whole(stage)
         return lanes
 
+    def _note_entries(self, node: Node, inputs: list[Array], rows: slice | None) -> None:
+        """Note where, in the arguments of a call, `forward` puts the arrays that it is given."""
+        entries = self._graph.inputs
+        self._entries += [
+            (inputs, index, rows, entries.index(source))
+            for index, source in enumerate(node.inputs)
+            if isinstance(source, Placeholder)
+        ]
+
     def _prepare_whole(self, stage: Stage) -> None:
         """Have calls for the whole batch of those operations that have gradients which the lanes share out."""
-        placeholder = self._graph.placeholder
         for node in stage.nodes:
             if node.operation.shares_gradients([self._layout.shapes[source] for source in node.inputs]):
+                # The arena of the first lane is free: shares are written when all lanes have ended.
                 self._arenas[0].begin()
                 inputs = [self._place(source).at(0, None) for source in node.inputs]
-                self._entries += [(inputs, i, None) for i, source in enumerate(node.inputs) if source is placeholder]
+                self._note_entries(node, inputs, None)
                 operation = self._allocate(node, inputs, None, self._arenas[0])
                 self._calls[node, None] = Call(operation, inputs, self._places[node].at(0, None))
 
@@ -243,12 +275,14 @@ def bytes_held(item: object, apart: Iterable[Array] = ()) -> int:
         item: the object, such as a `Plan`. Of other objects only those of `nn` are looked into.
         apart: arrays whose memory belongs to others.
     """
+    # Views of one array count once, and those of a variable belong to the store.
     seen = {id(_owner(array)) for array in apart}
     total = 0
     waiting: list[Any] = [item]
     while waiting:
         each = waiting.pop()
         if isinstance(each, np.ndarray):
+            # A view keeps the whole memory.
             each = _owner(each)
         if id(each) in seen or isinstance(each, _SHARED):
             continue
@@ -282,6 +316,7 @@ def _parts(item: Any) -> Iterable[Any]:
     if isinstance(item, FunctionType):
         return [cell.cell_contents for cell in item.__closure__ or ()]
     if type(item).__module__.partition(".")[0] == "nn":
+        # Slots of a class are not in the instance's `__dict__`.
         slots = (getattr(item, name, None) for kind in type(item).__mro__ for name in getattr(kind, "__slots__", ()))
         return (*getattr(item, "__dict__", {}).values(), *slots)
     return ()

@@ -72,15 +72,17 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
     products, operations behind a heavy one go on in the same threads, each with a share of the batch. All else is better left
     to the BLAS, which shares out one product without a lock; but its threads spin between two of them.
     """
-    batch = shapes[graph.placeholder][0]
+    batch = shapes[graph.inputs[0]][0]
     runs: list[tuple[list[Node], bool]] = []  # nodes that follow one another, and whether in parts
     for node in graph.nodes:
         size, kept = _bytes(node, shapes, dtype), _kept(node, shapes, dtype)
+        # Each part reads the operation's variables again: a result must be worth that.
         fits = size >= REREAD * kept and _splits(node, shapes, batch, training)
         follows = bool(runs) and runs[-1][1]
         if fits and follows:
             runs[-1][0].append(node)
         else:
+            # A run begins with a large result only; smaller ones join it.
             runs.append(([node], fits and size >= LARGE))
     if not any(cut and node.operation.multiplies for run, cut in runs for node in run):
         heavy = any(_is_heavy(node, shapes, batch, dtype) for node in graph.nodes)
@@ -89,12 +91,14 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
         if heavy and 1 < threads <= min(batch // JOIN, 1 + GRADIENTS // max(kept, 1)):
             runs = _shared(graph, shapes, batch, training)
         else:
+            # Then nothing is cut: threads that wake for small products cost more than they save.
             threads = 1
     part_bytes = PART_BYTES * (LANE_PARTS if threads > 1 else 1)
     stages = []
     for run, cut in runs:
         count, lanes = 1, threads
         if cut:
+            # Rounded up, by the largest result of the run.
             count = max(threads, -(-max(_bytes(node, shapes, dtype) for node in run) // part_bytes))
         elif _splits(run[0], shapes, batch, training) and any(_is_heavy(node, shapes, batch, dtype) for node in run):
             if training:
@@ -123,6 +127,7 @@ def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:
     count = min(batch, -(-count // threads) * threads) if count > 1 else 1
     if count == 1:
         return Stage(nodes, [[None]])
+    # By whole numbers, so that parts differ by one sample at most.
     bounds = [batch * number // count for number in range(count + 1)]
     parts: list[slice | None] = [slice(start, stop) for start, stop in pairwise(bounds)]
     lanes = min(threads, count)

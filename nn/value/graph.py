@@ -10,35 +10,100 @@ from nn.value.value import Node, Owner, Value, Variable
 
 
 class Graph:
-    """Graph of all values that `output` depends on, with `placeholder` as its input.
+    """Graph of all values that its outputs depend on.
 
     `nodes` is in topological order, `variables` in the order of first use, those of a layer together and in the order in
     which the layer made them; `layers` in the order of first use.
+
+    Args:
+        inputs: the placeholders, or the only one.
+        outputs: different nodes, or the only one; those that belong to the loss by themselves, such as a penalty of
+            activations, come last.
+        added: how many of the outputs are of that kind.
+
+    Raises ValueError for a placeholder that is no input.
     """
 
-    def __init__(self, placeholder: Placeholder, output: Node) -> None:
-        self.placeholder = placeholder
-        self.output = output
+    inputs: tuple[Placeholder, ...]
+    outputs: tuple[Node, ...]
+
+    def __init__(self, inputs: Placeholder | Sequence[Placeholder], outputs: Node | Sequence[Node], added: int = 0) -> None:
+        self.inputs = (inputs,) if isinstance(inputs, Placeholder) else tuple(inputs)
+        self.outputs = (outputs,) if isinstance(outputs, Node) else tuple(outputs)
+        self.added = added
+        self.trained: frozenset[Variable] | None = None
+        """The variables with gradients and buffers with changes in this graph; None: all that have memory for one."""
         self.nodes: list[Node] = []
         layers: dict[Owner, None] = {}
         variables: dict[Variable, None] = {}
-        for value in _topological(output):
+        for value in _topological(self.outputs):
             if isinstance(value, Node):
                 self.nodes.append(value)
                 layers.update(dict.fromkeys(value.layers))
             elif isinstance(value, Variable):
+                # A layer's together, and in its order, also where the graph meets them in another one.
                 variables.update(dict.fromkeys([value] if value.owner is None else value.owner._own_variables))
-            elif isinstance(value, Placeholder) and value is not placeholder:
-                raise ValueError("call() used an input that belongs to another model")
+            elif isinstance(value, Placeholder) and value not in self.inputs:
+                raise ValueError(_foreign(value))
         self.layers = list(layers)
         self.variables = list(variables)
 
+    @property
+    def placeholder(self) -> Placeholder:
+        """The first input."""
+        return self.inputs[0]
 
-def _topological(output: Value) -> list[Value]:
+    @property
+    def output(self) -> Node:
+        """The first output."""
+        return self.outputs[0]
+
+    def ending_in(self, outputs: Sequence[Node], added: int = 0) -> Graph:
+        """Return a graph with the same inputs and variables and other outputs; `added` as in the constructor."""
+        other = Graph(self.inputs, outputs, added)
+        other.variables, other.trained = self.variables, self.trained
+        return other
+
+    def applied(self, values: Sequence[Value]) -> tuple[Node, ...]:
+        """Return the outputs for other values in place of the inputs: new nodes with the same operations and variables."""
+        copies: dict[Value, Value] = dict(zip(self.inputs, values, strict=True))
+        made = copied(self.nodes, copies)
+        return tuple([made[output] for output in self.outputs])
+
+    def wants(self, variable: Variable) -> bool:
+        """Return whether a plan computes a gradient for a variable, or for a buffer its change."""
+        return variable.has_gradient if self.trained is None else variable in self.trained
+
+    def freezes(self, node: Node) -> bool:
+        """Return whether variables that the operation of a node takes were made to be trained, and none of them is."""
+        made = [source for source in node.inputs if isinstance(source, Variable) and source.made_trainable]
+        if self.trained is None:
+            return bool(made) and not any(variable.trainable for variable in made)
+        return bool(made) and self.trained.isdisjoint(made)
+
+
+def copied(nodes: Sequence[Node], copies: dict[Value, Value]) -> dict[Node, Node]:
+    """Return copies of nodes, inputs before their users, which take those of `copies` in place of values."""
+    made: dict[Node, Node] = {}
+    for node in nodes:
+        other = made[node] = Node(node.operation, [copies.get(source, source) for source in node.inputs])
+        other.layers = node.layers
+        other.given = tuple([copies.get(source, source) for source in node.given])
+        copies[node] = other
+    return made
+
+
+def _foreign(value: Placeholder) -> str:
+    if value.name:
+        return f"the outputs depend on the input '{value.name}' of shape {value.shape}, which is not among 'inputs'"
+    return "call() used an input that belongs to another model"
+
+
+def _topological(outputs: Sequence[Value]) -> list[Value]:
     """Return the values depth first, without recursion, so that very deep graphs work: inputs before their users."""
     order: list[Value] = []
     done: set[int] = set()
-    pending: list[tuple[Value, bool]] = [(output, False)]
+    pending: list[tuple[Value, bool]] = [(output, False) for output in reversed(outputs)]
     while pending:
         value, expanded = pending.pop()
         if id(value) in done:
@@ -47,16 +112,47 @@ def _topological(output: Value) -> list[Value]:
             done.add(id(value))
             order.append(value)
         else:
+            # Again below its inputs, and in the order when it comes up for the second time.
             pending.append((value, True))
+            # The last that is put there comes first: inputs are visited from left to right.
             pending.extend((source, False) for source in reversed(value.inputs))
     return order
 
 
 class Placeholder(Value):
-    """The input of a model, of shape (-1, ...): the first axis is the batch, its length comes with the data."""
+    """The input of a model, of shape (-1, ...): the first axis is the batch, its length comes with the data.
 
-    def __init__(self, shape: Sequence[int | None]) -> None:
+    Args:
+        shape: shape of the samples, -1 for the batch.
+        name: name by which a model of several inputs is given samples.
+    """
+
+    def __init__(self, shape: Sequence[int | None], name: str = "") -> None:
         axes = arguments.shape("Model", "input_shape", shape, unknown=1)
         if not axes or axes[0] != BATCH:
             raise ValueError(f"Model 'input_shape' must begin with -1, the batch, got {list(shape)}")
         super().__init__(axes)
+        self.name = name
+
+
+def Input(shape: Sequence[int], name: str | None = None) -> Placeholder:
+    """Return a value that stands for samples, an input of `nn.model.Model(inputs, outputs)`.
+
+    Args:
+        shape: shape of the samples, with -1 for the batch in front or without it: ``[-1, 28, 28]`` or ``(28, 28)``.
+        name: name by which a model of several inputs is given the samples.
+
+    Raises:
+        ValueError: for lengths that are no positive integers; that of the batch alone may differ.
+
+    >>> nn.layer.Dense(8)(nn.Input([-1, 784])).shape
+    (-1, 8)
+    """
+    if name is not None and (not isinstance(name, str) or not name or "/" in name):
+        raise ValueError(f"Input 'name' must be a non-empty text without '/', got {name!r}")
+    if not isinstance(shape, (list, tuple)):
+        raise TypeError(f"Input 'shape' must be a list of positive integers, with -1 in front or without it, got {shape!r}")
+    axes = tuple(shape)
+    if None in axes:
+        raise ValueError(f"Input 'shape' must hold known lengths, and -1 for the batch in front, got {list(shape)}")
+    return Placeholder(axes if axes[:1] == (BATCH,) else (BATCH, *axes), name or "")

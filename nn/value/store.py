@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from nn.arrays import Array, zeros
 from nn.initializer import Initializer, Zeros
 from nn.random import keyed
-from nn.value.value import Variable
+from nn.value.value import Memory, Variable
 
 
 class VariableStore:
@@ -22,21 +22,30 @@ class VariableStore:
     (`buffers`) lie in a vector of their own, beside one of the changes that the last block wants. Variables that are neither
     trained nor statistics (`fixed`) have an array of their own each.
 
+    Models may share variables, as an encoder, a decoder and the whole of both do. Their stores then show parts of the same
+    vectors: a store takes over variables that have memory, with their values, and the stores that had them follow. A model
+    that does not train a variable which another one trains uses it where it lies.
+
     Args:
         variables: the trained ones, in the order of their ids.
         others: buffers and fixed ones.
         dtype: type of all arrays, float32 or float64.
         seed: seed of the first values.
+
+    Raises ValueError where the variables that another store shares would not lie side by side in both.
     """
 
     def __init__(self, variables: Sequence[Variable], others: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
         self.dtype = dtype
+        self.moves = 0
+        """How often the memory was taken over by another store: plans made before show arrays that are no longer used."""
         self.variables = list(variables)
         self.buffers = [variable for variable in others if isinstance(variable, Buffer)]
         self.fixed = [variable for variable in others if not isinstance(variable, Buffer)]
         self._others = list(others)
+        held = {variable for variable in self.everything if variable.bound}
         self._allocate()
-        self.initialize(seed)
+        self._draw(seed, held)
 
     @property
     def everything(self) -> list[Variable]:
@@ -49,6 +58,7 @@ class VariableStore:
         It ends an update of the parameters, so those with a constraint are brought back here.
         """
         if self.buffers:
+            # In one pass over all buffers, which lie in one vector.
             np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
         for variable in self.variables:
             if variable.constraint is not None:
@@ -56,25 +66,73 @@ class VariableStore:
 
     def initialize(self, seed: int) -> None:
         """Draw the first values, keyed by the seed and the variable's place; gradients become 0."""
+        self._draw(seed, set())
+
+    def _draw(self, seed: int, held: set[Variable]) -> None:
         for place, variable in enumerate(self.everything):
-            variable.set_value(variable.initializer(variable.shape, keyed(seed, "initialize", place)))
+            if variable not in held:  # trained or loaded by another model
+                variable.set_value(variable.initializer(variable.shape, keyed(seed, "initialize", place)))
         self.gradients[:] = 0
         self.buffer_changes[:] = 0
 
     def _allocate(self) -> None:
-        """Make the vectors, of zeros, and give every variable its part."""
-        self.values, self.gradients = _bind(self.variables, self.dtype, range(len(self.variables)))
-        self.buffer_values, self.buffer_changes = _bind(self.buffers, self.dtype, [-1] * len(self.buffers))
+        """Find the vectors, or make them, and give every variable its part."""
+        for variable in self.everything:
+            if variable.bound and variable.value.dtype != self.dtype:
+                raise ValueError(
+                    f"Variable '{variable.name}' is one of another model, too, in {variable.value.dtype}, so this one cannot "
+                    f"compute in {self.dtype}; give both the same 'dtype'"
+                )
+        self.values, self.gradients = self._place(self.variables, trained=True)
+        self.buffer_values, self.buffer_changes = self._place(self.buffers, trained=False)
         for variable in self.fixed:
-            variable.bind(-1, zeros(variable.shape, self.dtype), None)
+            if not variable.bound:
+                variable.bind(-1, Memory(zeros((math.prod(variable.shape),), self.dtype), None), 0)
+        for variable in self.everything:
+            variable.stores.add(self)
+
+    def _place(self, variables: Sequence[Variable], *, trained: bool) -> tuple[Array, Array]:
+        """Return the vectors of some variables, for their values and gradients; they move to new ones if need be."""
+        found = _shown(variables)
+        if found is not None:
+            return found
+        sizes = [math.prod(variable.shape) for variable in variables]
+        memory = Memory(zeros((sum(sizes),), self.dtype), zeros((sum(sizes),), self.dtype))
+        old = {store: None for variable in variables for store in variable.stores if store is not self}
+        _refuse_apart(variables, [store.variables if trained else store.buffers for store in old])
+        start = 0
+        for place, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
+            value = variable.value if variable.bound else None
+            variable.bind(place if trained else -1, memory, start)
+            if value is not None:
+                np.copyto(variable.value, value)
+            start += size
+        for store in old:
+            store._follow()
+        gradients = memory.gradients
+        return memory.values, memory.values if gradients is None else gradients
+
+    def _follow(self) -> None:
+        """Show the vectors to which another store has moved variables of this one."""
+        self.moves += 1
+        for variables, names in (
+            (self.variables, ("values", "gradients")),
+            (self.buffers, ("buffer_values", "buffer_changes")),
+        ):
+            found = _shown(variables)
+            if found is not None:
+                for name, vector in zip(names, found, strict=True):
+                    setattr(self, name, vector)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the variables, and their values for a copy to hold."""
+        # Variables leave their memory out of a copy, and these lie in none of the vectors.
         return {**vars(self), "fixed_values": [variable.value for variable in self.fixed]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Give the variables of a copy memory of their own, with equal content."""
         vectors = ("values", "gradients", "buffer_values", "buffer_changes")
+        # Not set as attributes: the vectors are made anew, with the variables' views of them.
         content = {name: state.pop(name) for name in (*vectors, "fixed_values")}
         vars(self).update(state)
         self._allocate()
@@ -84,16 +142,33 @@ class VariableStore:
             np.copyto(variable.value, value)
 
 
-def _bind(variables: Sequence[Variable], dtype: np.dtype[Any], identities: Iterable[int]) -> tuple[Array, Array]:
-    """Give the variables consecutive parts of two new vectors, for their values and their gradients, and return both."""
-    sizes = [math.prod(variable.shape) for variable in variables]
-    values, gradients = zeros((sum(sizes),), dtype), zeros((sum(sizes),), dtype)
-    start = 0
-    for identity, variable, size in zip(identities, variables, sizes, strict=True):
-        part = slice(start, start + size)
-        variable.bind(identity, values[part].reshape(variable.shape), gradients[part].reshape(variable.shape))
-        start += size
-    return values, gradients
+def _shown(variables: Sequence[Variable]) -> tuple[Array, Array] | None:
+    """Return the parts of the vectors in which the variables lie side by side, in their order; None where they do not."""
+    if not variables:
+        return None
+    memory, start = variables[0]._memory, variables[0]._start
+    if memory is None or memory.gradients is None:
+        return None
+    end = start
+    for variable in variables:
+        if variable._memory is not memory or variable._start != end:
+            return None
+        end += math.prod(variable.shape)
+    return memory.values[start:end], memory.gradients[start:end]
+
+
+def _refuse_apart(variables: Sequence[Variable], others: Sequence[Sequence[Variable]]) -> None:
+    """Raise ValueError where variables of another store would not lie side by side, in its order, among these."""
+    places = {variable: place for place, variable in enumerate(variables)}
+    for other in others:
+        found = [places.get(variable, -1) for variable in other]
+        if any(place >= 0 for place in found) and found != list(range(found[0], found[0] + len(found))):
+            name = next(variable.name for variable in other if variable in places)
+            raise ValueError(
+                f"variable '{name}' is trained by another model, too, whose {len(other)} variables would not lie side by side "
+                f"among the {len(variables)} of this one; set up one model that has all of them first, such as one with the "
+                "outputs of both, or freeze the shared layers in one of the two"
+            )
 
 
 class Buffer(Variable):

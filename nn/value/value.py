@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, Protocol, TypeAlias, Union
+from weakref import WeakSet
 
 import numpy as np
 
@@ -130,6 +132,7 @@ class Value:
     _power, __rpow__ = _operator(Power)
 
     def __pow__(self, other: Operand) -> Node:
+        # One product, where a power takes an operation with masks and work space.
         return self.apply(Square()) if isinstance(other, (int, float)) and other == 2 else self._power(other)
 
     def __matmul__(self, other: Operand) -> Node:
@@ -190,6 +193,8 @@ class Node(Value):
         self.inputs = tuple(inputs)
         self.layers: tuple[Owner, ...] = ()
         """The layers that have this as their result, innermost first."""
+        self.given: tuple[Value, ...] = self.inputs
+        """The values that the outermost of these layers was called on."""
 
 
 def as_value(operand: Operand) -> Value:
@@ -227,6 +232,21 @@ def _product(a: Value, b: Value) -> Node:
     if column:
         del shape[-1]
     return product.reshape(shape)
+
+
+class Memory:
+    """Vectors in which variables lie side by side, and the stores that show parts of them.
+
+    Args:
+        values: of the variables.
+        gradients: of their gradients, or changes; None for variables without any.
+    """
+
+    def __init__(self, values: Array, gradients: Array | None) -> None:
+        self.values, self.gradients = values, gradients
+
+
+_NOT_COPIED = ("_value", "_gradient", "_memory", "_start", "_stores")
 
 
 class Regularizer(Configurable, ABC):
@@ -286,6 +306,8 @@ class Variable(Value):
     # of the class, so that a copy without memory finds them
     _value: Array | None = None
     _gradient: Array | None = None
+    _memory: Memory | None = None
+    _start: int = 0
 
     def __init__(
         self,
@@ -307,6 +329,14 @@ class Variable(Value):
         self.constraint: Constraint | None = None
         """The set to which each update is followed by a way back."""
         self.id = -1
+        self._stores: WeakSet[Any] = WeakSet()
+
+    @property
+    def stores(self) -> WeakSet[Any]:
+        """The stores of the models that use it; a copy has none."""
+        if "_stores" not in vars(self):
+            self._stores = WeakSet()
+        return self._stores
 
     @property
     def name(self) -> str:
@@ -316,26 +346,17 @@ class Variable(Value):
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes it. May be set before `setup`; raises ValueError afterwards."""
+        """Whether models that are set up from now on train it. Models that are set up already go on as they do."""
         return self._trainable
 
     @trainable.setter
     def trainable(self, trainable: bool) -> None:
-        self.refuse_if_bound(f"Variable '{self.name}'")
         self._trainable = bool(arguments.instance("Variable", "trainable", trainable, bool))
 
     @property
     def frozen(self) -> bool:
         """Whether it is not trained although it was made for that."""
         return self.made_trainable and not self._trainable
-
-    def refuse_if_bound(self, who: str) -> None:
-        """Raise ValueError, naming `who`, if a store holds this variable: it is too late to choose the trained ones."""
-        if self.bound:
-            raise ValueError(
-                f"{who} belongs to a model that is set up, so its 'trainable' cannot change: build another model, set "
-                f"'trainable' there before setup(), and give it the weights, set_weights(model.get_weights())"
-            )
 
     @property
     def bound(self) -> bool:
@@ -347,17 +368,18 @@ class Variable(Value):
         """Whether a plan computes a gradient for it, or for a buffer its change."""
         return self._gradient is not None
 
-    def bind(self, identity: int, value: Array, gradient: Array | None) -> None:
-        """Take memory from a store. A variable belongs to one model.
+    def bind(self, identity: int, memory: Memory, start: int) -> None:
+        """Take memory from a store, instead of the memory that it has where there is one.
 
         Args:
             identity: its id, -1 for one that is not trained.
-            value: memory of its shape for the value.
-            gradient: memory for the gradient; None for a variable without one.
+            memory: vectors with room for the value, and for a gradient where there is one.
+            start: place of its first number in them.
         """
-        if self.bound:
-            raise ValueError(f"Variable '{self.name}' already belongs to another model; build a new one for this model")
-        self.id, self._value, self._gradient = identity, value, gradient
+        part = slice(start, start + math.prod(self.shape))
+        self.id, self._memory, self._start = identity, memory, start
+        self._value = memory.values[part].reshape(self.shape)
+        self._gradient = None if memory.gradients is None else memory.gradients[part].reshape(self.shape)
 
     @property
     def value(self) -> Array:
@@ -391,7 +413,7 @@ class Variable(Value):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes to copy: not the memory, which is the store's."""
-        return {name: value for name, value in vars(self).items() if name not in ("_value", "_gradient")}
+        return {name: value for name, value in vars(self).items() if name not in _NOT_COPIED}
 
     def __repr__(self) -> str:
         return f"Variable(name={self.name!r}, shape={self.shape}, id={self.id})"

@@ -55,8 +55,10 @@ def begin(
 
     Raises: CheckpointError when `earlier` is to be continued, but no node has a checkpoint of it; PeerLost, TimedOut.
     """
+    # it goes on without a state, and the others do not wait for its offers
     if com.node_id not in (*workers, server):
         return StartPoint()
+    # the own job first: of equal positions the first counts, and those of an earlier attempt are the job's own
     jobs = [*([com.job] if com.attempt else []), *earlier]
     early: Sequence[tuple[int, Message]] = ()
     if jobs:
@@ -67,6 +69,7 @@ def begin(
         early = agreement.early
         if found is not None:
             choice, snapshot = found
+            # checkpoints after the choice belong to a past that is given up; left, they could be chosen after the next failure
             own_store(com).cut(choice.position)
             logger.info("%s", choice.said)
             sent = None if snapshot is None else Resumption(snapshot, choice.whole, held.tables(com.node_id))
@@ -74,9 +77,11 @@ def begin(
     if given is not None:
         logger.info("%s", given["said"])
         content = given["content"]
+        # the submitter's paths mean something only where the node is on the same machine
         tables = Path(given["tables"]) if given["tables"] else None
         sent = None if content is None else Resumption(Snapshot.read(memoryview(content)), given["whole"], tables)
         return StartPoint(sent, given["said"], early)
+    # in a later attempt it is no error: the failure may have come before the first checkpoint
     if earlier and not com.attempt:
         raise CheckpointError(
             f"'resume' names job {earlier[0]}, of which no node of this job has a checkpoint: it has ended before the first "
@@ -95,6 +100,7 @@ def _jobs_folder(com: Communication) -> Path:
 OFFERS, CONTENT = 0, 1
 AGREE_SECONDS: Final = 60.0
 """How long a node waits for another one's offers, and for the first megabytes of a checkpoint."""
+# slow on purpose: too long a limit delays an error, too short a one ends a good job
 _BYTES_PER_SECOND: Final = 1 << 20  # of a slow network
 
 
@@ -118,6 +124,7 @@ class Agreement:
 
         Raises: PeerLost, TimedOut naming the nodes that did not answer, CheckpointError when a peer sent no valid checkpoint.
         """
+        # set at once: a peer that is ready sooner tells its offers, or trains, while this node still reads its disk
         self._com.on_block = self._take
         try:
             return self._agree(held, workers, server)
@@ -129,21 +136,26 @@ class Agreement:
     ) -> tuple[Choice, Snapshot | None] | None:
         controller, me = self._com.controller, self._com.node_id
         self._wait(lambda: not self._absent(), self._start_limit, lambda: f"node(s) {self._absent()} to appear")
+        # plain integers travel; numbers of NumPy do not
         mine = [[int(number) for number in offer] for offer in held.offers]
         for peer in self._peers:
             controller.post(peer, mine, self._head(OFFERS))
+        # in line packets wait until they are pushed: from here on the peers can decide
         controller.flush(self._peers, AGREE_SECONDS)
         self._hear(OFFERS, self._peers, AGREE_SECONDS)
         offers = {peer: [_checked_offer(row) for row in self._heard[OFFERS, peer]] for peer in self._peers}
+        # every node computes this from the same offers, so nothing needs to be told about it
         choice = choose({me: held.offers, **offers}, workers, server)
         if choice is None:
             return None
+        # before the own one is awaited: two nodes that send to each other would both wait
         self._send(choice, held)
         source = choice.sources.get(me)
         if source is None:
             return choice, None
         if source.holder == me:
             return choice, held.load(source.owner, choice.position)
+        # the largest offer that could be meant, for the limit of the wait alone
         size = max(o.size for o in offers[source.holder] if (o.owner, o.position) == (source.owner, choice.position))
         self._hear(CONTENT, [source.holder], AGREE_SECONDS + size / _BYTES_PER_SECOND)
         return choice, Snapshot.read(_bytes(self._heard.pop((CONTENT, source.holder))))
@@ -157,6 +169,7 @@ class Agreement:
                 controller.flush([node], AGREE_SECONDS + content.size / _BYTES_PER_SECOND)
 
     def _take(self, sender: int, message: Message) -> None:
+        # the keys of the agreement are its own: all else is for the training, which this peer has begun
         if message.head in (self._head(OFFERS), self._head(CONTENT)):
             self._heard[message.head[3], sender] = message.value
         else:
@@ -164,6 +177,7 @@ class Agreement:
 
     def _head(self, kind: int) -> tuple[int, int, int, int]:
         """Return the key of a message of the agreement; no batch has such a key."""
+        # batches count from 0, and the attempt stands first so that late messages of another one are not taken
         return self._com.attempt, -1, -1, kind
 
     def _absent(self) -> list[int]:
@@ -190,6 +204,7 @@ class Agreement:
         controller.wait_until(ready_or_lost, seconds, what)
 
 
+# from another process: a number of another type would be compared, or used as an index
 def _checked_offer(row: Any) -> CheckpointOffer:
     if (
         not isinstance(row, (list, tuple))

@@ -38,6 +38,7 @@ class CheckpointOffer(NamedTuple):
         return cls(header.node, *header.position, header.personal, header.workers, size)
 
     @property
+    # positions are compared as (epoch, batch)
     def position(self) -> Position:
         return Position(self.epoch, self.batch)
 
@@ -74,19 +75,22 @@ def choose(offers: Mapping[int, Sequence[CheckpointOffer]], workers: Sequence[in
     A worker needs its own personal state; a state that is not personal may be any worker's. `server` is the parameter server,
     if it remembers anything. Without offers the choice is None.
     """
+    # every position of which a node holds a checkpoint, its own or one of another node
     held: dict[Position, dict[int, list[int]]] = {}  # position: {owner: holders}
     personal: dict[Position, bool] = {}
     for holder, found in offers.items():
         for offer in found:
             held.setdefault(offer.position, {}).setdefault(offer.owner, []).append(holder)
+            # a server's state decides nothing on its own: it goes with the workers' states at the same position
             if offer.owner >= 0:
-                apart = offer.personal and offer.workers != len(workers)
-                personal[offer.position] = personal.get(offer.position, False) or offer.personal or apart
+                personal[offer.position] = personal.get(offer.position, False) or offer.personal
     others = {o.position for found in offers.values() for o in found if o.owner >= 0 and o.workers != len(workers)}
     newest = sorted(personal, reverse=True)
     reason = ""
     for position in newest:
+        # newest first, so the least work is done again
         lacking = _lacking(held[position], workers if personal[position] else [], server)
+        # where states are common, one worker's stands for all, and only the server's can be lacking
         if personal[position] and position in others:
             problem = "it was made by another number of workers, each with a state of its own"
         elif lacking:
@@ -96,8 +100,11 @@ def choose(offers: Mapping[int, Sequence[CheckpointOffer]], workers: Sequence[in
         reason = reason or f"The newest checkpoint, after {position}, cannot be used as it is: {problem}."
     if not newest:
         return None
+    # the first reason is that of the newest one, which is what people ask about
     owner = min(owner for owner in held[newest[0]] if owner >= 0)
+    # the same owner on all nodes: states of different workers at one position would give different models
     one = {owner: held[newest[0]][owner]}
+    # no server: a memory of its own does not belong to the values of one worker alone
     reason = f"{reason} Nor can an older one, so what was remembered for single workers begins anew."
     return Choice(newest[0], False, _sources(one, workers, None), reason)
 
@@ -113,7 +120,5 @@ def _sources(held: Mapping[int, Sequence[int]], workers: Sequence[int], server: 
         found = [CheckpointSource(holder, owner) for owner, holders in held.items() if owner >= 0 for holder in holders]
         sources[node] = min(found, key=lambda source: (source.owner != node, source.holder != node, source))
     if server is not None:
-        sources[server] = min(CheckpointSource(holder, server) for holder in held[server])
-        if server in held[server]:
-            sources[server] = CheckpointSource(server, server)
+        sources[server] = CheckpointSource(min(held[server], key=lambda holder: (holder != server, holder)), server)
     return sources

@@ -47,9 +47,11 @@ class Commits:
             progress: position of the state, and the history before it.
             state: live arrays and numbers.
         """
+        # its arrays are used again: commits of every batch would otherwise cost memory of every batch
         if len(self._kept) == 2:
             self._copies.put_back(self._kept.popleft()[1][0])
         arrays, numbers = state
+        # copied: the next batch changes the live arrays
         self._kept.append((progress, (self._copies.take(arrays), dict(numbers))))
 
     def __iter__(self) -> Iterator[tuple[Progress, State]]:
@@ -65,9 +67,11 @@ class Keeper:
         model: the model file that is written after each checkpoint; None for none.
     """
 
+    # with `keep_every` a checkpoint that was left out would be missed, so training waits as for a personal state
     def __init__(self, store: Store, header: Header, model: ModelFile | None = None) -> None:
         self._header, self._waits = header, store.keep_every is not None
         self._copies = Copies()
+        # memory goes back to the copies when the writer has done with it, from its thread
         self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
     def describe(self, batches: Batches) -> None:
@@ -95,8 +99,10 @@ class Keeper:
             commit: whether training ended too early, and the schedule asked for no checkpoint here.
         """
         arrays, numbers = state
+        # before `withdraw`: the one that waits is wanted, where all nodes must have the same positions
         if personal or self._waits:
             self.writer.await_turn()
+        # a newer state makes the one that waits superfluous, and takes its memory
         self.writer.withdraw()  # its memory may take this one
         header = replace(self._header, progress=progress, personal=personal, commit=commit)
         self.writer.submit(Snapshot(header, self._copies.take(arrays), numbers))
@@ -147,6 +153,7 @@ class WorkerKeeper:
         """Tell whether there is a checkpoint at `position`."""
         # the first batch has made all arrays, so that their sizes are known now
         if not self._prepared:
+            # in a thread, beside the second batch: making and touching memory would stop training at its first checkpoint
             self._prepared = True
             self.keeper.prepare(self.capture()[0])
         return self.schedule.due(position)
@@ -158,7 +165,9 @@ class WorkerKeeper:
     def keep(self, progress: Progress) -> None:
         """Save the live state, of the position in `progress`; mark it for the parameter server before."""
         state, personal = self.capture()
+        # the mark stands in the stream behind what the worker has sent for this state
         if self.mark is not None:
+            # loss only where there is an evaluation of this very state
             self.mark(progress.position, progress.evaluation.get("Loss") if progress.position.batch == 0 else None)
         self.keeper.keep(progress, personal, state)
 
@@ -168,9 +177,11 @@ class WorkerKeeper:
         It needs one of a state that other workers do not have, unless a server remembers: the server's state could not be had
         with it. The live state is the commit otherwise.
         """
+        # the server's state at that batch cannot be had any more, and a worker's without it is of no use
         if self.mark is not None or not self.commits.due(self.keeper.batches_before(position)):
             return False
         if self._personal is None:
+            # asked once: what makes a state personal does not change within a training
             self._personal = self.capture()[1]
         return self._personal
 
@@ -189,10 +200,12 @@ class WorkerKeeper:
         for past, state in self.commits:
             self.keeper.keep(past, True, state, commit=True)
         (arrays, numbers), personal = self.capture()
+        # `settled`: the last checkpoint holds this state already
         if personal or self.mark is not None or self.settled(progress.position):
             return
         done = self.keeper.batches_before(progress.position)
         # the batch that broke off has been counted by codecs that had begun it
+        # this state is after `done` batches, of which a codec has counted one more when it began the next
         counted = {name: done if name.endswith(COUNTER) else value for name, value in numbers.items()}
         self.keeper.keep(progress, False, (arrays, counted))
 
@@ -222,6 +235,7 @@ class ServerKeeper:
     def __init__(self, keeper: Keeper, bank: CodecBank, staleness: float) -> None:
         self._keeper = keeper
         self._bank = bank
+        # under synchronous types all workers are at the same batch, so the first mark tells it for all
         self._first_counts = staleness == 0
         self._marks: dict[int, Position] = {}
         self._kept = Position(-1, 0)
@@ -238,10 +252,13 @@ class ServerKeeper:
         self._marks[node] = position
         moment = position
         if not self._first_counts:
+            # of those present: a worker that has left would hold up the checkpoints of the others for ever
             moment = min(self._marks.get(worker, Position(-1, 0)) for worker in {*present, node})
+        # once per position, however many workers mark it
         if moment > self._kept:
             self._kept = moment
             evaluation = {} if loss is None else {"Loss": loss}
+            # the server's state is personal: no worker's can stand for it
             self._keeper.keep(Progress(moment, evaluation=evaluation), True, server_state(self._bank))
 
     def close(self) -> None:

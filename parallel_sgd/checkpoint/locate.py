@@ -36,6 +36,7 @@ class HeldCheckpoints:
         self.offers: list[CheckpointOffer] = []
         for snapshot in snapshots:
             self._add(snapshot, snapshot)
+        # a folder of another name is no node's, but its checkpoints count all the same
         for store in stores:
             folder = store.folder.parent
             node = _node_of(folder)
@@ -46,6 +47,7 @@ class HeldCheckpoints:
 
     def _add(self, snapshot: Snapshot, place: Store | Snapshot) -> None:
         key = (snapshot.header.node, snapshot.header.position)
+        # the first of each counts: stores are given in the order in which they are to be believed
         if key not in self._places:
             self._places[key] = place
             self.offers.append(CheckpointOffer.of(snapshot))
@@ -95,6 +97,7 @@ def stores_below(directory: Path, job: str | None = None) -> list[Store]:
     folders = sorted(
         f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and f.is_dir() and not f.is_symlink()
     )
+    # the newest checkpoint of the first folder tells the job: an older run may have left others in the same place
     for folder in folders:
         newest = None if job is not None else Store(folder / FOLDER).newest()
         job = newest.header.job if newest is not None else job
@@ -121,6 +124,7 @@ def held_at(path: Path) -> HeldCheckpoints:
     Raises: CheckpointError naming the path and the kinds of path that are allowed.
     """
     if path.is_file():
+        # a file is read as such: no folder is searched beside it
         return HeldCheckpoints(snapshots=[read_checkpoint(path.resolve())])
     if path.name == FOLDER and path.is_dir():
         path = path.resolve().parent
@@ -131,9 +135,11 @@ def held_at(path: Path) -> HeldCheckpoints:
         if newest is not None:
             job = newest.header.job
             stores = stores_below(path.parent, job) if _RETRIEVED.fullmatch(path.name) else stores_of(path.parent, job)
+            # a folder by itself, such as one that was copied away from its run
             stores = stores or [Store(path / FOLDER, job)]
     elif path.is_dir():
         stores = stores_below(path)
+        # files that are checkpoints by their names alone: a folder that a person has made
         if not stores and any(position_of(file.name) is not None for file in path.iterdir()):
             stores = [Store(path)]
     held = HeldCheckpoints(stores)

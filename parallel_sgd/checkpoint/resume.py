@@ -54,6 +54,7 @@ class LocalCheckpoint:
 
         A snapshot that several nodes need is there once, in `contents` by owner; `of` says which owner's each node takes.
         """
+        # told once: with equal states the checkpoint of one worker serves all, and may be large
         contents: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
         of: dict[int, int] = {}
         for node in nodes:
@@ -104,9 +105,12 @@ def checked_resume(
     name, jobs, held = _locate(resume, directory, set())
     if held is None:
         return ResumePoint(name, tuple(jobs))
+    # as if the first worker held them all: the submitter sends each node what it needs
     choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None:
+        # offers of workers are lacking: the values of the model are with workers alone
         raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
+    # before anything is sent (SUB-46): a checkpoint of another model is refused here, with the variable
     check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
     return ResumePoint(name, tuple(jobs), LocalCheckpoint(held, choice))
 
@@ -127,6 +131,7 @@ def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
             raise CheckpointError(
                 f"'resume' must be '{LAST}', a job id or the path of a checkpoint, and there is nothing at {text}"
             )
+        # a job of this directory may have run in this process or on workers of its own, whose checkpoints are in its folder
         run = find_run(directory, resume)
         return (resume, [resume], None) if run is None else _of_run(run, directory, seen)
     run = run_at(path)
@@ -137,6 +142,7 @@ def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
 
 def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
     """Locate the checkpoints of a run; of one that ended before its first checkpoint, those from which it went on itself."""
+    # runs that went on from each other in a circle, by a name that was used again
     seen.add(run.job)
     held = HeldCheckpoints(stores_of_run(run))
     if held.offers:
@@ -168,6 +174,7 @@ def run_at(path: Path) -> Run | None:
     if not os.path.isdir(path):
         return None
     path = path.resolve()
+    # a path within a run stands for the run, as deep as its folders go
     for folder in (path, *path.parents[:3]):  # <run>/agent-<k>/<job>.<node>/checkpoints
         run = Run.read(folder)
         if run is not None:

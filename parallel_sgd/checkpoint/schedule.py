@@ -28,6 +28,7 @@ def checked_every(every: Every) -> Every:
     """
     if every is None or every == OFF:
         return None
+    # True is an int, and would mean every batch
     if isinstance(every, int) and not isinstance(every, bool) and every >= 1:
         return every
     if isinstance(every, str) and (every == EPOCH or _seconds(every) > 0):
@@ -79,6 +80,7 @@ class Schedule:
         clock: Callable[[], float],
         keeps: Callable[[Position], bool] = lambda _: False,
     ) -> None:
+        # by seconds the positions differ between runs, and may differ between workers
         self.fixed = not (isinstance(every, str) and every != EPOCH)
         self._every, self._keeps = every, keeps
         self._end = Position(epochs, 0)
@@ -89,6 +91,7 @@ class Schedule:
 
     def due(self, position: Position) -> bool:
         """Tell whether there is a checkpoint at `position`."""
+        # always: the end is the state that people keep, and what a longer training goes on from
         if position == self._end or self._keeps(position):
             return True
         if self._every == EPOCH:
@@ -107,8 +110,11 @@ class Schedule:
         now = self._clock()
         if self._began is None:
             self._began = (done, now)
+            # no speed is known yet; `done` is never a multiple of this, so there is no checkpoint here
             return done + 1
         first, began = self._began
+        # two looks at a coarse clock may be equal
         passed = max(now - began, 1e-9)
         fitting = max(1.0, self._seconds * (done - first) / passed)
+        # the largest power of two: a worker that is a little faster gets the same one, or twice it, whose multiples are shared
         return 1 << (int(fitting).bit_length() - 1)

@@ -54,11 +54,13 @@ class OtherJob(CheckpointError):
 def versions() -> dict[str, str]:
     """Return the versions on which the bits of a state depend, besides its job: {name: version}."""
     python = platform.python_version()
+    # describe_kernels: other kernels add in another order, so the last bits of what follows differ
     return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": python, "kernels": describe_kernels()}
 
 
 def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Describe the versions that decide on the last bits and are others now: those of `was`, with those of `now`."""
+    # only names that both have: a file of an earlier release may know fewer
     return [f"{name} {was[name]} (here {now[name]})" for name in now if name in was and was[name] != now[name]]
 
 
@@ -116,9 +118,11 @@ class Header:
     @property
     def loss(self) -> float | None:
         """Loss of the evaluation at this position; None between two evaluations."""
+        # between evaluations the entry is that of the epoch before
         return self.progress.evaluation.get("Loss") if self.position.batch == 0 else None
 
 
+# read off the annotations, so that a new field is checked without another list
 _PLAIN: Final = {name: kind for name, kind in get_type_hints(Header).items() if kind in (bool, int, str)}
 
 
@@ -139,6 +143,7 @@ class Snapshot:
     def part(self, kind: str) -> dict[str, Any]:
         """Return the arrays and numbers of one part of the state, by name; `kind` is VALUE, OPTIMIZER, CODEC or CALLBACK."""
         start = f"{kind}/"
+        # names of arrays and of numbers are one name space: no part has both under one name
         both = {**self.arrays, **self.numbers}
         return {name[len(start) :]: value for name, value in both.items() if name.startswith(start)}
 
@@ -148,6 +153,7 @@ class Snapshot:
         Raises: TypeError for an array of a type that cannot be stored, ValueError for a state of too many numbers.
         """
         progress, arrays = self.header.progress, dict(self.arrays)
+        # the history is cut out first: `asdict` would copy every stretch into JSON
         header = asdict(replace(self.header, progress=replace(progress, history=History())))
         header["progress"][_HISTORY] = progress.history.attempts
         if progress.history.stretches:
@@ -156,6 +162,7 @@ class Snapshot:
         return seal(arrays, {"format": FORMAT, "snapshot": json.dumps(fields, separators=(",", ":"))})
 
     @classmethod
+    # views: a checkpoint of gigabytes is not in memory twice
     def read(cls, data: bytes | memoryview, job: str | None = None) -> Snapshot:
         """Read the snapshot in a file's content.
 
@@ -170,6 +177,7 @@ class Snapshot:
         except ModelFileError as error:
             raise CheckpointError(str(error)) from error
         found = metadata.get("format", "")
+        # the family tells a newer release from a file that is no checkpoint at all
         if found not in FORMATS:
             if found.startswith(_FAMILY):
                 raise CheckpointError(f"its format is {found[:40]!r}, of another version than {FORMAT!r}")
@@ -178,8 +186,10 @@ class Snapshot:
             content = json.loads(metadata.get("snapshot", ""))
             header = _header(content["header"], arrays.pop(_HISTORY, None))
             numbers = _numbers(content["numbers"])
+        # a file that parses may still hold anything: each of these errors is its author's, and becomes one kind
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"its description is malformed: {str(error)[:100]}") from error
+        # after all else: a file that is whole but of another job is told apart (`OtherJob`), and need not alarm
         if job is not None and header.job != job:
             raise OtherJob(f"it is of job {header.job[:48]!r}, not of {job!r}")
         return cls(header, arrays, numbers)
@@ -190,8 +200,10 @@ def number_of(name: str, value: object) -> bool | int | float | str | None:
 
     Raises: TypeError for anything else.
     """
+    # NumPy's scalars are no JSON, and Python's have the same value
     if isinstance(value, np.generic):
         value = value.item()
+    # `type`, not `isinstance`: a subclass of int or str could not be read back as itself
     if type(value) not in _SCALARS:
         raise TypeError(
             f"The state {name!r} must be an array, a number, a text or None to be saved, got {type(value).__name__}"
@@ -209,8 +221,10 @@ def _header(fields: dict[str, Any], table: Array | None) -> Header:
         **fields,
     )
     for name, kind in _PLAIN.items():
+        # bool is a kind of int, so types are compared exactly
         if type(found := getattr(header, name)) is not kind:
             raise ValueError(f"'{name}' must be {kind.__name__}, got {found!r}")
+    # negative counts would be used as indices and sizes later
     if not all(type(number) is int and number >= 0 for number in (epoch, batch, header.progress.steps)):
         raise ValueError("'position' and 'steps' must be counts")
     if not all(type(block) is int for blocks in header.blocks for block in blocks):

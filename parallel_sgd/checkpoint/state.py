@@ -49,6 +49,7 @@ def worker_state(model: Model, optimizer: IOptimizer, bank: CodecBank, callbacks
 
     Random numbers have no state: each is drawn from (seed, epoch, batch, block) and its purpose.
     """
+    # everything: buffers, too, such as the running means of normalisation
     values = {variable.name: variable.value for variable in model.store.everything}
     memories = {OPTIMIZER: optimizer.state_dict(), CODEC: bank.state_dict(), CALLBACK: callbacks}
     return state_of({VALUE: values, **memories})
@@ -63,11 +64,14 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
     """
     arrays, numbers = state
     size, rule = optimizer.store.values.size, f"{OPTIMIZER}/rule:"
+    # values are common as long as results are (`is_common`); callbacks decide by equal results
     mine = [name for name in (*arrays, *numbers) if not name.startswith((f"{VALUE}/", f"{CALLBACK}/"))]
     for name in mine:
         if name.startswith(rule):
+            # slots of a rule that are not as long as the model are those of one shard
             if name in arrays and arrays[name].size != size:
                 return True
+        # a count of batches is the same on all workers
         elif not name.endswith(COUNTER):
             return True
     return not is_common(optimizer, bank, sync)
@@ -75,6 +79,7 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
 
 def is_common(optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> bool:
     """Tell whether every batch has one result, merged out of its blocks, that all apply; else each worker has its own model."""
+    # `by_block`: the optimizer puts each block's own gradient, so that the result has all blocks
     return sync.staleness == 0 and all(codec.traits.agrees for codec in bank.codecs) and getattr(optimizer, "by_block", False)
 
 
@@ -83,6 +88,7 @@ def check_values(model: Model, snapshot: Snapshot) -> None:
 
     Raises: CheckpointError naming the variable, the expectation and the value in the snapshot.
     """
+    # popped as they are found, so that what remains is what the model lacks
     found = snapshot.part(VALUE)
     for variable in model.store.everything:
         value = found.pop(variable.name, None)
@@ -128,9 +134,11 @@ class ModelFile:
 
         Raises: OSError when the disk refuses.
         """
+        # made at the first checkpoint, in the writer's thread: jobs without one need no second model
         if self._model is None:
             self._model = Model.from_bytes(self._content, self._custom_objects)
             self._model.inputs = self._inputs
+        # the copy in memory, not the live model, which trains on meanwhile
         restore_values(self._model, snapshot)
         self._model.save(self._path)
 
@@ -144,9 +152,11 @@ def restore_optimizer(optimizer: IOptimizer, snapshot: Snapshot, whole: bool) ->
     if not whole:
         state = {name: value for name, value in state.items() if name.startswith("rule:")}
         size = optimizer.store.values.size
+        # slots of a shard have another length: without all shards the rule begins afresh
         if any(isinstance(value, np.ndarray) and value.shape != (size,) for value in state.values()):
             return False
     kind, rule = type(optimizer).__name__, type(optimizer.rule).__name__
+    # slots of one rule mean something else to another, and may have the same names
     if snapshot.header.rule != rule:
         raise CheckpointError(f"The rule must be {rule}, the checkpoint has the state of {snapshot.header.rule}")
     try:
@@ -205,11 +215,13 @@ class Resumption:
         """
         header = self.snapshot.header
         done = header.position.epoch * header.batches + header.position.batch
+        # block steps of this worker's own blocks, as if it had had them from the beginning; tails have idle blocks
         steps = done * len(blocks) - header.position.epoch * batches.idle(blocks)
         given = header.progress
         history = given.history.of_job(header.job == job)
         return Progress(given.position, steps, given.seconds, given.evaluation, history)
 
+    # rows after the position are cut from the tables that the next part continues
     def earlier(self) -> Earlier | None:
         return None if self.tables is None else Earlier(self.tables, self.position)
 
@@ -230,6 +242,7 @@ class Resumption:
             raise CheckpointError(
                 f"The checkpoint is after {header.position}, so 'epoch' must be at least {least}, got {epochs}"
             )
+        # between two epochs the order begins anew, so other data or another batch size does no harm
         if not header.position.batch:
             return
         was, now = (header.samples, header.batch_size), (batches.samples, batches.batch_size)
@@ -238,6 +251,7 @@ class Resumption:
                 f"The checkpoint is from the middle of an epoch of {was[0]} samples in batches of {was[1]}, so the job must "
                 f"have these too, got {now[0]} in batches of {now[1]}; take one from the end of an epoch"
             )
+        # the order is a function of (seed, epoch): in the middle of one the rest must be dealt by the same seed
         if header.order != order or (order != FIXED and header.seed != seed):
             raise CheckpointError(
                 f"The checkpoint is from the middle of an epoch, whose samples are {_dealt(header.order, header.seed)}, so the "

@@ -21,7 +21,9 @@ from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 
 KEEP_LAST: Final = 3
 KEEP_BEST: Final = 1
+# zero-padded, so that names sort by position; longer numbers are allowed
 _NAME = re.compile(r"checkpoint-(\d{6,})-(\d{8,})\.safetensors")
+# a bound for what is read into memory, far above any model that trains on CPUs
 _MOST_BYTES: Final = 64 << 30
 _CHUNK: Final = 8 << 20
 _log = get_logger("parallel_sgd.checkpoint")
@@ -37,14 +39,17 @@ class Disk:
         """Make a folder that is closed to others, where there is none."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    # before the first checkpoint there is no folder, which is no error
     def names(self, folder: Path) -> list[str]:
         return os.listdir(folder) if folder.is_dir() else []
 
     def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        # nothing that lies at the draft's name is written into or followed (RUN-7)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             for piece in pieces:
                 rest = memoryview(piece).cast("B")
+                # a write may take less than it is given
                 while rest:
                     rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
             os.fsync(descriptor)
@@ -61,7 +66,9 @@ class Disk:
             self.replace(draft, target)
         finally:
             with contextlib.suppress(OSError):  # after an error that says more
+                # after success the draft has another name, and there is nothing to remove
                 self.remove(draft)
+        # the name is durable only with the folder: after a crash the old name may be back otherwise (INV-5)
         self.sync_folder(target.parent)
 
     def replace(self, source: Path, target: Path) -> None:
@@ -79,6 +86,7 @@ class Disk:
         Raises: ValueError (ModelFileError) for a path that is no such file, OSError.
         """
         place = path.absolute()
+        # the folder is opened as a name below its parent, so that neither it nor the file can be a link (RUN-7)
         way = [name for name in (place.parent.name, place.name) if name]
         with files.open_below(place.parent.parent, way) as file:
             return read_opened(file, str(path), _MOST_BYTES)
@@ -140,8 +148,10 @@ class Store:
         known = self._known()
         target = self.folder / file_name(header.position)
         temporary = self.folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+        # drafts end with the suffix that `_remove_others` cleans up after a kill
         disk.put(target, snapshot.pieces(), temporary)
         known[header.position] = math.nan if header.loss is None else header.loss
+        # saved again by the schedule, a position is a commit no more
         (self._commits.add if header.commit else self._commits.discard)(header.position)
         self._remove_others()
         return target
@@ -158,6 +168,7 @@ class Store:
     def snapshots(self, *, warns_of_others: bool = True) -> Iterator[Snapshot]:
         """Yield all valid checkpoints, the newest first; `warns_of_others` as in `load`."""
         for position in self._positions():
+            # a damaged file is warned of in `load`, and the next older one counts (FD-13)
             with contextlib.suppress(CheckpointError):
                 yield self.load(position, warns_of_others=warns_of_others)
 
@@ -177,6 +188,7 @@ class Store:
         try:
             return read_checkpoint(path, self._job, self._disk)
         except CheckpointError as error:
+            # once per file: every look at the folder would tell it again
             if path.name not in self._refused and (warns_of_others or not isinstance(error, OtherJob)):
                 self._refused.add(path.name)
                 _log.warning("%s It is skipped.", error)
@@ -188,6 +200,7 @@ class Store:
             for late in self._positions():
                 if late > position:
                     self._disk.remove(self.folder / file_name(late))
+        # to be read again: some of the files may not have gone
         self._losses = None
 
     def _positions(self) -> list[Position]:
@@ -196,6 +209,7 @@ class Store:
         except OSError as error:
             _log.warning("The checkpoints in %s cannot be listed: %s.", self.folder, error.strerror)
             return []
+        # sorted by number, newest first
         return sorted((position for name in names if (position := position_of(name)) is not None), reverse=True)
 
     def _known(self) -> dict[Position, float]:
@@ -210,8 +224,10 @@ class Store:
     def _remove_others(self) -> None:
         """Remove checkpoints that are not kept, broken and foreign ones too, and temporary files of a killed process."""
         known = self._known()
+        # commits apart: those of a single node must not push out what all nodes have in common; two, as `Commits` has
         kept = set(sorted(known.keys() - self._commits)[-self._keep_last :]) | set(sorted(known.keys() & self._commits)[-2:])
         judged = [position for position in known if not math.isnan(known[position])]
+        # the lowest loss, and of equal ones the earliest
         kept.update(sorted(judged, key=lambda position: (known[position], position))[: self._keep_best])
         kept.update(filter(keeps(self.keep_every), known))
         names = {file_name(position) for position in kept}
@@ -219,6 +235,7 @@ class Store:
             del known[position]
         with contextlib.suppress(OSError):  # the checkpoint is safe; the next one tries again
             for name in self._disk.names(self.folder):
+                # by name: a checkpoint that could not be read is not in `known` and goes, too
                 if (_NAME.fullmatch(name) and name not in names) or name.endswith(TEMPORARY_SUFFIX):
                     self._disk.remove(self.folder / name)
 

@@ -61,6 +61,7 @@ class Writer:
         with self._changed:
             dropped, self._next = self._next, None
         if dropped is not None:
+            # outside of the lock: it belongs to others, and may take one of its own
             self._on_done(dropped)
 
     def submit(self, snapshot: Snapshot) -> None:
@@ -75,6 +76,7 @@ class Writer:
             if self._thread is None:
                 # in the context of the job, which says how much is shown
                 thread = threading.Thread(target=copy_context().run, args=(self._run,), name="checkpoint-writer", daemon=True)
+                # as a daemon: a disk that hangs must not keep the process from ending
                 thread.start()  # may fail: then nothing waits for it
                 self._thread = thread
             self._next = snapshot
@@ -98,6 +100,7 @@ class Writer:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        # a thread that is still in the disk's hands is left behind
         if self._thread is not None and done:
             self._thread.join(seconds)
 
@@ -109,7 +112,9 @@ class Writer:
                 if self._next is None:
                     return
                 snapshot, self._next, self._writing = self._next, None, True
+                # those that await their turn go on: the next snapshot may come
                 self._changed.notify_all()
+            # outside of the lock, so that training may submit the next one meanwhile
             self._save(snapshot)
             self._on_done(snapshot)
             with self._changed:
@@ -128,7 +133,9 @@ class Writer:
             self.saved = position
             size = sum(array.nbytes for array in snapshot.arrays.values())
             _log.info("Checkpoint after %s: %s, %s bytes in %.3f s.", position, path, size, time.monotonic() - start)
+        # refused ones, too: an epoch must not wait for ever to be told because a disk is full
         self.tried = position
+        # after the checkpoint, which is what a restart needs
         if self._model is not None:
             try:
                 self._model.save(snapshot)
@@ -155,14 +162,17 @@ class Copies:
     def _touch(self, kinds: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
         rooms = {name: empty(*kind) for name, kind in kinds.items()}
         for room in rooms.values():
+            # touched, so that the system gives the pages now and not while training waits for a copy
             room.fill(0)
         self._free.append(rooms)
 
     def take(self, live: Mapping[str, Array]) -> dict[str, Array]:
+        # `pop` and `append` of a list are atomic, so no lock is needed between training and writer
         rooms = self._free.pop() if self._free else {}
         copies: dict[str, Array] = {}
         for name, array in live.items():
             room = rooms.get(name)
+            # sizes change where codecs keep more as training goes on
             if room is None or room.shape != array.shape or room.dtype != array.dtype:
                 room = empty(array.shape, array.dtype)
             np.copyto(room, array)

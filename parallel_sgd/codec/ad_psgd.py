@@ -51,6 +51,7 @@ class ADPSGD(CheckingPackets, Remembering):
         settings.check_node(self)
         if job.redundancy > 1:
             raise ValueError(f"ADPSGD exchanges parameters of single workers, so 'redundancy' must be 1, got {job.redundancy}")
+        # two fixed halves: no circle of workers that wait for each other's answer
         self._passive = [node for node in job.nodes if node % 2]
         self._active = node_id % 2 == 0
         forms: tuple[Any, ...] = ((int, np.ndarray), (int, type(None))) if self._active else ((int, int, np.ndarray),)
@@ -62,6 +63,7 @@ class ADPSGD(CheckingPackets, Remembering):
         self._asked = 0
         self._open: dict[int, int] = {}  # questions without an answer, each with the worker that was asked
         self._waiting = 0
+        # numbers of questions grow, so one number for each active worker finds copies
         self._heard = dict.fromkeys(job.nodes, -1)
         self.exchanges = 0
         self.duplicates = 0
@@ -73,16 +75,19 @@ class ADPSGD(CheckingPackets, Remembering):
         if own is None:
             return None
         self._mean.reset()
+        # a new array: the last one may lie in a packet that is still in line
         value = own.copy() if self._change is None else np.add(own, self._change)
         self._value, self._change = value, None
         self.set_result(value, lambda _, new: new)
         if not self._active or not self._passive:
             return None
+        # counted in batches: an answer that never comes must not end the exchanges
         self._waiting = max(0, self._waiting - 1)
         if self._waiting:
             return None
         number, self._waiting = self._asked, PATIENCE
         self._asked += 1
+        # keyed by the number of the question, so a restart draws the partners that it would have drawn
         draw = keyed(self._seed, "ad-psgd", self._variable, self.node_id, number)
         asked = self._open[number] = self._passive[int(draw.integers(len(self._passive)))]
         return netEncapsulation(asked, (self.node_id, number, value))
@@ -92,8 +97,10 @@ class ADPSGD(CheckingPackets, Remembering):
         super().check(content, like)
         if not self._active:
             self._settings.check_sender(content[0])
+            # passive workers answer and never ask
             if content[0] % 2 or content[0] not in self._heard:
                 raise Unusable(f"node({content[0]}) is no active worker, and asks")
+        # an answer to a question that is no longer open changes nothing (`receive_blocks`)
         elif content[0] in self._open:
             self._settings.check_sender(self._open[content[0]])
 
@@ -119,6 +126,7 @@ class ADPSGD(CheckingPackets, Remembering):
         answer: Answer = (number, None)
         if self._value is not None:
             ours = self._value if self._change is None else np.add(self._value, self._change)
+            # both sides add the same difference with opposite signs, so the sum over all workers stays
             half = np.multiply(np.subtract(theirs, ours), theirs.dtype.type(0.5))
             self._add(half)
             answer = (number, np.negative(half))
@@ -141,6 +149,7 @@ class ADPSGD(CheckingPackets, Remembering):
         self._asked = int(rest.pop("asked", 0))
         change = rest.pop("change", None)
         self._change = None if change is None else np.array(change)
+        # after a restart active workers may count from an earlier question
         self._heard = dict.fromkeys(self._heard, -1)
         self._open.clear()
         self._waiting = 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +58,7 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
         agrees=False,
         takes="gradients",
         gives="parameters",
+        parameters=("staleness_aware",),
         packets=PacketTraits(keeps_type=True),
     )
 
@@ -66,26 +68,31 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
         self._settings = GlobalSettings.current()
         name, job = type(self).__name__, self._settings.assignment
         self._settings.check_node(self)
+        # with redundancy the same gradient would be applied once for each copy
         if job.redundancy > 1:
             raise ValueError(
                 f"{name} applies every gradient that arrives, so each block must be on one worker: 'redundancy' must be 1, "
                 f"got {job.redundancy}"
             )
+        # the worker counts its answers, the server its gradients: equal numbers make every packet apply once (INV-3)
         self._rounds = dict.fromkeys(job.nodes, 0)
         self._sent: Push | None = None
         self._served: ServedVariable | None = None
         self.staleness = Counter[int]()
         self.duplicates = 0
+        # a server and its workers restart from checkpoints of different moments
         self._returning: set[int] = set()  # workers of whom nothing has come since a state was taken over
         if node_id == Parameter_Server:
             self._rule = GlobalSettings.get_rule()
             self._aware = bool(GlobalSettings.get_params("staleness_aware", False))
+            # a norm over all variables needs all their gradients at one moment
             if self._rule.clip_norm is not None:
                 raise ValueError(
                     f"{name} has a rule for each variable, so 'clip_norm' must be None, got {self._rule.clip_norm}"
                 )
         else:
             self._mean = OwnMean(job.node_2_block[node_id])
+            # the first packet of all brings the parameters: the server has no model of its own
             self._start: Array | None = GlobalSettings.get_value()
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
@@ -94,6 +101,7 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
         if mean is None:
             return None
         push = (self.node_id, self._rounds[self.node_id], mean)
+        # in the first round alone, since `get_result` clears it
         self._sent = push if self._start is None else (*push, self._start)
         return netEncapsulation(Parameter_Server, self._sent)
 
@@ -110,14 +118,17 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
 
     def _take(self, content: Pull) -> None:
         round_, parameters = content
+        # an answer of an earlier round, to a packet that was sent twice, is out of date
         if round_ == self._rounds[self.node_id] and self._sent is not None and self._result is None:
             self.set_result(parameters)
 
     def _apply(self, content: Push) -> None:
         node, round_, gradient, *start = content
+        # the first packet after a restart tells where its worker stands
         if node in self._returning:  # its state and ours need not be of the same moment
             self._returning.discard(node)
             self._rounds[node] = round_
+        # sent again because an answer was late: the gate answers again (`ReadGate`)
         if round_ < self._rounds[node]:
             self.duplicates += 1
             return
@@ -146,6 +157,7 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
 
     def answer(self, node: int) -> netEncapsulation | None:
         served = self._served
+        # the number of the gradient that is answered, so that the worker can tell answers apart
         return None if served is None else netEncapsulation(node, (self._rounds[node] - 1, served.read(node)))
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
@@ -172,6 +184,7 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
             )
         self._rounds = {node: int(state[f"round.{node}"]) for node in self._rounds}
         if self.node_id != Parameter_Server:
+            # after a restart in the middle the server has parameters already
             self._start = None if self._rounds[self.node_id] else self._start
         elif rest:
             self._returning = set(self._rounds)
@@ -200,9 +213,11 @@ class ServedVariable:
         self.value = start.copy()
         self.staleness: Counter[int] = Counter()
         self.rule = rule
+        # some rules need the sizes of what they change before the first step
         rule.partition([start.size])
         self._aware = aware
         self._applied = 0
+        # tau counts from the moment of reading, not of sending
         self._seen = dict.fromkeys(workers, 0)  # the gradients applied when a worker read
         self._read = {node: start.copy() for node in self._seen}
         self._change = np.empty(start.size if aware else 0, start.dtype)
@@ -219,6 +234,7 @@ class ServedVariable:
         value, flat = self.value.reshape(-1), gradient.reshape(-1)
         if compensate is not None:
             flat = compensate(flat, value, self._read[node].reshape(-1))
+        # dividing by 1 is left out, so that the bits are those of the rule
         if not self._aware or tau == 0:
             self.rule.update(value, flat)
             return
@@ -228,6 +244,7 @@ class ServedVariable:
 
     def read(self, node: int) -> Array:
         """Return w as it is now, for `node`; unchanged until that node reads again."""
+        # copied: w changes with the next gradient, while this answer waits for its reader
         copy = self._read[node]
         np.copyto(copy, self.value)
         self._seen[node] = self._applied
@@ -273,6 +290,8 @@ class DCASGD(AsyncPS):
 
     Everything else is as with AsyncPS. Memory of the server: 4n more.
     """
+
+    traits = replace(AsyncPS.traits, parameters=("staleness_aware", "adaptive", "lambda", "ms"))
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

@@ -43,6 +43,7 @@ _INT = frozenset({int})
 def made(kind: type[Codec], node_id: int) -> Codec:
     """Return a codec of a node. Raises: TypeError for a class whose constructor leaves out that of `Codec`."""
     codec = kind(node_id)
+    # found here, not at the first packet: the message names the line that is missing
     if not hasattr(codec, "_result"):
         raise TypeError(f"{kind.__name__}.__init__() must call super().__init__(node_id)")
     return codec
@@ -62,6 +63,7 @@ class _Rules(NamedTuple):
         traits = codec.traits
         checks = isinstance(codec, CheckingPackets)
         check = codec.check if isinstance(codec, CheckingPackets) else partial(check_packet, codec)
+        # `alike`: the check would find nothing in usual packets, and their sender is looked at in `receive_blocks`
         always = checks and not traits.packets.alike
         return cls(traits.reads_in_place, check, always, traits.packets.forms, traits.passes_on)
 
@@ -107,12 +109,15 @@ class CodecBank:
             channel.transport,
             joined,
             getattr(channel, "clock", PERFORMANCE),
+            getattr(channel, "by_link", True),
         )
+        # messages and accounts are by variable, whatever travels as one vector
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]
         self._watch = self.accounts.watch
         self._attempt = attempt
         self.refused = 0  # packets of another attempt
+        # a server stops reading above a limit of these, so that slow readers do not fill its memory
         self.unsent = 0  # bytes posted since the wire was last seen to have taken everything
         self._step = (-1, -1)
         self._cork = cork
@@ -122,6 +127,7 @@ class CodecBank:
         self.closed = False
         self.variable_names: Sequence[str] = ()  # of each variable, for messages
         self._blocks = 0  # that have been put in this batch, of all variables
+        # a server (-2) puts no blocks, so nothing leaves by their count there
         self._all_blocks = len(kinds) * len(self.assignment.node_2_block[self.node_id]) if self.node_id >= 0 else 0
         self.codecs: list[Codec] = []
         for variable, kind in enumerate(kinds):
@@ -142,6 +148,7 @@ class CodecBank:
 
         They serve packets that come before the first own block, or to a node where nothing is put.
         """
+        # a job may have fewer codecs than likes: a server without buffers, for one
         self._likes[: len(likes)] = likes[: len(self._likes)]
 
     def begin(self, step: tuple[int, int]) -> None:
@@ -156,8 +163,10 @@ class CodecBank:
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
         key = message.head
+        # a key comes from the wire: it is an index below, and a hostile one must not reach another list's end
         if len(key) != 4 or not 0 <= key[3] < len(self.codecs) + self.hears_peers:
             raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
+        # written out, not by `accounts.received`: this runs for every packet
         row = self.accounts.rows[RECEIVED, key[3], sender]
         row[0] += 1
         row[1] += message.raw
@@ -167,10 +176,12 @@ class CodecBank:
             row[3] += 1
             row[4] += message.raw
         counts, (place, variables) = self.accounts.counts, self.accounts.places[key[3]]
+        # by the packet's own batch; beyond the limit by that which runs, since a peer could invent batches without end
         count = counts[(key[1], key[2]) if len(counts) < MOST_STEPS else self._step]
         count[place] += variables
         count[place + 1] += message.raw
         count[place + 2] += message.overhead
+        # FD-14: a packet of an attempt that was given up is counted, so that accounts add up, and not used
         if key[0] == self._attempt:
             return True
         self.refused += 1
@@ -187,6 +198,7 @@ class CodecBank:
                 self.heard.append((sender, variable))
                 self.receive(variable, message.content, sender)
             else:
+                # still undecoded: an early packet is kept as it came, a late one may never be looked at
                 self.keep(sender, (epoch, batch), variable, message.content)
 
     def _drop(self, sender: int, step: tuple[int, int], variable: int, content: Content) -> None:
@@ -198,11 +210,13 @@ class CodecBank:
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable = self._names[variable], self._ids[variable]
         if self._likes[variable] is None:
+            # without `expect` the first own block tells the form
             self._likes[variable] = Like.of(content)
         packets = self.codecs[variable].update_blocks(kind(content, block_id))
         if packets is not None:
             self._post(variable, packets)
         self._blocks += 1 if kind is BlockWeight else 2
+        # all packets of the batch leave together, as long trains
         if self._blocks == self._all_blocks:
             self.flush()
         spent = watch.clock() - start - (watch.send - sent)
@@ -220,14 +234,17 @@ class CodecBank:
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable, settings.sender = self._names[variable], self._ids[variable], sender
         try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
+            # a codec that may write into what it gets has copies of arrays that lie in memory of their sender
             if not in_place:
                 content = own(content)
             if type(content) is Undecoded:
                 content = content.unpack()
             like = self._likes[variable]
+            # nearly all packets are usual, and are checked without a call into the codec
             if always or like is None or not _is_usual(content, like, forms):
                 check(content, like)
             packets = self._receive_late(codec, content) if late else codec.receive_blocks(content)
+            # a generator runs inside the try, so that its errors are told as the codec's
             if packets is not None and isinstance(packets, Iterator):
                 packets = list(packets)
         except (ProtocolError, Unusable) as error:
@@ -243,6 +260,7 @@ class CodecBank:
             if isinstance(error, ArithmeticError):
                 _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
+        # the result is looked at once (`BlockExchange.read`) after others had a part in it
         self.merged[variable] = not passes_on
         if packets is not None:
             try:
@@ -262,6 +280,7 @@ class CodecBank:
         return f" for a packet of node {sender}, {self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
 
     def _bad_content(self, variable: int, sender: int | None, reason: str, content: object) -> BadContent:
+        # by place of the first wrong number the message names the one variable of a vector
         array = content[-1] if type(content) is tuple and content else content
         return BadContent(-1 if sender is None else sender, self._where(variable, array), reason.rstrip("."))
 
@@ -317,6 +336,7 @@ class CodecBank:
         Raises: as `receive`.
         """
         # an answer carries the batch of the packet; that of the running batch comes back even if the codec fails
+        # the late packet's batch for its answer; the training's own is put back whatever the codec does
         now, self._step = self._step, step
         self._settings.step = step
         try:
@@ -330,6 +350,7 @@ class CodecBank:
 
     def tell_peers(self, content: object) -> None:
         """Send a packet of the sync type itself to all other workers; it arrives under the id after the last variable."""
+        # a number that no variable has: peers tell it apart from packets of codecs
         key = (self._attempt, *self._step, len(self.codecs))
         wire = 0
         for target in self.peers():
@@ -342,6 +363,7 @@ class CodecBank:
     def rescue(self, variable: int) -> bool:
         """Let the codec try to save an overdue result; return True when it sent something."""
         self._enter(variable)
+        # packets to nodes that are gone do not count: nothing was tried then
         return self._post(variable, self.codecs[variable].do_something_to_save_yourself()) > 0
 
     def flush(self) -> None:
@@ -350,6 +372,7 @@ class CodecBank:
             start = self._watch.clock()
             self.corked = 0
             self.channel.flush()
+            # most often the system takes all at once, and `settled` spares the question later
             self.flushed()
             self._watch.sent = self._watch.clock()
             self._watch.send += self._watch.sent - start
@@ -393,6 +416,7 @@ class CodecBank:
         own: dict[int, dict[str, Any]] = {variable: {} for variable in self._ids}
         for key, value in state.items():
             variable, _, name = key.partition(".")
+            # a checkpoint of another model or choice of codecs
             if not variable.isdecimal() or int(variable) not in own:
                 raise ValueError(f"A state of codecs must hold '<variable>.<name>' for {len(own)} variables, got {key!r}")
             own[int(variable)][name] = value
@@ -400,6 +424,7 @@ class CodecBank:
             if isinstance(codec, Remembering):
                 codec.load_state_dict(part)
             elif part:
+                # silence would train on with a memory lost
                 raise ValueError(f"{type(codec).__name__} remembers nothing, got {', '.join(sorted(part))}")
 
     @property
@@ -430,7 +455,6 @@ class CodecBank:
             packets = (packets,)
         elif not isinstance(packets, Iterable):
             raise self._no_packet(variable, packets)
-        key = (self._attempt, *self._step, variable)
         self.settled = False
         count = bytes_sent = overhead_sent = 0
         for packet in packets:
@@ -438,13 +462,17 @@ class CodecBank:
             if not isinstance(packet, netEncapsulation):
                 raise self._no_packet(variable, packet)
             targets = packet.targets
+            key = (self._attempt, *self._step, variable)  # one per packet: so a channel sees what goes to several targets
+            # see `from_neighbour`: not all nodes to the same one first
             for target in targets if len(targets) < 2 else from_neighbour(targets, self.node_id):
+                # no link leads there, and the packet would be missing for ever
                 if target == self.node_id:
                     raise ValueError(
                         f"{self._names[variable]} sends variable {self._ids[variable]} to its own node {target}: "
                         f"use set_result for what stays here"
                     )
                 size = self.channel.post(target, key, packet.content)
+                # None: the node is gone; nothing travelled, so nothing is counted
                 if size is not None:
                     row = self.accounts.rows[SENT, variable, target]
                     raw, overhead, shared = size
@@ -459,12 +487,14 @@ class CodecBank:
                     count += 1
                     bytes_sent += raw
                     overhead_sent += overhead
+            # the bytes for one peer, not for all: those of the last target stand for each
             self.corked += wire
         if count:
             counts, (place, variables) = self.accounts.counts[self._step], self.accounts.places[variable]
             counts[place + SENT_AT] += count * variables
             counts[place + SENT_AT + 1] += bytes_sent
             counts[place + SENT_AT + 2] += overhead_sent
+        # a large variable leaves while earlier ones are still computed
         if self.corked > self._cork:
             self.flush()
         return count
@@ -483,6 +513,7 @@ def from_neighbour(targets: Iterable[int], node: int) -> list[int]:
         targets: ids of nodes.
         node: the sending node.
     """
+    # a set has no order of its own, and that of packets must be the same in every run
     ordered = sorted(targets)
     first = bisect_right(ordered, node)
     return ordered[first:] + ordered[:first]
@@ -496,6 +527,7 @@ def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
         if form not in forms or not _INT.issuperset(form[:-1]):
             return False
         array = content[-1]
+    # a bare array, where the codec sends tuples: `check` says so
     elif forms and np.ndarray not in forms:
         return False
     else:

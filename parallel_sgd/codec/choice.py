@@ -22,6 +22,7 @@ def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, nam
     Raises: TypeError for an object that is no codec class, ValueError for a variable that the model does not have; they call
         the choice `name`.
     """
+    # a class for all is a dict of all, so that one loop checks both
     chosen: Mapping[int, type[Codec]] = choice if isinstance(choice, Mapping) else {}
     if choice is not None and not isinstance(choice, Mapping):
         chosen = dict.fromkeys(range(variables), choice)
@@ -42,7 +43,9 @@ def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") 
     if not isinstance(choice, Mapping):
         return choice
     chosen: dict[Any, type[Codec]] = {}
+    # layers first, variables second, ids last: the later update wins
     for key in (key for key in choice if isinstance(key, str)):
+        # a slash ends the name: layer `dense_1` is not the beginning of `dense_10`
         found = [variable for variable, own in enumerate(names) if own.startswith(f"{key}/")]
         if not found and key not in names:
             layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
@@ -60,6 +63,7 @@ def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: typ
     """
     if choice is not None and not isinstance(choice, Mapping):
         return choose_codecs(choice, default, variables, "ps_codec")
+    # codecs that serve run at both ends; a worker's codec that does not needs one of the server's own
     own = enumerate(choose_codecs(workers, default, variables))
     return choose_codecs(
         {**{i: kind for i, kind in own if kind.traits.serves}, **(choice or {})}, default, variables, "ps_codec"
@@ -67,6 +71,7 @@ def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: typ
 
 
 def _is_codec(kind: object) -> bool:
+    # isabstract: a class with a method missing would fail on the nodes, after everything was sent
     return isinstance(kind, type) and issubclass(kind, Codec) and not isabstract(kind)
 
 
@@ -123,6 +128,7 @@ def by_size(choice: CodecArgument, names: Sequence[str], sizes: Sequence[int], n
     chosen: dict[int, type[Codec]] = {}
     for variable, kind in found.items():
         if isinstance(kind, SizeAdaptive):
+            # any class will do for an id out of range, which `choose_codecs` refuses with the model's count
             kind = kind.choose(sizes[variable]) if variable in range(len(sizes)) else kind.big  # the id is refused later
         if kind is not None:
             chosen[variable] = kind

@@ -62,6 +62,7 @@ class GradCode(CheckingPackets, Tracking):
         self._settings.check_node(self)
         count, copies = job.node_count, job.redundancy
         cyclic = [sorted((node + ahead) % count for ahead in range(copies)) for node in job.nodes]
+        # the code's zeros are those of a cyclic assignment alone
         if [sorted(blocks) for blocks in job.node_2_block] != cyclic:
             raise ValueError(
                 f"{type(self).__name__} needs a CyclicAssignment, got {type(job).__name__} with the blocks {job.node_2_block}"
@@ -85,6 +86,7 @@ class GradCode(CheckingPackets, Tracking):
     def _encodes(self, block_weight: BlockWeight) -> bool:
         content, block = block_weight
         self._sum.add(float(self._code.matrix[self.node_id, block]), content)
+        # s + 1 terms: one for each block of this worker
         if self._sum.terms <= self._code.stragglers:
             return False
         if self._buffer is None:
@@ -94,10 +96,13 @@ class GradCode(CheckingPackets, Tracking):
 
     def _decoded(self) -> Array | None:
         """Return the mean in an array of its own, and begin anew, when enough coded sums are there."""
+        # sorted, so that the bits depend on which workers these are, not on their order
         alive = sorted(self._coded)
+        # n - s sums are enough; one more would be another code
         if len(alive) + self._code.stragglers < len(self._workers):
             return None
         for worker, coefficient in zip(alive, self._code.decoder(alive), strict=True):
+            # divided by the workers: cyclic blocks are as many as workers
             self._sum.add(coefficient / len(self._workers), self._coded[worker])
         mean = self._sum.write(np.empty_like(self._coded[alive[0]], subok=False))
         self._coded.clear()
@@ -124,6 +129,7 @@ class GradCode(CheckingPackets, Tracking):
             raise ValueError(f"The parameter server is in round {self._round}, but a worker is in round {round_} already")
         if round_ < self._round:
             self.late += 1
+            # the mean of the last round alone is still there
             return netEncapsulation(node, self._mean) if asks and round_ == self._round - 1 else None
         self._coded[node] = coded
         mean = self._decoded()
@@ -230,6 +236,7 @@ class GradCodePeers(GradCode, TakingLate):
 
 Matrix = NDArray[np.float64]
 
+# the best of some draws: a bad H makes rounding errors large
 CODE_SEEDS: Final = 20
 #: Sets of workers that a code is judged by: all, or as many drawn at random.
 MOST_SETS: Final = 2048
@@ -255,9 +262,11 @@ class CyclicCode:
             )
         self.workers = workers
         self.stragglers = stragglers
+        # which sets of workers may be left: all of them, or a sample that is the same on all nodes
         sets = _alive_sets(workers, workers - stragglers)
         best: tuple[float, int, Matrix] | None = None
         for seed in range(CODE_SEEDS if stragglers else 1):
+            # equal draws on all nodes: a coefficient is never sent
             matrix = _matrix(workers, stragglers, seed)
             decoders = _decoders(matrix, sets)
             grown = float((np.abs(decoders) * np.linalg.norm(matrix, axis=1)[sets]).sum(axis=1).max())
@@ -266,6 +275,7 @@ class CyclicCode:
         if best is None:
             raise RuntimeError("CyclicCode has drawn no matrix")
         self.amplification, self.seed, self.matrix = best
+        # shared by all codecs of a process
         self.matrix.flags.writeable = False
 
     def decoder(self, alive: Collection[int]) -> Matrix:
@@ -293,6 +303,7 @@ def cyclic_code(workers: int, stragglers: int) -> CyclicCode:
 def _matrix(workers: int, stragglers: int, seed: int) -> Matrix:
     """Return B for the H of this seed."""
     h = keyed(seed, "cyclic code", workers, stragglers).standard_normal((stragglers, workers))
+    # H 1 = 0: the last column makes the rows add up to 0
     h[:, -1] = -h[:, :-1].sum(axis=1)
     matrix = np.eye(workers)
     if stragglers:
@@ -312,6 +323,7 @@ def _alive_sets(workers: int, alive: int) -> NDArray[Any]:
 def _decoders(matrix: Matrix, sets: NDArray[Any]) -> Matrix:
     """Return a for each set: in an orthonormal basis of the row space of B, of n - s dimensions, the system is square."""
     alive = sets.shape[1]
+    # the row space has n - s dimensions, so that many singular vectors span it
     basis = np.linalg.svd(matrix)[2][:alive].T
     rows = (matrix @ basis)[sets]
     ones = np.broadcast_to(basis.sum(axis=0)[:, None], (len(sets), alive, 1))
@@ -333,10 +345,12 @@ class WeightedSum:
     def add(self, coefficient: float, array: Array) -> None:
         if self.terms == 0:
             if self._total.shape != array.shape:
+                # made anew only where the shape changes
                 self._total = np.empty(array.shape)
             np.multiply(array, coefficient, out=self._total, dtype=np.float64)
         else:
             total, flat = self._total.reshape(-1), array.reshape(-1)
+            # in pieces: product and sum stay in the cache
             for start in range(0, flat.size, CHUNK):
                 part = slice(start, start + CHUNK)
                 product = np.multiply(flat[part], coefficient, out=self._product[: flat[part].size], dtype=np.float64)
@@ -344,6 +358,7 @@ class WeightedSum:
         self.terms += 1
 
     def write(self, out: Array) -> Array:
+        # same_kind: float64 into the gradient's own float32 on purpose, and never into integers
         np.copyto(out, self._total, casting="same_kind")
         self.terms = 0
         return out

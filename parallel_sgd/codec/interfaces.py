@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.extension import Extension, OverrideWarning, conflict, is_ours, listed, mistakable
-from parallel_sgd.engine.merge import Copy, Span
+from parallel_sgd.engine.block_tree import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
 from rpc.support.logs import get_logger
 
@@ -66,6 +66,7 @@ class netEncapsulation:
 
     def __init__(self, targets: int | Iterable[int], content: object) -> None:
         try:
+            # NumPy's integers are ids, too: assignments may hold them
             self.targets: tuple[int, ...] = (targets,) if isinstance(targets, (int, np.integer)) else tuple(targets)
         except TypeError:
             raise TypeError(f"netEncapsulation 'targets' must be a node id or several, got {targets!r}") from None
@@ -99,15 +100,18 @@ class CodecKind(Extension):
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> CodecKind:
+        # these have no former names: they define the present ones
         if namespace.get("__module__") == __name__:  # `Codec` and the capabilities
             return super().__new__(cls, name, bases, namespace, **keywords)  # type: ignore[return-value]
         said = _before_codecs(bases) | namespace
+        # a class of before has the method but not the base: it is given the base, so that `isinstance` tells the engine
         missed = [
             capability
             for capability in _CAPABILITIES
             if not any(issubclass(base, capability) for base in bases)
             and any(_stands(each, said[each]) for each in _offers(capability) & said.keys())
         ]
+        # in the place of `Codec`, so that methods of the author's own bases still come first
         first = next((place for place, base in enumerate(bases) if base is Codec), len(bases))
         bases = (*bases[:first], *missed, *(base for base in bases[first:] if base is not Codec or not missed))
         kind: Any = super().__new__(cls, name, bases, namespace, **keywords)
@@ -115,8 +119,10 @@ class CodecKind(Extension):
             # a class that travels loses an attribute that is the same object in its base
             kind.traits = replace(kind.traits)
         flags = {each: said[each] for each in FORMER_FLAGS if each in said and _stands(each, said[each])}
+        # a property has no value before there is an object: `__call__` reads it
         flags = {each: value for each, value in flags.items() if not hasattr(value, "__get__")}
         joins = "joins" in said and _stands("joins", said["joins"])
+        # with `traits` of its own a class speaks for itself, and former names in it are none
         if (flags or joins) and "traits" not in namespace:
             inherited: Traits = kind.traits
             kind.traits = with_former(inherited.of_subclass(), flags)
@@ -126,6 +132,7 @@ class CodecKind(Extension):
             _tell(kind, flags, missed, said, joins)
         return kind  # type: ignore[no-any-return]
 
+    # the first moment at which attributes are there that a constructor sets
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
         made: Any = super().__call__(*args, **keywords)
         if not is_ours(cls):  # a property, or an attribute that the constructor sets, under a former name
@@ -143,6 +150,7 @@ class CodecKind(Extension):
         bases = (base for base in cls.__mro__ if base.__module__ == __name__ or not is_ours(base))
         return listed(cls, {name for base in bases for name in vars(base)})
 
+    # editors and type checkers would take any name for one of these
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> Any:
@@ -158,6 +166,7 @@ class CodecKind(Extension):
 
 def _before_codecs(bases: tuple[type, ...]) -> dict[str, Any]:
     """Return the attributes of classes that are no codecs, where these stand before the first codec."""
+    # mixins before the first codec hide its names, as in the order of Python's lookup
     found: dict[str, Any] = {}
     for base in bases:
         if isinstance(base, CodecKind):
@@ -182,6 +191,7 @@ def _tell(kind: Any, flags: Mapping[str, Any], missed: Sequence[type], said: Map
         text for name in ("check", "answer", "receive_late") if _FORMER_METHODS[name] in missed and name in said
         for text in [mistakable(kind, Codec, name, said[name])] if text
     ]  # fmt: skip
+    # as code that can be copied: the remedy in the sentence
     advice = [f"write {told({**flags, 'elementwise': True} if joins else flags)}"] if flags or joins else []
     advice += [f"derive from {', '.join(each.__name__ for each in missed)}"] if missed else []
     if advice:
@@ -249,9 +259,11 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
 
         def __getattr__(self, name: str) -> Any:
             """Return the value that an attribute or method of a former name had, for a codec without it."""
+            # looked up only where ordinary lookup has failed, so it costs nothing for codecs of the present form
             if name in FORMER_FLAGS:
                 return former(self.traits, name)
             if name in _FORMER_METHODS:
+                # bound to this object, as a method of the class would be
                 found = vars(_FORMER_METHODS[name])[name]
                 return found.__get__(self) if callable(found) else found
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -338,6 +350,7 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         """
         return exchange.compose(**parts)
 
+    # the one `record` that a user's class may override
     def record(self, message: str) -> None:
         """Write a `message` as a line into the worker's log, with the name of the codec."""
         get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
@@ -458,6 +471,7 @@ _FORMER_METHODS: Final[Mapping[str, type[Codec]]] = {name: base for base in _CAP
 def copies_of(codec: Codec) -> tuple[Copy, ...] | None:
     """Return `Tracking.copies`; also of a codec that sets it without being derived from `Tracking`, as before."""
     found: tuple[Copy, ...] | None = getattr(codec, "copies", None)
+    # a codec of before sets the attribute without the base
     return found
 
 
@@ -473,6 +487,7 @@ def check_packet(codec: Codec, content: Any, like: Like | None) -> None:
     Raises: Unusable naming the fault.
     """
     packets = codec.traits.packets
+    # the common case without a call: most packets are tuples of a declared form
     if packets.forms and not (type(content) is tuple and tuple(map(type, content)) in packets.forms):
         check_form(content, packets.forms)
     try:

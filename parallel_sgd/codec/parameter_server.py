@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from parallel_sgd.engine.block_tree import Span, block_tree
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span, TreeSum, block_tree
+from parallel_sgd.engine.merge import TreeSum
 from parallel_sgd.engine.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, CheckingPackets, Tracking, netEncapsulation
@@ -44,11 +45,13 @@ class SyncPS(CheckingPackets, Tracking):
         needs_server=True,
         serves=True,
         synchronous=True,
+        reads_in_place=True,
         packets=PacketTraits(keeps_type=True),
     )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
+        # the forms that come differ by side, so a packet of the other direction is refused at once
         self.traits = self.traits.with_forms(*(_UP if node_id == Parameter_Server else _DOWN))
         self._settings = GlobalSettings.current()
         assignment = self._settings.assignment
@@ -56,11 +59,14 @@ class SyncPS(CheckingPackets, Tracking):
         self._workers = assignment.nodes
         self._block_count = assignment.block_count
         tree = block_tree(assignment.block_count)
+        # the server's own tree has the whole as its top
         mine = assignment.blocks if node_id == Parameter_Server else assignment.node_2_block[node_id]
         self._last = mine[-1]
         self._sums = TreeSum(tree, tops=tree.cover(mine))
+        # both sides count rounds, so that a packet which is sent again cannot enter the next batch
         self._round = 0
         self._sent: dict[Span, Array] = {}
+        # without redundancy each block has one holder, and no copies need to be told
         self._redundant = assignment.redundancy > 1
         self._answer: Answer | None = None
         self._missing: tuple[int, ...] = ()
@@ -72,6 +78,7 @@ class SyncPS(CheckingPackets, Tracking):
         if whole is None:
             return None
         span, total = whole
+        # kept until the result comes, for the rescue
         self._sent[span] = total
         return netEncapsulation(Parameter_Server, (self._round, *span, total))
 
@@ -80,6 +87,7 @@ class SyncPS(CheckingPackets, Tracking):
         super().check(content, like)
         settings = self._settings
         if self.node_id == Parameter_Server:
+            # the asking worker names itself; believed only if it is the sender
             _, low, high, _, *asking = content
             for node in asking:
                 settings.check_sender(node)
@@ -87,6 +95,7 @@ class SyncPS(CheckingPackets, Tracking):
                 settings.check_span((low, high), settings.sender)
             return
         settings.check_sender(Parameter_Server)
+        # copies that the server names become rows of the ledger, so they are checked like packets
         if isinstance(content, list):
             for span, node in content[1]:
                 settings.check_span(span, node)
@@ -102,6 +111,7 @@ class SyncPS(CheckingPackets, Tracking):
     def _serve(self, content: Sum) -> netEncapsulation | None:
         """Merge a sum; answer all workers when it was the last one, and the asking one in any case."""
         round_, low, high, total, *asking = content
+        # SUB-21: a worker cannot be a round ahead of the mean that it needs
         if round_ > self._round:
             raise ValueError(f"The parameter server is in round {self._round}, but a worker is in round {round_} already")
         if round_ == self._round:
@@ -113,8 +123,10 @@ class SyncPS(CheckingPackets, Tracking):
                 self._sums.reset()
                 self._round += 1
                 return netEncapsulation(self._workers, self._answer)
+            # early questions get the list of missing blocks, which the worker's time-out message names (SUB-26)
             return netEncapsulation(asking, tuple(self._sums.missing())) if asking else None
         self.late += 1
+        # the answer of the last round is kept for a worker that lost it; no worker can need an older one
         return netEncapsulation(asking, self._answer) if asking and round_ == self._round - 1 else None
 
     def _take(self, content: Answer) -> None:
@@ -122,6 +134,7 @@ class SyncPS(CheckingPackets, Tracking):
             self._missing = content
         elif self._result is None:
             content, self.copies = content if isinstance(content, list) else (content, None)
+            # a second answer, after a rescue, changes nothing
             self.set_result(content)
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from parallel_sgd.engine.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
+from parallel_sgd.engine.block_tree import Copy, Span, block_tree
+from parallel_sgd.engine.merge import BlockMean, OwnMean, TreeSum
 from parallel_sgd.engine.unusable import Unusable
 
 from .interfaces import Array, BlockWeight, Codec, Partial, TakingLate, netEncapsulation
@@ -48,13 +49,16 @@ class Plain(Partial, TakingLate):
         spans = tree.cover(mine)
         self._last = mine[-1]
         self._holders = assignment.block_2_node
+        # targets of a span lack at least one of its blocks: a node that holds all of them computes the sum itself
         targets = {span: {node for block in range(*span) for node in assignment.get_adversary(block)} for span in spans}
         self._targets = {span: tuple(sorted(nodes)) for span, nodes in targets.items() if nodes}
+        # one block is its own subtree: no sum, no buffer
         self._own = TreeSum(tree, tops=spans) if len(mine) > 1 else None  # where there is something to add up
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
         self._asked: set[int] = set()
         self._mean: Array | None = None
+        # `complete` and no result: the one moment between two batches
         self._complete = False  # until the first block of the next batch, which comes after the result was taken
 
     @property
@@ -63,6 +67,7 @@ class Plain(Partial, TakingLate):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         content, block = block_weight
+        # the first block that comes after the result was taken, own or foreign, begins the next batch
         begins = self._complete and self._begins()
         span, total = block_weight.span, content
         if self._own is not None:
@@ -70,7 +75,9 @@ class Plain(Partial, TakingLate):
             if whole is None:
                 return None
             span, total = whole
+        # kept for the rescue: no other node can make this sum again, but by redundancy
         self._sent[span] = total
+        # stays: own sums live in `_own`, until `_begins` of the next batch
         mean = self._all.mean_with(span, total, stays=True, node=self._node_id, begins=begins)
         if mean is not None:
             self._finish(mean, tuple(self._all.copies))
@@ -80,17 +87,21 @@ class Plain(Partial, TakingLate):
     def receive_blocks(self, content: PlainContent) -> list[netEncapsulation] | None:
         low, high, value, *asking = content
         sender = self._settings.sender
+        # a known span of this sender needs no further look; all else goes through `_check_sender`
         if asking or sender is None or (low, high) not in self._settings.spans.get(sender, ()):
             self._check_sender(low, high, asking)
         if high != 0:
             begins = self._complete and self._begins()
+            # given: what came over the wire is this codec's own, so the sum may be written into it
             mean = self._all.mean_with((low, high), value, stays=True, given=True, node=sender, begins=begins)
             if mean is not None:
                 self._finish(mean, tuple(self._all.copies))
+        # any node could send a result: it counts only from a worker that was asked
         elif sender in self._asked or sender is None:
             self._finish(value, None)
         else:
             raise Unusable("it is a result, for which it was not asked")
+        # the answer has all own sums again: which one the asking worker misses is not known here
         return [netEncapsulation(asking, (*span, total)) for span, total in self._sent.items()] if asking else None
 
     def _check_sender(self, low: int, high: int, asking: list[int]) -> None:
@@ -112,9 +123,11 @@ class Plain(Partial, TakingLate):
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
         """Send the own sums again to the workers whose blocks are missing, and ask them for an answer."""
+        # a block may be with several workers: all are asked, and the first copy counts
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         if not (late and self._sent):
             return None
+        # remembered, since only their results are believed
         self._asked = late
         return (netEncapsulation(late, (*span, total, self.node_id)) for span, total in self._sent.items())
 
@@ -138,6 +151,7 @@ class Plain(Partial, TakingLate):
         return self._all.missing()
 
     def settle(self) -> None:
+        # bits depend on which blocks are there, so `FirstK` does not promise equal replicas
         mean = self._all.mean_so_far()
         if mean is not None:
             self._finish(mean, tuple(self._all.copies))
@@ -151,6 +165,7 @@ class Plain(Partial, TakingLate):
         self._mean = None
 
     def _finish(self, mean: Array, copies: tuple[Copy, ...] | None) -> None:
+        # the first of two results counts: merged here, or told by a worker that was asked
         if self._result is None:
             self._mean = self._result = mean
             self.copies, self._complete = copies, True

@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
+from parallel_sgd.engine.block_tree import Span, supplied
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span, supplied
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
@@ -42,16 +42,20 @@ class MissingParameter(LookupError):
 
 
 class Parameters(Mapping[Any, Any]):
-    """Extra parameters of the job; `unread` are the places, from 0, of those that nothing on this node has looked up."""
+    """Extra parameters of the job.
+
+    `asked` are the keys that were looked up on this node, `unread` the places, from 0, of parameters whose key was not.
+    """
 
     def __init__(self, given: Mapping[Any, Any]) -> None:
+        # a copy: parameters are the same for the whole job, whatever becomes of the dictionary
         self._given = dict(given)
-        self._read: set[Hashable] = set()
+        self.asked: set[Hashable] = set()
 
+    # every reading counts, of `get` too, which comes here
     def __getitem__(self, key: Hashable) -> Any:
-        value = self._given[key]
-        self._read.add(key)
-        return value
+        self.asked.add(key)
+        return self._given[key]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._given)
@@ -62,14 +66,16 @@ class Parameters(Mapping[Any, Any]):
     @property
     def unread(self) -> list[int]:
         """Places in the order in which the job gives them, which is the same on all nodes."""
-        return [place for place, key in enumerate(self._given) if key not in self._read]
+        # places, not keys: these need not be of a type that travels
+        return [place for place, key in enumerate(self._given) if key not in self.asked]
 
 
 class JobSettings:
-    """Settings of one job as one node sees them. `codec` names the class whose code runs, for messages.
+    """Settings of one job as one node sees them.
 
-    `variable` is the id of the variable whose codec runs. `step` is the (epoch, batch), counted from 0, of the block that the
-    codec is given; of the packet, where it receives one, and `sender` then is the node that sent it.
+    `codec` names the class of the running codec, for messages; `variable` is the id of its variable. `step` is the (epoch,
+    batch), counted from 0, of the block that the codec is given; of the packet, where it receives one, and `sender` then is the
+    node that sent it.
 
     Args:
         assignment: the block assignment of the job.
@@ -97,6 +103,7 @@ class JobSettings:
         self.variable = 0
         self.step = (-1, -1)
         self.sender: int | None = None
+        # filled on demand: with 10,000 workers the spans of all would cost more than those that are met (SIM-20)
         self.spans: dict[int, frozenset[Span]] = {}  # that a node supplies, of those that `check_span` was asked for
 
     def check_node(self, codec: Codec) -> None:
@@ -115,6 +122,7 @@ class JobSettings:
 
         Raises: Unusable where another node has sent it.
         """
+        # tests and simulations call codecs without a bank, and then without a sender
         if self.sender is not None and node != self.sender:
             raise Unusable(f"it speaks for node({node})")
 
@@ -126,11 +134,13 @@ class JobSettings:
         spans = self.spans.get(node)
         if spans is None and node in self.assignment.nodes:
             blocks = tuple(self.assignment.node_2_block[node])
+            # one object for all codecs of a process, by the cache of `supplied`
             spans = self.spans[node] = supplied(self.assignment.block_count, blocks)
         if spans is None or span not in spans:
             raise Unusable(f"it holds a sum over the blocks [{span[0]}, {span[1]}), which node({node}) does not supply")
 
 
+# a context variable, not a global: workers in one process have settings of their own, also in threads
 _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")
 
 
@@ -162,6 +172,7 @@ class GlobalSettings:
         settings = GlobalSettings.current()
         value = settings.parameters.get(key, default)
         if value is REQUIRED:
+            # `in` would not do: a parameter may be given as None
             raise MissingParameter(key, settings.codec)
         return value
 
@@ -176,6 +187,7 @@ class GlobalSettings:
             who = settings.codec or "A codec"
             raise LookupError(f"{who} asks for the value of variable {settings.variable}, which this node does not have")
         view = settings.values[settings.variable].view()
+        # live but closed: a codec may look at the parameters and not change them
         view.flags.writeable = False
         return view
 
@@ -198,6 +210,7 @@ class GlobalSettings:
         """
         try:
             return _CURRENT.get()
+        # outside a job LookupError of a context variable says nothing to an author
         except LookupError:
             raise LookupError(
                 "GlobalSettings is empty outside a job (a class body runs before it): read it in a codec's __init__ or "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
@@ -61,6 +61,8 @@ class Traits:
         elementwise: it treats every number by itself, so that it may be given neighbouring variables as one vector, with the
             number of the first. Counts for the class that says it, not for its subclasses.
         passes_on: its result is an array that came, unchanged, or was put, so that no check of the result is needed.
+        parameters: all keys of `codec_extra_parameters` that it may read, so that others can be refused before a job starts;
+            None: not told. Counts for the class that says it, not for its subclasses.
         packets: traits of the packets that come to it.
 
     Raises: TypeError or ValueError naming the argument, the expectation and the value that came.
@@ -81,6 +83,7 @@ class Traits:
     awaits_answer: bool = False
     elementwise: bool = False
     passes_on: bool = False
+    parameters: tuple[Hashable, ...] | None = None
     packets: PacketTraits = field(default_factory=PacketTraits)
 
     def __post_init__(self) -> None:
@@ -91,6 +94,8 @@ class Traits:
                 )
         if not isinstance(self.packets, PacketTraits):
             raise TypeError(f"Traits 'packets' must be PacketTraits(..), got {type(self.packets).__name__}")
+        if not isinstance(self.parameters, (tuple, type(None))):
+            raise TypeError(f"Traits 'parameters' must be a tuple of keys or None, got {type(self.parameters).__name__}")
         _check_booleans(self)
         if self.synchronous and self.asynchronous:
             raise ValueError(
@@ -103,11 +108,13 @@ class Traits:
 
     def of_subclass(self) -> Traits:
         """Return the traits that a subclass without its own inherits: all but `elementwise` and `takes_sums`."""
+        # a subclass may change what is done with each number, so it must say again that vectors and sums suit it
         return replace(self, elementwise=False, takes_sums=False) if self.elementwise or self.takes_sums else self
 
 
 def _check_booleans(traits: Traits | PacketTraits) -> None:
     for each in fields(traits):
+        # by the text of the annotation: types are texts under `from __future__ import annotations`
         value = getattr(traits, each.name)
         if each.type == "bool" and not isinstance(value, bool):
             raise TypeError(f"{type(traits).__name__} '{each.name}' must be True or False, got {value!r}")
@@ -120,13 +127,15 @@ IN_PACKETS: Final[Mapping[str, str]] = {
     "keeps_type": "keeps_type",
     "takes_alike": "alike",
 }
-FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not in ("elementwise", "packets")), *IN_PACKETS)
+_NO_FLAGS: Final = ("elementwise", "packets", "parameters")  # fields that no former attribute stands for
+FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not in _NO_FLAGS), *IN_PACKETS)
 
 
 def with_former(traits: Traits, flags: Mapping[str, Any]) -> Traits:
     """Return traits with the values of attributes of the former names."""
     packets = {IN_PACKETS[name]: value for name, value in flags.items() if name in IN_PACKETS}
     if "forms" in packets:
+        # it may be a list in old classes
         packets["forms"] = tuple(packets["forms"])
     own = {name: value for name, value in flags.items() if name not in IN_PACKETS}
     own = {name: bool(value) if name not in ("takes", "gives") else value for name, value in own.items()}

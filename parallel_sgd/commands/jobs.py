@@ -44,6 +44,7 @@ def watch(options: argparse.Namespace) -> int:
         with reach_all(options) as com:
             entries = _entries(com)
         words = f"{_table(entries)}\n"
+        # cleared on a terminal alone: in a file tables follow each other
         if sys.stdout.isatty():
             words = f"{_CLEAR}{words}\n{time.strftime('%H:%M:%S')}, again every {options.watch:g} s"
         if code := tell(options, {"jobs": entries}, words, done=_LISTED, seconds=None):
@@ -65,6 +66,7 @@ def _entries(com: Controller) -> list[dict[str, Any]]:
     begun: dict[str, float] = {}
     for entry in unique.values():
         begun[entry["job"]] = min(entry["started"], begun.get(entry["job"], math.inf))
+    # nodes of the newest attempt that no agent tells of: a user must see that they are missing
     for job in begun:
         own = [entry for entry in unique.values() if entry["job"] == job]
         newest = max(own, key=lambda entry: entry["attempt"])
@@ -75,6 +77,7 @@ def _entries(com: Controller) -> list[dict[str, Any]]:
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    # a node may be done while its driver still collects: it counts as running there
     running = entry["state"] in ("starting", "running") or (entry["driver"] and not entry["outcome"])
     return (
         clean(str(entry["job"])),
@@ -105,10 +108,12 @@ def attach(options: argparse.Namespace) -> int:
         states = reclaimer.follow(job)
         files = reclaimer.require_client_log(job)
     outcome = reclaimer.outcome
+    # what was followed is newer than what the agents had noted
     _complete(files, {**reclaimer.states, **{node: state for node, (state, _) in states.items()}}, outcome, reclaimer.detail)
     detail = {"detail": reclaimer.detail} if reclaimer.detail else {}
     content = {"job": job, "outcome": outcome, "files": paths_of(files), **detail}
     all_done = all(state in ("done", "unknown") for state, _ in states.values())
+    # "unknown" is of agents that had no part in the job
     code = EXIT_FAILED if outcome != "done" else EXIT_OK if all_done else EXIT_NODE_LOST
     ended = f"The job {job} has ended: {outcome}"
     code = tell(options, content, f"{ended}.", code, done=ended, place=folder_of(files))
@@ -145,6 +150,7 @@ def retrieve(options: argparse.Namespace) -> int:
     """
     with reach_all(options) as com:
         reclaimer = Reclaimer(com)
+        # only final states: others may have changed meanwhile
         ended = {
             entry["job"]: entry["outcome"] for known in list_jobs(com).values() for entry in known if entry["outcome"] in _OVER
         }

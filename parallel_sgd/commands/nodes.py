@@ -32,6 +32,7 @@ def launcher_from(options: argparse.Namespace) -> Offer | None:
         return None
     if options.local is not None:
         raise ValueError(f"--launch {options.launch} and --local {options.local} both say where the workers come from.")
+    # 0 is no time to come up in, so the launcher's own counts
     return launcher_of(options.launch, options.key_file, options.wait or None)
 
 
@@ -78,6 +79,7 @@ def reach_all(options: argparse.Namespace) -> Controller:
     Raises: NetworkError when there is none.
     """
     com, errors = Request().reach(all_nodes(options))
+    # those that can be reached will do; the user learns of the others
     for error in errors.values():
         show(sys.stderr, f"{program_name()}: {error}\n")
     if not com.sessions:

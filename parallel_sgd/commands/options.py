@@ -17,13 +17,12 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
-from rpc.support.logs import NORMAL, QUIET, VERBOSE
 
 from ..options.job_options import JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
-from .output import program_name
+from .output import program_name, verbosity_of
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -191,6 +190,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
     Raises: ValueError naming the option.
     """
+    # by the forms that read job files, too: one value has one reading
     flagged = ((name, about, about.flag) for name, about in known_options() if about.flag is not None)
     given = {name: about.form.read(flag.names[0], getattr(options, name)) for name, about, flag in flagged}
     if isinstance(given["gd_params"], dict) and options.learn_rate is not None:
@@ -198,13 +198,10 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     if given["gd_params"] and options.learn_rate is None and isinstance(options.gd_params, str):
         raise ValueError("--gd-params come after the learning rate: give --learn-rate too.")
     if options.learn_rate is not None:
+        # of a job file the rule's arguments are a list, with the learning rate first
         further = given["gd_params"] if isinstance(options.gd_params, str) else given["gd_params"][1:]
         given["gd_params"] = (options.learn_rate, *further)
     return {**given, "verbose": verbosity_of(options)}
-
-
-def verbosity_of(options: argparse.Namespace) -> int:
-    return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
 
 
 def load_model(path: str) -> Model:
@@ -226,6 +223,7 @@ def make_dataset(text: str) -> AbsDataset:
     Raises: UnknownName.
     """
     known = {name: kind for name, kind in known_classes(nn.dataset, AbsDataset).items() if kind is not nn.dataset.ArrayDataset}
+    # `digits` for DigitsDataset, too
     known |= {name.removesuffix("dataset"): kind for name, kind in known.items()}
     made: AbsDataset = make_object(text, AbsDataset, known, "--dataset")
     return made

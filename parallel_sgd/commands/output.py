@@ -1,20 +1,32 @@
-"""Output of the commands, results and JSON on standard output, complaints on standard error; and their exit codes."""
+"""Output of the commands, results and JSON on standard output, complaints on standard error; and their exit codes.
+
+Exit codes: 0 done without error; 1 the job failed; 2 an argument is wrong, or no node knows the job; 3 the job was not started;
+4 a node cannot be reached or refuses us; 5 the job has its result, but a node was lost on the way; 130 interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from network.errors import NetworkError
+from network.keys import KeyFileError
+from rpc import SubmissionError, UnknownJob
 from rpc import program_name as called_as
 from rpc.job import users_traceback
 from rpc.support.console import EXIT_NOT_SHOWN, RESULT_SECONDS, show, show_result
-from rpc.support.logs import SUBMIT_LOGGER, clean, clean_text, get_logger
+from rpc.support.forks import catch
+from rpc.support.logs import NORMAL, QUIET, SUBMIT_LOGGER, VERBOSE, attach_console, clean, clean_text, get_logger, verbosity
+from rpc.support.processors import limit_met
 
+from ..errors import JobFailed
 from ..options.job_options import options as known_options
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
@@ -50,12 +62,14 @@ def tell(
     Returns:
         `code`, or `EXIT_NOT_SHOWN` in place of one that says that all went well.
     """
+    # text is made before anything is printed: half an object would be no JSON
     text = json.dumps(content) if options.json else str(words)
     problem = show_result(f"{text}\n", seconds) if text else ""
     if not problem:
         return code
     found = f"; see {clean(str(place), 4096)}" if place else ""
     _log.error("%s, but its result could not be printed on standard output (%s)%s.", done, problem, found)
+    # a result that could not be shown is no success; a failure keeps its own code
     return EXIT_NOT_SHOWN if code in (EXIT_OK, EXIT_NODE_LOST) else code
 
 
@@ -67,6 +81,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         error: the error.
         more: further entries of the JSON object.
     """
+    # users know options by their flags, errors name arguments
     flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
     names = {**flags, "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
     plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
@@ -76,11 +91,71 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         plain,
     )
     said = said.replace("parse_worker(n, ps=True)", "--ps")
+    # code of the user's own: its traceback says where
     if told := users_traceback(error):
         show(sys.stderr, clean_text(told))
     show(sys.stderr, f"{program_name()}: {clean_text(said)}\n")
     if options.json:
         tell(options, {"error": said, **more}, "", EXIT_FAILED, done="The command has failed")
+
+
+def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Namespace, *, short: bool = False) -> int:
+    """Do the task, and say the error when it fails.
+
+    Args:
+        task: called with the options.
+        options: those of `options.add_output`, and those of the task.
+        short: whether a job has the short console wherever it runs, not only on local workers.
+
+    Returns:
+        The exit code of the module's documentation.
+    """
+    attach_console()
+    _end_cleanly()
+    try:
+        with verbosity(verbosity_of(options), short=short):
+            return task(options)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except JobFailed as failure:
+        complain(options, failure, job=failure.job_id, files=paths_of(failure.files))
+        return EXIT_FAILED
+    except SubmissionError as error:
+        complain(options, error)
+        return EXIT_NOT_STARTED
+    except (UnknownJob, KeyFileError) as error:
+        complain(options, error)
+        return EXIT_USAGE
+    except NetworkError as error:
+        complain(options, error)
+        return EXIT_NETWORK
+    # wrong arguments; but limits of the system come as the same errors
+    except (ValueError, TypeError, LookupError, OSError) as error:
+        if problem := limit_met(error):
+            complain(options, RuntimeError(f"This process may start {problem}."))
+            return EXIT_FAILED
+        complain(options, error)
+        return EXIT_USAGE
+    except Exception as error:
+        if problem := limit_met(error):
+            complain(options, RuntimeError(f"This process may start {problem}."))
+            return EXIT_FAILED
+        # an error of ours, not of the user's code, is shown with its traceback
+        if not users_traceback(error):
+            raise
+        complain(options, error)  # of a transform or a data set of one's own
+        return EXIT_USAGE
+
+
+def verbosity_of(options: argparse.Namespace) -> int:
+    return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
+
+
+def _end_cleanly() -> None:
+    """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            catch(number, lambda received, _frame: sys.exit(128 + received))
 
 
 def folder_of(files: Mapping[int, Sequence[Path]]) -> Path | None:

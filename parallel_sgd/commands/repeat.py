@@ -42,6 +42,7 @@ from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell
 from .submit import nodes_of, result_data, train
 
+# where to compute decides nothing about the bits
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _VERIFIED: Final = "The run is verified"
@@ -65,13 +66,17 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
     judge = _judge_of(file, given, vars(given))
+    # a script is code, though no class names it (RUN-6)
     _judge_discovery(judge, file, options)
     with guarded(judge), _told_of_file(file, vars(given)):
         data = _same_inputs(file, options, vars(given))
+    # the blocks of the run, dealt to the workers that there are, unless others are asked for
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
+    # kernels and threads decide about the last bits: those of the run, unless others are asked for
     if not {"bits", "blas_threads"} & vars(given).keys():
         options.bits = _bits_of(file, here=options.workers is None and options.launch is None)
         options.blas_threads = str(_threads_of(file, options.blas_threads))
+    # before training: a run into the same directory must not change what is compared
     manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
     with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
@@ -110,6 +115,7 @@ def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]
 def _judge_discovery(judge: CodeJudge, file: JobFile, options: argparse.Namespace) -> None:
     """Check that the script that a job file names may run: any file but a list of nodes is one. Raises: CodeRefused."""
     script = file.options.get("discovery")
+    # a list of nodes is data
     if script and script == options.discovery and os.path.isfile(script) and not script.endswith(".json"):
         judge.judge(script, "--discovery", lambda: [Path(script).absolute()])
 
@@ -174,6 +180,7 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
             data = load_kept(file.path.parent / told, file.kept.sha256)
         except (OSError, ValueError) as error:
             raise _OtherData(f"The samples {told} of the run are damaged: {error}") from error
+    # data of one's own is no claim about the run
     if "dataset" in given:
         return data
     told = told if len(told) <= _LONG else told.partition(":")[0]
@@ -197,8 +204,10 @@ def _first(file: JobFile) -> JobFile:
     Raises: ValueError where one had other options, so that one run from the start gives other bits.
     """
     first, seen = file, {file.path}
+    # as far back as runs lie here: only from the first weights on is everything computed
     while job := first.options.get("resume"):
         earlier = find_run(file.path.parent.parent.parent, str(job))
+        # a circle of runs would go on for ever
         if earlier is None or (found := JobFile.read(earlier.path)).path in seen:
             break
         others = {name for name in _decisive() - _GROWS if found.options.get(name) != file.options.get(name)}
@@ -229,6 +238,7 @@ def _dealt(file: JobFile, workers: int) -> dict[str, Any]:
     if workers == file.workers:
         return {}
     blocks = file.blocks
+    # so many workers hold whole blocks only as copies of each other
     if workers > blocks and workers % blocks:
         raise ValueError(
             f"A batch of the run has {blocks} blocks, so its bits are those of 1 to {blocks} workers or of a multiple of "
@@ -269,6 +279,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         )
     signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
     manifest = RunManifest.read(folder)
+    # before anything is computed: minutes are not spent on a run that is not what it says
     signature = signature_of(folder, manifest, signer)
     found = [*damages(folder, manifest), *misplaced(folder, manifest)]
     if not any(text.startswith(JOB_FILE) for text in found):
@@ -279,6 +290,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
         return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
     file = JobFile.read(folder)
+    # writers would write again; all else comes from the file
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
     last, most = max(epochs, default=0), file.options.get("epoch")
@@ -315,6 +327,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     inside = given.local is None and given.workers is None and given.launch is None
     bits = _bits_of(file, here=inside or given.local is not None)
     settings["blas_threads"] = _threads_of(file, settings["blas_threads"])
+    # the kernels of a process are chosen when it starts, so another process is needed
     if inside and not _has_bits_here(bits, settings["blas_threads"]):
         options.local, inside = workers, False  # processes of their own have the kernels of the run
     settings["bits"] = bits
@@ -329,6 +342,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             result = job.parallel(nodes, **{**settings, "directory": place})
         computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until, workers)
+        # checkpoints have their own hashes: what is damaged is not compared
         damaged = list(damaged_checkpoints(folder, epochs))
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
@@ -426,6 +440,7 @@ def _judge(
     if "resume" in file.options and not computed.start:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     content |= {"damaged": wrong, "others": others}
+    # wrong on other machines shows nothing: neither guilty nor proven
     said = [f"{which}, {how}:", *wrong, why.strip()]
     if others:
         content["equal"] = None
@@ -445,6 +460,7 @@ def _server_keeps(file: JobFile, settings: Mapping[str, Any]) -> bool:
 def _check_repeatable(settings: Mapping[str, Any]) -> None:
     """Refuse a run with a result that depends on the order in which packets arrive. Raises: ValueError."""
     sync = settings["sync_type"]
+    # what has arrived is taken: no second run has the same order
     if sync.staleness:
         raise ValueError(
             f"No epoch of the run can be computed again: under {sync.__name__} a worker takes what has arrived, so its result "

@@ -57,6 +57,7 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
     settings = {**settings_of(options), **more}
     offer = launcher_from(options)
+    # the launcher's own discovery, so that new agents of the scheduler are found
     if offer is not None and options.discovery == LAUNCHER:
         settings["discovery"] = offer.launcher.discover
     with nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
@@ -77,6 +78,7 @@ def nodes_of(options: argparse.Namespace, offer: Offer | None) -> Iterator[NodeA
             yield nodes
         return
     if options.local is not None:
+        # --local says the number already; another one is a mistake
         if options.worker_count not in (None, options.local):
             raise ValueError(f"--local {options.local} and -n {options.worker_count} disagree.")
         with local_workers(options.local, options.ps) as nodes:
@@ -94,6 +96,7 @@ def post_mortem_on_failure(nodes: NodeAssignment, wanted: bool) -> Iterator[None
     try:
         yield
     except JobFailed as failure:
+        # at once: agents of this command, and what they know, end with it
         if wanted:
             try:
                 _log.info("What is known of the failure is in %s.", collect_post_mortem(nodes, failure.job_id))

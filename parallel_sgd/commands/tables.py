@@ -88,6 +88,7 @@ def _read(options: argparse.Namespace, plan: Plan) -> Table:
 def _rows(table: Table, plan: Plan, *, with_labels: bool = False) -> dict[str, Any]:
     """Return the columns that are used, by name; without a label that may be there, but for a plan that needs it."""
     rows: dict[str, Any] = dict(zip(table.header, table.columns, strict=True))
+    # labels may be absent for predictions, and not for an evaluation
     if with_labels:
         for label in plan.labels:
             if label.name in rows:

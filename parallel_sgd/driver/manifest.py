@@ -18,37 +18,17 @@ import numpy as np
 from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
-from rpc import limits, shipping
+from nn.dataset.interface import Arrays, leaves
+from rpc import limits
 from rpc.lease import Candidate
 from rpc.shipping import Bundle
-from rpc.submit import FAIL, REDUNDANT, SHRINK, Recovery, pack_executable
+from rpc.submit import SHRINK, Recovery
 from rpc.support.files import parsed, read_result
 from rpc.support.logs import clean_text
 
-from ..codec.choice import CodecChoice
-from ..codec.interfaces import Codec
 from ..engine.channel import Parameter_Server
-from ..engine.job_executor import (
-    CHECKPOINT,
-    DATA,
-    EXTRA,
-    MISC,
-    MODEL,
-    OPTIMIZER,
-    RECORD,
-    SAMPLES,
-    SETTING,
-    TELLS,
-    TRANSFER,
-    options_of,
-)
-from ..engine.plan import likes_of
-from ..engine.server_executor import ServerExecutor
-from ..engine.training import Samples
-from ..engine.worker_executor import WorkerExecutor
-from ..options.fields import VALUE
+from ..engine.job_executor import CHECKPOINT, DATA, MISC, MODEL, SAMPLES, SETTING, TELLS, TRANSFER, options_of
 from ..options.job_options import PlainOptions
-from ..options.spec import JobSpec
 
 Resources = Mapping[str, Any]
 _MOST_IDENTITY: Final = 1000  # characters that a node may tell
@@ -91,6 +71,7 @@ class JobManifest:
 
     def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
         """Make the candidate that asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        # under shrink nodes that failed are left out, so the election does not wait for them
         leaves_out = self.policy == SHRINK
         return Candidate(
             self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
@@ -101,6 +82,7 @@ class JobManifest:
 
         Raises: ValueError when it exceeds the size of a message.
         """
+        # by name: bundles have fields that do not travel, such as classes
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _BUNDLES:
             bundle = content[name]
@@ -117,34 +99,10 @@ class JobManifest:
         """
         try:
             content = dict(read_result(path, ()))
+            # the reader looks at the form, the constructor at the names: a manifest lies on a disk
             return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
         except (TypeError, ValueError, KeyError) as error:
             raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
-
-
-def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") -> JobManifest:
-    """Make the manifest with which the submitter drives a job, and which it leaves to its standby drivers.
-
-    Args:
-        spec: the job.
-        samples_size: bytes of the samples.
-        job: id of the job.
-        record: the part of the record of the run that nodes keep; "" for none.
-
-    Raises: TypeError for code that cannot travel, ValueError for too much of it.
-    """
-    objects = spec.shipped()
-    return JobManifest(
-        job,
-        spec.policy,
-        spec.min_workers,
-        spec.discovery is not None,
-        spec.plan.assignment.block_2_node,
-        pack_executable(WorkerExecutor, objects),
-        pack_executable(ServerExecutor, objects),
-        shipping.pack({"dataset": objects["dataset"]}).objects,
-        job_resources(spec, samples_size, record),
-    )
 
 
 @dataclass(frozen=True)
@@ -176,10 +134,13 @@ class AttemptState:
 
         Raises: ValueError, TypeError.
         """
+        # a nested structure could exhaust the stack of a plain reader
         state = cls(**parsed(json.loads, text))
+        # plain types exactly, before anything is computed with them
         right = type(state.attempt) is int and isinstance(state.nodes, dict) and isinstance(state.recovery, dict)
         if not right or not all(type(text) is str for text in (*state.nodes.values(), state.kernels)):
             raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
+        # addresses are parsed here, so that a wrong one is an error of the text and not of a later attempt
         state.assignment()
         try:
             # only to see that it can be read
@@ -195,45 +156,6 @@ class AttemptState:
         return made
 
 
-def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resources:
-    """Return, by request, the resources that all attempts have in common: plain data and arrays. The samples themselves are not
-    among them.
-    """
-    plan, options = spec.plan, spec.options
-    return {
-        SETTING: {
-            "options": options.travelling(VALUE),
-            "order": plan.order,
-            "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
-            "has_buffers": bool(spec.model.store.buffers),
-            "server_keeps": spec.server_keeps,
-        },
-        MODEL: np.frombuffer(spec.model_file(), np.uint8),
-        OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
-        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
-        MISC: {
-            "epochs": options.epoch,  # for readers of a post-mortem
-            "carries_on": spec.policy == REDUNDANT,
-            "awaits_verdict": spec.policy != FAIL,
-            "resume": [] if spec.resume is None else list(spec.resume.jobs),
-            RECORD: record,
-            "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
-        },
-        EXTRA: list(plan.codec_parameters.values()),
-        TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": options.sync_type.__name__},
-        SERVER_TRANSFER: {"codec": _names(plan.server_codec, plan.default_codec)},
-        CHECKPOINT: _checkpoints(spec),
-    }
-
-
-def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
-    given = None if spec.resume is None else spec.resume.local
-    if given is None:
-        return None
-    nodes = [*spec.plan.assignment.nodes, Parameter_Server]
-    return {**given.resources(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
-
-
 def package_bytes(resources: Resources) -> int:
     """Return the bytes of samples and model."""
     return int(resources[DATA]["bytes"]) + len(resources[MODEL])
@@ -244,7 +166,7 @@ def attempt_resources(
     attempt: int,
     workers: int,
     bandwidth: float,
-    samples: Callable[[], Samples],
+    samples: Callable[[], Arrays],
     told: Callable[[int, str], None] | None = None,
 ) -> Callable[[int, str], Any]:
     """Return a function of node and request that answers the requests of one attempt.
@@ -263,6 +185,7 @@ def attempt_resources(
     def answer(node: int, request: str) -> Any:
         if request.startswith(TELLS):
             if told is not None:
+                # what a node tells goes into files and logs: no control characters, and not too long (SEC-17)
                 told(node, clean_text(request.removeprefix(TELLS))[:_MOST_IDENTITY])
             return None
         if request == SETTING:
@@ -270,19 +193,14 @@ def attempt_resources(
         if request == MISC:
             return {**resources[MISC], "start_seconds": start_seconds}
         if request == SAMPLES:
-            return [np.asarray(array) for array in samples()]
+            return leaves([np.asarray(array) for array in samples()])
         if request == CHECKPOINT:
+            # one content for each owner: several workers may take the same
             sent = resources[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))
             tables = sent["tables"].get(node, "")
             return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
+        # both ask for TRANSFER; the names of their codecs differ
         return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
 
     return answer
-
-
-def _names(codec: CodecChoice, default: type[Codec]) -> str:
-    if isinstance(codec, Mapping):
-        named: dict[int | str, str] = {variable: kind.__name__ for variable, kind in codec.items()}
-        return str(named | {"rest": default.__name__})
-    return (codec or default).__name__

@@ -86,7 +86,9 @@ class Survivors(SameNodes):
 
     def settle(self, failed: JobFailed) -> str:
         """Let all but the culprits go on; workers keep their order and are numbered anew from 0."""
+        # those that ended because of others are no culprits and go on
         left = [self.nodes[node] for node in self.nodes.worker_ids if node not in failed.culprits]
+        # the state of a parameter server is nowhere else
         if any(node < 0 for node in failed.culprits):
             return "nobody can do without the parameter server"
         if len(left) < self._fewest:
@@ -97,6 +99,7 @@ class Survivors(SameNodes):
 
 def with_workers(nodes: NodeAssignment, workers: Iterable[Address]) -> NodeAssignment:
     """Return `nodes` with these workers, numbered from 0, in place of its own; a parameter server stays."""
+    # local nodes stay local, with the agents that this process ends
     made = LocalNodes(key_file=nodes.key_file) if isinstance(nodes, LocalNodes) else NodeAssignment(key_file=nodes.key_file)
     for number, address in enumerate(workers):
         made.add(number, address)
@@ -120,11 +123,13 @@ class Inbox(Waker):
 
     def put(self, item: Any) -> None:
         self._queue.put(item)
+        # after the item is in the queue: the other thread must find it when it wakes up
         self.wake()
 
     def take(self) -> list[Any]:
         """Take all items, oldest first."""
         self.clear()
+        # as many as there are now: items that come meanwhile wake the loop again
         return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
 
@@ -151,8 +156,11 @@ class ElasticMembership:
         look, at most `seconds`.
         """
         deadline = self.driver.deadline
+        # the driver of rounds has deadlines of its own, such as the end of a pause
         left = seconds if deadline is None else min(seconds, deadline - time.monotonic())
+        # a lost session would be readable for ever
         reading = [session.link for session in sessions if session.lost is None]
+        # and one without bytes would be writable for ever
         writing = [session.link for session in sessions if session.pending_bytes]
         wait_sockets([*reading, self.inbox.sock], writing, max(0.0, left))  # type: ignore[list-item,arg-type]
 
@@ -202,6 +210,7 @@ def failure_of(
         elif verdict.signal or verdict.exit_code >= 0:
             code = -verdict.signal or verdict.exit_code
         said, place = verdict.headline, (verdict.epoch, verdict.batch)
+    # a consequence ends with another node: its place says nothing about what fails again and again (FD-20)
     is_consequence = verdict is not None and verdict.rank == 2
     return WorkerEnded(worker, False, code, said, False, started, agent_lost, None if is_consequence else place)
 
@@ -239,6 +248,7 @@ class DiscoveredNodes:
             reason = self._await_round()
             if reason:
                 raise JobFailed({}, {}, job, reason=reason)
+        # also for Ctrl-C while hosts are awaited
         except BaseException:
             # discovery has a thread, which would go on
             self.close()
@@ -248,6 +258,7 @@ class DiscoveredNodes:
         """Take in the findings of discovery; all workers end together when the next round would be another one."""
         self._members.take()
         self._members.tell(Tick())
+        # told once: the attempt ends, and the next one begins with what is there
         changed, self._changed = self._changed, ""
         return changed or self._members.failure or ""
 
@@ -273,6 +284,7 @@ class DiscoveredNodes:
     def _await_round(self) -> str:
         """Wait until the driver begins a round; return why it does not, or ""."""
         members = self._members
+        # until a round begins or the driver has given up, which has its own limits (EL-16)
         while self._round is None and not members.failure:
             members.wait()
             members.take()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from network.request import Request
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from rpc import Coordinator, Deposed, new_job_id
 from rpc.lease import new_driver
@@ -18,7 +19,6 @@ from ..checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from ..codec.parameters import warn_of_unread
 from ..engine.accounts import NO_ACCOUNTS, AccountError, Entry, NodeAccounts, Times, check_conserved, unread
 from ..engine.channel import Parameter_Server
-from ..engine.training import Samples
 from ..errors import JobFailed, describe_failures
 from ..nodes import LocalNodes
 from ..options.spec import JobSpec
@@ -28,7 +28,7 @@ from ..record.report import model_name
 from ..record.run import JobResult, keep_checkpoints, new_run, place_work
 from ..record.spared import spared
 from ..run_page.outcome import reported
-from .manifest import make_manifest
+from .make_manifest import make_manifest
 from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
 from .restart_loop import RestartLoop
 
@@ -39,7 +39,7 @@ _MOST_COUNT: Final = 1 << 53
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:
     """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
 
     Agents that this process has started end with it; all others are given the manifest with which they go on with the job
@@ -54,9 +54,11 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
     agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
     """
     nodes = spec.options.nodes
+    # before anything is prepared: local agents may have ended
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
+    # nodes of an agent keep the text, for a submitter that fetches the run from elsewhere (SUB-15)
     record = "" if spec.is_local else job_text(spec, job, spec.model_file())  # the folder of a local run has it
     manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
@@ -65,6 +67,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
         _log.info("%s", spec.resume.told)
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
+            # folders of local workers are in the run's folder, so the run is closed when these have ended
             nodes.ended.append(run.close)  # they still write there
             place_work(run, job, agents)
         else:
@@ -86,18 +89,22 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
         loop.tables = None if followers is None else followers.tables(run, job)
         try:
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
+        # files of a failed job are fetched too, and belong to its record
         except JobFailed as failed:
             adopt(run.path, failed.files)
             keep_identities(run.path, loop.identities)
             raise
+        # the job goes on at its agents (`left`), or was stopped
         except KeyboardInterrupt:
             outcome.goes_on = loop.left
             keep_identities(run.path, loop.identities, ended=not loop.left)
             raise
+        # another driver goes on: this process has lost the right to fetch results (INV-14)
         except Deposed as error:
             outcome.goes_on = True
             keep_identities(run.path, loop.identities, ended=False)
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
+        # RUN-8: the job has its results here
         with spared("The record of the run"):
             adopt(run.path, coordinator.files)
         with spared("The identities of the nodes"):
@@ -134,6 +141,7 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
     """
     if coordinator.failures:
         _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
+    # a result of another type becomes one that has nothing
     told = {node: content if isinstance(content, dict) else {} for node, content in results.items()}
     models: dict[int, Model] = {}
     for node, files in sorted(coordinator.files.items()):
@@ -141,9 +149,11 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
             if node in told and path.name == model_name(spec.options.mission_title, node):
                 with spared(f"Reading the model of node({node})"):
                     models[node] = Model.load(path, spec.shipped()["custom_objects"])
+    # servers (below 0) have no figures
     figures = {node: content.get("result", {}) for node, content in told.items() if node >= 0}
     accounts = dict.fromkeys(told, NO_ACCOUNTS)
     for node, content in told.items():
+        # rows from the wire: a wrong one costs this node its accounts, not the job its result
         with spared(f"Reading the accounts of node({node})"):
             entries = [Entry(*row) for row in content["accounts"]]
             accounts[node] = NodeAccounts(entries, Times(*content["times"]), content["staleness"])
@@ -172,6 +182,7 @@ def _is_count(value: object) -> bool:
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:
     """Warn when nodes computed with different libraries or kernels, so that their last bits differ."""
+    # the first node is the measure; which one is right cannot be told
     reference = min(numerics, default=0)
     for node, described in sorted(numerics.items()):
         if described != numerics[reference]:

@@ -14,6 +14,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
+from nn.dataset.interface import Arrays
 from rpc import Coordinator, Deposed, SubmissionError, limits
 from rpc.job import common_kernels
 from rpc.lease import Candidacy, Handoff, NoMajority
@@ -24,7 +25,6 @@ from rpc.support.logs import DETAIL, SUBMIT_LOGGER, get_logger
 from ..engine.channel import Parameter_Server
 from ..engine.job_executor import MISC
 from ..engine.socket_channel import can_do_without
-from ..engine.training import Samples
 from ..errors import JobFailed, describe_failures, places_of, report_of
 from ..record.identity import Told
 from ..record.spared import spared
@@ -95,10 +95,11 @@ class RestartLoop:
         membership: Membership,
         recovery: Recovery,
         request: Request,
-        samples: Callable[[], Samples],
+        samples: Callable[[], Arrays],
         run: RunFolder | None,
         *,
         driver: str = "",
+        # a frozen tuple, so it may be a default
         begin: Begin = Begin(),  # noqa: B008
     ) -> None:
         self._manifest, self._membership, self.recovery = manifest, membership, recovery
@@ -108,11 +109,14 @@ class RestartLoop:
         self.left = False
         self.tables: TableReader | None = None
         self.identities: list[Told] = []
+        # a driver without a folder fetches nothing: a standby driver is on a node
         self._driver, self._collects = driver, run is not None
         self._attempt, self._term, self._kernels = begin
         self._content = manifest.to_bytes() if driver else b""
+        # agents compare the hash, so that they go on with this very job
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None
+        # one display for all attempts, so that lines of progress do not restart
         self._display = ProgressDisplay([], _log)
         self._candidacy: Candidacy | None = None  # for going on from the attempt that runs, once its nodes are asked
 
@@ -130,6 +134,7 @@ class RestartLoop:
         """
         try:
             self._running = running = taken_over or self._start()
+            # handed off anew: agents must know the driver that they have now
             if taken_over is not None:
                 self._hand_off(taken_over)
             while True:
@@ -138,11 +143,13 @@ class RestartLoop:
                     if results is not None:
                         self._end_well(running)
                         return running.coordinator, results
+                    # only here, between attempts: within one, Ctrl-C is the coordinator's
                     running = self._again(self._settle(running))
                 except KeyboardInterrupt:
                     self._name_successor()
                     raise
         finally:
+            # the display first: it must not draw over the last lines
             ends = [self._display.close]
             ends += [] if self._candidacy is None else [self._candidacy.close]
             ends += [] if self._running is None else [self._running.com.close]
@@ -159,6 +166,7 @@ class RestartLoop:
         com = self._request.request(nodes)
         try:
             # only the first attempt begins with the state of another job
+            # later attempts begin with checkpoints of their own job (`checkpoint.agree`)
             if self._attempt == 0:
                 self._check_resume(com)
             # chosen once: all attempts of a job give the same bits
@@ -194,6 +202,7 @@ class RestartLoop:
     def _hand_off(self, running: RunningAttempt) -> None:
         """Hand on the manifest and the state with which a standby driver goes on from here, if the job is to survive us."""
         if self._driver:
+            # with each attempt: a standby driver goes on from the newest one
             state = self._state(running.coordinator.attempt, running.nodes)
             running.coordinator.hand_off(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
 
@@ -225,7 +234,7 @@ class RestartLoop:
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
         manifest, workers = self._manifest, nodes.worker_ids
         size = package_bytes(manifest.resources)
-        # the server first, so that it is there when the workers begin
+        # SUB-11: the server first, so that it is there when the workers begin
         if nodes.has_parameter_server:
             coordinator.submit_single(manifest.server, Parameter_Server, size)
         coordinator.submit_group(manifest.workers, workers, size)
@@ -243,6 +252,7 @@ class RestartLoop:
 
     def _check_resume(self, com: Controller) -> None:
         misc = self._manifest.resources[MISC]
+        # a job that no node knows would train from the beginning, unnoticed
         if misc["resume"] and not misc["sends_checkpoint"] and not jobs_known(com, misc["resume"]):
             raise SubmissionError(
                 f"The job was not started: 'resume' names job {misc['resume'][0]}, which none of its nodes knows. A job "
@@ -254,10 +264,13 @@ class RestartLoop:
         try:
             results, _ = coordinator.join(
                 stop_on_interrupt=stop_on_interrupt,
+                # under a policy that starts again all nodes end together, since those that are well would only wait
                 end_together=self.recovery.policy in AGAIN,
+                # hosts come and go only under discovery
                 look=self._membership.look if self._manifest.is_elastic else None,
             )
         except KeyboardInterrupt:
+            # halted: the user stopped it; else the agents drive it on (SUB-15)
             self.left = not coordinator.halted
             if coordinator.halted:
                 coordinator.conclude("stopped", coordinator.halted)
@@ -267,6 +280,7 @@ class RestartLoop:
         done = set(results) if self._collects else coordinator.done
         if lost and not (done and self._can_do_without(lost)):
             return None
+        # stopped and lost: it was not redundant, it was ended
         return None if coordinator.halted and lost else results
 
     def _can_do_without(self, lost: set[int]) -> bool:
@@ -278,6 +292,7 @@ class RestartLoop:
         if self._candidacy is None:
             coordinator = running.coordinator
             since = running.term, coordinator.attempt
+            # since which attempt nodes are asked: one that knows a newer one says so
             candidate = self._manifest.candidate(self._driver, self._sha256, self._term, since, not running.is_ours)
             lost = [node for node, (state, _) in coordinator.failures.items() if state == "lost"]
             dead = coordinator.known_dead
@@ -292,6 +307,7 @@ class RestartLoop:
         candidacy = self._ask(running)
         state = self._state(self._attempt, self._membership.nodes)
         staying = set(running.nodes).difference(self._left_out(running.nodes))
+        # those that are left out need not agree
         candidacy.agree(self._attempt, state.to_json(), staying)
         # nodes may have known a later claim, so that the election took a higher term than it began with
         self._term = candidacy.election.term
@@ -301,6 +317,7 @@ class RestartLoop:
 
         Raises: JobFailed when it stays unknown whether they are, Deposed.
         """
+        # nodes that were lost may be alive elsewhere, and drive the job as well (INV-14)
         if self._driver and running.coordinator.failures:
             try:
                 self._await_majority(self._ask(running).require)
@@ -320,12 +337,15 @@ class RestartLoop:
         if coordinator.halted:
             raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
         # a round that ended because hosts have changed is no failure, and uses up no restart
+        # places of the culprits, for the rule that the same place is not tried more than three times (FD-20)
         reason = "" if ended else self.recovery.give_up(places_of(failed))
         before = self._membership.nodes
         if not reason:
+            # details stand in the page; on the screen they are for verbose=2
             _log.warning("%s", ended or describe_failures(failed.failures), extra=None if ended else DETAIL)
             # before `settle`, which may wait for hosts for minutes
             if self.on_failure is not None:
+                # the page of the run tells of it while the next attempt starts
                 self.on_failure(coordinator.attempt, failed)
             reason = self._membership.settle(failed)
         if reason:
@@ -346,6 +366,7 @@ class RestartLoop:
     def _failed(self, coordinator: Coordinator, reason: str = "") -> JobFailed:
         failures = dict(coordinator.failures)
         if coordinator.ended_for:  # a node that was taken back did not fail
+            # "aborted" by us for other hosts: no failure to be told
             failures = {node: failure for node, failure in failures.items() if failure[0] != "aborted"}
         return JobFailed(failures, coordinator.files, coordinator.job, coordinator.verdicts, reason)
 
@@ -354,18 +375,22 @@ class RestartLoop:
 
         Where too many are silent the job is over here, and may go on there. Raises: Deposed when another driver has it.
         """
+        # what there is, also of a failed job (SUB-13)
         if self._collects:
             coordinator.retrieve()
         if self._driver and self._running is not None and outcome == "failed":
             try:
+                # without a majority others may have begun the next attempt already
                 self._unless_deposed(self._ask(self._running).require)
             except NoMajority as error:
                 outcome = "left"
                 job = self._manifest.job
                 _log.warning("The job may go on without us, which 'psgd attach %s' would show. %s", job, error)
         failed = self._failed(coordinator, reason)
+        # agents end their part, and keep the reason for `psgd attach`
         coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
         if self._candidacy is not None:
+            # nodes that had agreed but are not connected hear of the end, too
             untold = self._candidacy.election.granted.keys() - set(coordinator.connected)
             self._candidacy.conclude(untold, outcome, str(failed)[:MAX_TEXT])
         return failed
@@ -375,8 +400,10 @@ class RestartLoop:
 
         Raises: JobFailed naming the nodes that could not be reached, Deposed.
         """
+        # under wait a node is expected back, and may take its time
         seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
         # the two have a patience of their own, in `_await_majority`
+        # these two are decisions of other nodes, which trying again at once does not change
         patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority), clock=self.clock)
         before = self._running
         try:
@@ -400,6 +427,7 @@ class RestartLoop:
 
     def _left_out(self, nodes: NodeAssignment) -> list[int]:
         """Return those of `nodes` that the membership has no place for any more."""
+        # by address: numbers of nodes change with each attempt
         staying = {address for _, address in self._membership.nodes.items()}
         return [node for node, address in nodes.items() if address not in staying]
 
@@ -408,6 +436,7 @@ class RestartLoop:
 
         Raises: NoMajority when they stay silent, Deposed.
         """
+        # NoMajority may end when a partition heals (FLT-25)
         deadline, said = self.clock.monotonic() + limits.WAIT_SECONDS, ""
         while True:
             try:

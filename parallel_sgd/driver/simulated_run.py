@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from network.request import Request
+from nn.dataset.interface import Arrays
 from rpc import Coordinator
 from rpc.messages import Verdict
 from rpc.submit import AGAIN, Recovery
@@ -17,14 +18,13 @@ from ..checkpoint.locate import HeldCheckpoints
 from ..checkpoint.state import Resumption
 from ..checkpoint.store import Store
 from ..engine.socket_channel import can_do_without
-from ..engine.training import Samples
 from ..options.spec import JobSpec
 from ..record.simulated import Failure
 from ..record.spared import spared
 from ..simulation.execution import SimulatedExecution
 from ..simulation.failures import Disturbed, Ended, Nodes
 from ..simulation.kernel import Build, Kernel, Results, frozen_garbage, run_kernel
-from .manifest import make_manifest
+from .make_manifest import make_manifest
 from .membership import SameNodes
 from .restart_loop import Begin, RestartLoop, RunningAttempt
 
@@ -49,6 +49,7 @@ class SimulatedAttempt:
     Attributes: as those of `Coordinator`; `results`, those of the nodes that ended well.
     """
 
+    # what a coordinator of real nodes may say, and this one never does
     halted = ended_for = ""
     connected: Sequence[int] = ()
 
@@ -93,6 +94,7 @@ class SimulatedAttempt:
         try:
             self.results = run_kernel(self._kernel, self._builds, spared, *([] if lost is None else [lost]))
         except Ended:
+            # virtual time: the driver hears of it a latency later
             self._execution.clock.sleep(self._execution.delay)  # until the driver knows that all have ended
         return self.results, bool(self.failures)
 
@@ -120,10 +122,11 @@ class SimulatedLoop(RestartLoop):
         lost: state and detail of the nodes that were lost and could be done without.
     """
 
-    def __init__(self, spec: JobSpec, samples: Samples, job: str, execution: SimulatedExecution, builds_of: BuildsOf) -> None:
+    def __init__(self, spec: JobSpec, samples: Arrays, job: str, execution: SimulatedExecution, builds_of: BuildsOf) -> None:
         manifest = make_manifest(spec, sum(array.nbytes for array in samples), job)
         membership = SameNodes(spec.options.nodes)
         recovery = Recovery(spec.policy, spec.options.max_restarts)
+        # no connections, no folder, and the kernels of this process
         super().__init__(manifest, membership, recovery, Request(), lambda: samples, None, begin=Begin(kernels=""))
         self.clock = execution.clock
         self.lost: dict[int, tuple[str, str]] = {}
@@ -143,9 +146,11 @@ class SimulatedLoop(RestartLoop):
         execution, number, nodes = self._execution, self._attempt, self._membership.nodes
         before, self._attempt = self._running, number + 1
         if before is not None:
+            # before the kernel of the attempt begins, whose nodes start at this moment
             self.clock.sleep(execution.start_seconds + _MESSAGES * execution.delay)
             first = cast("SimulatedAttempt", before.coordinator).first
             if first is not None:
+                # the same failure with the moment at which training goes on, for the table of recoveries
                 execution.failures.append(first._replace(resumed=self.clock.monotonic()))
         kernel = execution.kernel()
         agents = kernel.agents = Nodes(
@@ -166,6 +171,7 @@ class SimulatedLoop(RestartLoop):
         return self._running
 
     def _ends_all(self, lost: set[int]) -> bool:
+        # whether others can go on decides if all nodes of the attempt end
         return self.recovery.policy in AGAIN or not can_do_without(self._manifest.holders, lost)
 
 
@@ -188,10 +194,12 @@ def resumptions_of(
     found: dict[int, Resumption] = {}
     for node, source in choice.sources.items():
         key = source.holder, source.owner
+        # shared by workers that take the same: a state is in memory once
         if key not in loaded:
             loaded[key] = held[source.holder].load(source.owner, choice.position)
         found[node] = Resumption(loaded[key], choice.whole, folders.get(node))
     for store in stores.values():
+        # as agents do (`agree.begin`): later checkpoints belong to a past that is given up
         with contextlib.suppress(OSError):
             store.cut(choice.position)
     return found

@@ -16,6 +16,7 @@ from network.errors import NetworkError, ProtocolError
 from network.keys import KEY_SIZE, Key
 from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
+from nn.dataset.interface import Arrays
 from rpc import limits, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.lease import OVER, Candidacy, Decision, Newer, later_term, new_driver
@@ -26,7 +27,6 @@ from rpc.support.files import parsed, read_regular
 from rpc.support.logs import CleanFormatter, get_logger
 
 from ..engine.job_executor import DATA, samples_at_hand
-from ..engine.training import Samples
 from ..errors import JobFailed
 from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
@@ -42,6 +42,7 @@ class StandbyDriver:
     """
 
     def __init__(self, folder: Path, cache: Path, key: Key) -> None:
+        # written by the agent for this process: a regular file, no link
         order: dict[str, Any] = parsed(json.loads, read_regular(folder / ATTEMPT_STATE))
         self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
         self._state = AttemptState.from_json(order["attempt_state"])
@@ -51,6 +52,7 @@ class StandbyDriver:
         self._request = Request(key=key)
         self._driver = new_driver(f"Node({self.node})")
         self._since = int(order["term"]), self._state.attempt
+        # above all terms that were agreed to, and different from that of any other driver
         self._term = later_term(self._since[0], self._driver)
         self._said = ""
 
@@ -61,11 +63,13 @@ class StandbyDriver:
         """
         begin, pause = time.monotonic(), limits.PAUSE_SECONDS
         while True:
+            # a newer attempt than the one that we know is a reason to ask again, the same one is not
             before = self._state.attempt
             with contextlib.closing(self._candidacy()) as candidacy:
                 decision = self._claim(candidacy)
                 if decision is Decision.DRIVE:
                     return self._drive(candidacy)
+                # too few nodes for too long: a partition that does not heal
                 if decision is Decision.PAUSE and time.monotonic() - begin > limits.WAIT_SECONDS:
                     reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {candidacy.reasons}"
                     _log.error("Giving up: %s", reason)
@@ -91,8 +95,10 @@ class StandbyDriver:
         if election.newer is not None and decision is Decision.NEWER:
             return self._follow(candidacy, election.newer)
         if decision is Decision.OVER:
+            # outcomes of nodes that know the end; the first one will do
             outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
             candidacy.conclude(election.granted, outcome, "")  # agents that do not know yet that the job is over hear of it
+        # each decision but to drive is told, once for the same words
         if decision is not Decision.DRIVE:
             self._say(f"{decision.value}. {candidacy.reasons}".strip())
         return decision
@@ -101,6 +107,7 @@ class StandbyDriver:
         """Go on from a newer attempt, if it has a place for us."""
         try:
             state = AttemptState.from_json(newer.attempt_state)
+            # by address: in the newer attempt this node may have another number, or none
             places = [node for node, address in state.assignment().items() if address == self._address]
         except (ValueError, TypeError) as error:
             raise ProtocolError(f"A node has a state of the attempt that cannot be read: {error}") from error
@@ -111,6 +118,7 @@ class StandbyDriver:
         self._state, self._since, self.node = state, (newer.agreed, state.attempt), places[0]
         return Decision.NEWER
 
+    # standby drivers ask again and again: the same words would fill the log
     def _say(self, text: str) -> None:
         if text != self._said:
             _log.info("Job %s is not driven from here: %s", self._manifest.job, text)
@@ -122,6 +130,7 @@ class StandbyDriver:
         _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", manifest.job, self.node, state.attempt + 1)
         recovery = Recovery(manifest.policy, manifest.options.max_restarts)
         recovery.load_state_dict(state.recovery)
+        # above every attempt that any node knows (FD-14)
         attempt = 1 + max([state.attempt, *(answer.attempt for answer in granted.values())])
         loop = RestartLoop(
             manifest,
@@ -129,6 +138,7 @@ class StandbyDriver:
             recovery,
             self._request,
             self._load_samples,
+            # no folder: files stay with their nodes until they are fetched
             None,
             driver=self._driver,
             begin=Begin(attempt, candidacy.election.term, state.kernels),
@@ -137,6 +147,7 @@ class StandbyDriver:
             coordinator = loop.coordinator(com, state.attempt, nodes)
             groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
             coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
+            # started by another driver, so its nodes are asked as a standby driver asks
             loop.drive(RunningAttempt(com, coordinator, nodes, self._since[0], is_ours=False))
         _log.info("Job %s has ended well.", manifest.job)
 
@@ -145,12 +156,13 @@ class StandbyDriver:
             _log.warning("The discovery of hosts has ended with the submitter: nobody joins from here on.")
         return Survivors(nodes, self._manifest.min_workers) if self._manifest.policy == SHRINK else SameNodes(nodes)
 
-    def _load_samples(self) -> Samples:
+    def _load_samples(self) -> Arrays:
         """Load the data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
 
         Raises: NetworkError when it is not here either.
         """
         package = self._manifest.resources[DATA]
+        # no code: a recipe of a user's own class is refused, built-in data sets are found by name
         recipe = shipping.load(self._manifest.recipe, b"", NO_CODE)[0]["dataset"]
         arrays = samples_at_hand(self._cache, package["checksum"], recipe)
         if arrays is None:
@@ -164,6 +176,7 @@ def main() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    # the key comes by stdin, so that it is in no argument and no environment (SEC-16)
     secret = os.read(0, KEY_SIZE)
     # the agent holds the other end of stdin: when it is gone, so is this process
     threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
@@ -175,8 +188,10 @@ def main() -> None:
 
 
 def _end_with_agent() -> None:
+    # bytes may follow the key; what counts is the end of the stream
     while os.read(0, KEY_SIZE):
         pass
+    # at once, without cleaning up: the agent's end must end this driver, whatever it does just now
     os._exit(ORPHANED)
 
 

@@ -42,6 +42,7 @@ class DriverLink:
         self._controller, self._line = controller, line
         self._orders: queue.SimpleQueue[Round | Void | None] = queue.SimpleQueue()  # None: see `_error`
         self._said: deque[Operation] = deque()
+        # attempt, what broke and the callback change together: a round that breaks while it begins must not be missed
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._broken: dict[int, str] = {}  # by attempt, why
@@ -69,12 +70,14 @@ class DriverLink:
     def await_order(self) -> Round | Void:
         """Return the driver's next message on rounds. Raises: as `check`."""
         while True:
+            # a worker that waits for the others is no stuck one
             monitor_alive()
             self.check()
             try:
                 order = self._orders.get(timeout=_LIFE_SECONDS)
             except queue.Empty:
                 continue
+            # None wakes the waiting thread: the next turn raises the error
             if order is not None:
                 return order
 
@@ -87,6 +90,7 @@ class DriverLink:
         with self._lock:
             self._attempt, self._on_break = attempt, on_break
             reason, error = self._broken.get(attempt), self._error
+        # broken already: the notice came before the round began here
         if error is not None or reason is not None:
             on_break(error or WorkersLostError(reason or ""))
 
@@ -106,6 +110,7 @@ class DriverLink:
 
     def close(self) -> None:
         """Send the messages that are left and end the thread; the controller belongs to the caller then. Idempotent."""
+        # the thread ends when all that was said has gone out, or at the deadline
         self._closing = True
         self._deadline = time.monotonic() + CLOSE_SECONDS
         self._closed.set()
@@ -116,16 +121,19 @@ class DriverLink:
 
     def _run(self) -> None:
         try:
+            # last words, such as the result, go out before the thread ends
             while not self._closing or ((self._said or self._line.pending_bytes) and time.monotonic() < self._deadline):
                 while self._said:
                     self._line.queue(self._said.popleft().to_value())
                 self._controller.push()
                 if not self._said and (not self._closing or self._line.pending_bytes):
+                    # while there is nothing to say it waits without limit: `say` and `close` wake it
                     self._controller.pump(CLOSE_SECONDS / 2 if self._closing else None)
                 for operation in operations(self._line, TO_WORKER, OBJECT_BYTES):
                     self._obey(operation)
                 if not self._line.alive and not self._over.is_set():
                     raise JobAborted(f"The driver of the job is gone: {self._line.lost or 'it has left.'}")
+                # after the end of the job the driver may leave first
                 if not self._line.alive:
                     return
         except WorkerRemoved as error:
@@ -143,14 +151,17 @@ class DriverLink:
         elif isinstance(message, Broken):
             with self._lock:
                 self._broken[message.attempt] = message.reason
+                # of an earlier round: it is kept, and asked for by `is_broken`
                 on_break = self._on_break if message.attempt == self._attempt else None
             if on_break is not None:
                 on_break(WorkersLostError(message.reason))
         elif isinstance(message, HostsChanged):
             with self._lock:
+                # a copy, called without the lock: a listener may unsubscribe
                 listeners = list(self._listeners)
             for listener in listeners:
                 listener(message.sequence, HostUpdateResult(message.result))
+            # no receipt without a listener: the driver then tells it again, or tells the next rank 0 (EL-10)
             if listeners:
                 self.say(Noted(message.sequence))
         elif isinstance(message, Removed):
@@ -161,11 +172,14 @@ class DriverLink:
     def _fail(self, error: Exception) -> None:
         """End a worker for which the job waits no more: its function ends at its next operation, else its process by force."""
         with self._lock:
+            # the error before the wake-up, so that the thread of the function finds it
             self._error, on_break = error, self._on_break
         self._orders.put(None)
         if on_break is not None:
             on_break(error)
+        # a function that computes for ever hears of nothing: its process is ended
         if not self._closed.wait(GRACE_SECONDS):
             logger.error("The function does not end, so its process is ended: %s", error)
+            # the last lines of the log are on the disk before the process is gone
             logging.shutdown()
             end_process(1)

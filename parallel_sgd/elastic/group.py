@@ -141,6 +141,7 @@ class Alone(Group):
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
         """Return the same as with more workers: a copy, of floats for a mean."""
+        # a copy, as with more workers: the caller may change either array
         check_op(op)
         return combined([np.array(array)], op)
 
@@ -154,6 +155,7 @@ _current: ContextVar[Group] = ContextVar("group")
 
 def current() -> Group:
     """Return the group of this worker; outside an elastic job that of a single one, so that a program runs by itself too."""
+    # outside a job a program is a group of one, and needs no branch for it
     return _current.get(None) or Alone()
 
 

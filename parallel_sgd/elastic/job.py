@@ -58,6 +58,7 @@ class ElasticJob:
         self._on_print = on_print
         self._task, self._stragglers, self._state_file = task, stragglers, state_file
         self.members = ElasticMembership(driver, self._act)
+        # set by what workers say of themselves: the first that holds the state makes it False
         self._nobody_holds = True  # the state, so that the next round begins with the content that was kept
         self._monitor = ClusterMonitor(task.job, 0, _log)
         self._pool = WorkerPool(task, self.members)
@@ -74,6 +75,7 @@ class ElasticJob:
         members = self.members
         try:
             if self._state_file is not None and self._state_file.content is not None:
+                # the driver of rounds may begin without survivors then (EL-12)
                 members.tell(CheckpointSeen(self._state_file.digest))
             while members.failure is None:
                 members.wait(self._pool.sessions())
@@ -81,7 +83,9 @@ class ElasticJob:
         finally:
             self._pool.dismiss(self._results, self._silent)
         if members.failure:
+            # causes first, as the error names the first failing process by time (EL-21)
             raise JobFailed(self._failures, {}, self._task.job, self._monitor.causes, members.failure)
+        # a worker that was removed has no place in the last round, nor has its result
         return {rank: self._results[worker] for rank, worker in enumerate(self._round.workers) if worker in self._results}
 
     def _step(self) -> None:
@@ -90,8 +94,10 @@ class ElasticJob:
         for handle in self._pool:
             for heard in handle.hear():
                 self._on_heard(handle, heard)
+        # after the messages: one that has just come may show that its worker lives
         self._find_lost(time.monotonic())
         self.members.tell(Tick())
+        # last, since each of the steps before may complete or end a worker of the round
         if self._opening is not None:
             self._try_open(self._opening)
 
@@ -101,8 +107,10 @@ class ElasticJob:
         handle = self._pool[item.worker]
         if isinstance(item, NotStarted):
             handle.ended = True
+            # one that was given up meanwhile has been told of already
             if not handle.fenced:
                 _log.warning("%s cannot be started: %s", item.worker, clean(item.reason))
+            # a worker that never started blames the slot, or with its agent the host (EL-19)
             self._fail(handle, "lost", item.reason, started=False, agent_lost=item.agent_lost)
             return
         self._awaited[item.worker] = time.monotonic()
@@ -117,12 +125,14 @@ class ElasticJob:
             self._give_up(worker, self._monitor.explain(handle.node, heard.reason, time.monotonic()), agent_lost=True)
         elif isinstance(heard, LIVENESS_MESSAGES):
             self._monitor.take(handle.node, heard, time.monotonic())
+        # EL-27: a fenced worker that lives on may say anything
         elif handle.fenced:
             pass  # nothing that it says counts any more
         elif isinstance(heard, Here):
             handle.place = heard.place
             self._awaited.pop(worker, None)
         elif isinstance(heard, Ready):
+            # `Ready` tells which workers can give the state to the others
             self._nobody_holds = self._nobody_holds and not heard.holds
             self._stragglers.asks_for_next(heard.attempt, worker)
             self.members.tell(WorkerReady(worker, heard.attempt, heard.holds))
@@ -135,10 +145,12 @@ class ElasticJob:
         elif isinstance(heard, Kept):
             self._keep(heard.content)
         elif isinstance(heard, Printed):
+            # a worker of an earlier round may still print; its rank is another's by now
             if self._on_print is not None and worker in self._round.workers:
                 self._on_print(self._round.workers.index(worker), heard.text)
         elif isinstance(heard, Returned):
             self._results[worker] = heard.value
+            # it will ask for no round: others must not wait for it in vain
             self._stragglers.asks_for_next(self._round.attempt, worker)
             self._monitor.ended(handle.node, True, time.monotonic())
             self.members.tell(WorkerEnded(worker, True, 0, returned=True))
@@ -151,15 +163,18 @@ class ElasticJob:
     def _on_ended(self, handle: WorkerHandle, ended: State) -> None:
         worker, well = handle.worker, ended.state in ("done", "left")
         self._monitor.ended(handle.node, well, time.monotonic())
+        # its result is here: the way in which its process ends changes nothing
         if worker in self._results:
             return
         if well:  # it has said BYE, or its host is to go
+            # EL-20: an exit with 0 after a removal is no success of the job
             self.members.tell(WorkerEnded(worker, True, 0, ended.detail, returned=False, place=None))
             return
         if ended.state == "stopped" and not handle.fenced:  # not by us
             self._failures[handle.node] = (ended.state, ended.detail)
             self.members.failure = f"The job was stopped: {clean(ended.detail.strip())}"
             return
+        # the agent's verdict tells more than the end of a process
         verdict = next((verdict for verdict in self._monitor.verdicts if verdict.node == handle.node), None)
         if not handle.fenced:
             _log.error("%s %s:\n%s", worker, ended.state, ended.detail.rstrip())
@@ -169,12 +184,14 @@ class ElasticJob:
         worker = handle.worker
         if not handle.fenced:  # else it is a consequence
             self._failures.setdefault(handle.node, (state, detail))
+        # at once: others may wait for it in an operation with connections that stand
         self._break(worker, f"{worker} has failed: {last_line(detail)}")
         self._stragglers.asks_for_next(self._round.attempt, worker)
         self.members.tell(failure_of(worker, state, detail, verdict, **start))
 
     def _give_up(self, worker: Worker, reason: str, *, agent_lost: bool = False) -> None:
         """Expect nothing more of a worker, though its process may exist."""
+        # said once; a result that is here is not lost with its worker
         handle = self._pool[worker]
         if handle.fenced or handle.ended or worker in self._results:
             return
@@ -186,15 +203,18 @@ class ElasticJob:
     def _find_lost(self, now: float) -> None:
         """Give up the workers that are silent, cut off, or missing where others wait."""
         for verdict in self._monitor.look(now):
+            # all wait for each other, or cannot reach each other: nothing of this round will come
             if verdict.kind in ("deadlock", "cut"):
                 self._break(None, verdict.headline)
                 continue
             silent = next(handle.worker for handle in self._pool if handle.node == verdict.node)
+            # with its agent all workers of a host are silent
             self._silent.update(handle.worker for handle in self._pool if handle.worker.address == silent.address)
             self._give_up(silent, verdict.headline, agent_lost=True)
         for handle in self._pool:
             if not handle.is_cut_off:
                 self._cut_off.pop(handle.worker, None)
+            # a short loss heals, or the agent tells its reason in this time
             elif now - self._cut_off.setdefault(handle.worker, now) > limits.VERDICT_SECONDS:
                 self._give_up(handle.worker, "the line to its process is lost")
         for worker, since in list(self._awaited.items()):
@@ -209,7 +229,9 @@ class ElasticJob:
     def _act(self, action: object) -> None:
         if isinstance(action, StartRound):
             self._opening = action
+            # a round that begins with the file has no worker that holds the state
             self._nobody_holds = self._nobody_holds or action.resume
+            # late workers of the old round are none of the new one
             self._stragglers.end()
             for worker in action.workers:
                 self._pool.start(worker)
@@ -222,6 +244,7 @@ class ElasticJob:
             self._pool[action.worker].say(HostsChanged(action.sequence, int(action.result)))
 
     def _stop(self, handle: WorkerHandle, reason: str) -> None:
+        # at the end of the job all are stopped, which is no failure to be told
         if self.members.driver.stage is not Stage.OVER:
             _log.warning("%s", reason)
             handle.say(Removed(f"{handle.worker} has been removed from elastic job"))
@@ -238,12 +261,14 @@ class ElasticJob:
     def _try_open(self, order: StartRound) -> None:
         """Let the round begin when all of its workers have started; if one of them is lost already, the round is void."""
         handles = [self._pool[worker] for worker in order.workers]
+        # some have neither come nor failed yet
         if any(handle.place is None and not (handle.ended or handle.fenced) for handle in handles):
             return
         self._opening, self._round = None, order
         whole = not any(handle.ended or handle.fenced for handle in handles)
         self._stragglers.begin(order.attempt, order.workers)
         if whole:
+            # names of members stand in the log of the driver in the order of their ranks
             names = ", ".join(map(str, order.workers))
             _log.info("Round %d of job %s: %d workers, %s.", order.attempt + 1, self._task.job, len(handles), names)
             self._monitor.begin([handle.node for handle in handles], time.monotonic(), anew=True)
@@ -253,6 +278,7 @@ class ElasticJob:
         else:
             message = Void(order.attempt)
         for handle in handles:
+            # a lost member of a void round asks for nothing: counted, so that others do not wait for it
             if handle.ended or handle.fenced:
                 self._stragglers.asks_for_next(order.attempt, handle.worker)
             else:
@@ -281,6 +307,7 @@ class StateFile:
         """Write `content`; return False when the disk refuses, and the file is unchanged."""
         parts = [bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers()]
         digest = hashlib.sha256(b"".join(parts)).digest()
+        # beside it, so that the rename is atomic
         draft = self._path.with_name(self._path.name + ".new")
         try:
             self._disk.remove(draft)  # of a driver that was killed
@@ -299,6 +326,7 @@ class StateFile:
                 f"'checkpoint' must be a file that elastic.launch has written, or none yet; {self._path} is another"
             )
         digest = hashlib.sha256(data[begin:])
+        # before anything of it is decoded
         if digest.digest() != data[len(_MAGIC) : begin]:
             raise ValueError(f"The checkpoint {self._path} is damaged")
         self.digest = digest.hexdigest()

@@ -113,6 +113,7 @@ def launch(
     arguments.number("elastic.launch", "discovery_every", discovery_every, 0, open_low=True)
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
     arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
+    # made here, so that agents and workers find one
     find_keys(Path(nodes.key_file) if nodes.key_file else None, os.environ, create=True)  # a worker without one would not come
     found = None if discovery is None else discovery_of(discovery, nodes.key_file)
     hopeless = found is None and cool_down is None and checkpoint is None
@@ -123,6 +124,7 @@ def launch(
         cool_down=None if cool_down is None else CoolDown(*cool_down),
         resumes=checkpoint is not None,
         reset_limit=reset_limit,
+        # no slot can come any more: a minute of waiting would change nothing
         timeout=min(timeout, _HOPELESS_SECONDS) if hopeless else timeout,
         now=time.monotonic(),
     )
@@ -139,6 +141,7 @@ def launch(
     job = ElasticJob(task, driver, stragglers, state_file, on_print)
     with contextlib.closing(job.members):
         if found is None:
+            # a fixed list is checked at once; discovery may correct itself
             refuse_misplaced(nodes[node] for node in nodes.worker_ids)
             job.members.inbox.put(HostsSeen(_hosts(nodes)))
         else:
@@ -155,11 +158,13 @@ def _packed(func: Callable[..., Any], args: list[Any], settings: dict[str, Any])
     size = 0
     for place, value in enumerate(args):
         try:
+            # tried as data; what is none travels with the code
             arrays = encode(value)[1]
         except TypeError:
             continue
         data[place] = value
         size += sum(array.nbytes for array in arrays)
+    # places of data stay empty: they are filled in when they have come (`ElasticWorker._arguments`)
     code = [None if place in data else value for place, value in enumerate(args)]
     bundle = pack_executable(ElasticWorker, {"function": func, "arguments": code, **settings})
     return bundle, data, size

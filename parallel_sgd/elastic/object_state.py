@@ -49,6 +49,7 @@ class ObjectState(State):
         for name, value in values.items():
             setattr(self, name, value)
         self._spare: Content = {}  # takes the next copy, so that one which does not come to its end harms nothing
+        # EL-6: before the first commit the values of the construction are the last commit
         self._saved = self._copy(self._spare)
 
     def __getattr__(self, name: str) -> Any:
@@ -62,7 +63,9 @@ class ObjectState(State):
 
     def save(self) -> None:
         fresh = self._copy(self._spare)
+        # changed places after the copy is whole: an error in the middle leaves the last commit
         self._saved, self._spare = fresh, self._saved
+        # lazily: a copy that is not due costs nothing
         current().keep(lambda: copy.deepcopy(fresh))
 
     def restore(self) -> None:
@@ -74,9 +77,11 @@ class ObjectState(State):
         Raises: WorkersLostError, and ValueError where rank 0 holds other names.
         """
         group = current()
+        # rank 0 alone copies: the others take what comes
         mine = self._copy({}) if group.rank == 0 else None
         theirs = group.broadcast(mine)
         if mine is None:
+            # before anything is changed here
             self._check(theirs)
             self._put(theirs)
         self.save()
@@ -101,11 +106,13 @@ class ObjectState(State):
     def _put(self, saved: Content) -> None:
         for name, state in saved["kept"].items():
             fill(getattr(self, name), state)
+        # a deep copy again: the saved state must survive changes of the restored one (EL-7)
         for name, value in copy.deepcopy(saved["plain"]).items():
             setattr(self, name, value)
 
     def _check(self, theirs: Content) -> None:
         names = {*theirs["plain"], *theirs["kept"]}
+        # names that only one side has, and objects with a state that are plain here
         odd = sorted(names ^ set(self._names)) + sorted(name for name in theirs["kept"] if not is_kept(getattr(self, name)))
         if odd:
             raise ValueError(
@@ -116,6 +123,7 @@ class ObjectState(State):
         """Return rank 0's decision, which no worker knows before all have saved: a commit of one worker is one of all."""
         group = current()
         mine = decision if group.rank == 0 else (0, 0, 0)
+        # the largest: all but rank 0 give zeros, so this is its decision
         previous, last, kind = group.allreduce(np.array(mine, np.int64), "max").tolist()
         return previous, last, kind
 
@@ -199,6 +207,7 @@ class ModelState(ObjectState):
         self._load(saved["model"])
         super()._put(saved)
 
+    # the model last: its check is the dearest
     def _check(self, theirs: Content) -> None:
         super()._check(theirs)
         mine, model = self._live(), theirs.get("model", {})
@@ -217,6 +226,7 @@ class ModelState(ObjectState):
             live.update((f"optimizer:{name}", value) for name, value in model.optimizer.state_dict().items())
             if model.rule.schedule is None:
                 live["learn_rate"] = model.rule.learn_rate
+        # history and counters belong to the state: a restored training tells its epochs once
         history = model.fit_history()
         live["history"], live["history_seed"] = history.rows, history.seed
         live["epochs_trained"] = model.epochs_trained

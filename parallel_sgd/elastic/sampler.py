@@ -55,6 +55,7 @@ class ElasticSampler:
 
     def __len__(self) -> int:
         """Return the number of batches that are left of this epoch."""
+        # rounded up: the last batch is shorter, and is dealt (EL-26)
         return -(-(self.samples - self.processed) // self.batch_size)
 
     def __iter__(self) -> Iterator[Rows]:
@@ -62,6 +63,7 @@ class ElasticSampler:
 
         Raises: RuntimeError when the sampler was set to another place meanwhile, or a second dealing has begun.
         """
+        # a new dealing makes loops over an older one raise
         self._deal += 1
         self._dealt = self.processed
         return self._batches(self._deal, current().rank, current().size)
@@ -73,10 +75,12 @@ class ElasticSampler:
         """
         if self.processed >= self._dealt:
             raise RuntimeError(f"record_batch() is for batches that were dealt, but all {self.processed} samples are recorded")
+        # a prefix of the order: one number tells what is done, by whichever workers
         self.processed = min(self.processed + self.batch_size, self._dealt)
 
     def set_epoch(self, epoch: int) -> None:
         """Begin epoch `epoch`; the present one goes on, so that a function that is called again may call this again."""
+        # the same epoch again is no new one: `func` is called again after each reset
         if arguments.integer(self, "epoch", epoch, minimum=0) != self.epoch:
             self._place(epoch, 0)
 
@@ -107,10 +111,12 @@ class ElasticSampler:
     def _batches(self, deal: int, rank: int, size: int) -> Iterator[Rows]:
         order: Rows = np.arange(self.samples)
         if self.shuffle:
+            # by (seed, epoch), as jobs deal theirs
             order = keyed(self.seed, "order", self.epoch).permutation(self.samples)
         for start in range(self.processed, self.samples, self.batch_size):
             if deal != self._deal:
                 raise RuntimeError("the sampler was set to another place, or is dealt a second time; begin a new loop over it")
             batch = order[start : start + self.batch_size]
             self._dealt = start + len(batch)
+            # parts of a batch are disjoint and cover it, for any number of workers
             yield batch[len(batch) * rank // size : len(batch) * (rank + 1) // size]

@@ -30,6 +30,7 @@ def run_script(path: str, text: str, arguments: Sequence[str], folder: str) -> N
     Modules beside the script can be imported where they lie there on this machine, too.
     Raises: any error that the script raises; SystemExit only with the code of an error.
     """
+    # where the script expects its files, if they are there
     if os.path.isdir(folder):
         os.chdir(folder)
     spec = importlib.util.spec_from_loader("__main__", _Source(path, text))
@@ -37,10 +38,13 @@ def run_script(path: str, text: str, arguments: Sequence[str], folder: str) -> N
         raise ValueError(f"{path} is no script that can be loaded")
     module = importlib.util.module_from_spec(spec)
     sys.argv = [path, *arguments]
+    # first, as Python does for a script that is started
     sys.path.insert(0, os.path.dirname(path))
+    # before it runs: pickles and tracebacks of the script look for `__main__`
     sys.modules["__main__"] = module
     try:
         spec.loader.exec_module(module)
     except SystemExit as ended:
+        # exit code 0 is a good end
         if ended.code:
             raise

@@ -57,6 +57,7 @@ class State(ABC):
     def on_reset(self) -> None:
         """Take note of a new group: forget the host changes that led to it, `reset`, and call the callbacks."""
         waiting = self._drain()
+        # changes that the new group takes account of must not interrupt it at once
         if self._get_sequence is not None:
             self._last_sequence = max(self._last_sequence, self._get_sequence())
             for notice in waiting:
@@ -91,9 +92,11 @@ class State(ABC):
         previous = last = self._last_sequence
         update = HostUpdateResult.no_update
         if self._get_rank() == 0:
+            # sorted by number: notices of several threads may come in any order
             for sequence, result in sorted(self._drain()):
                 if sequence > last:  # each change counts once, however often it is told
                     last, update = sequence, update | result
+        # rank 0 decides for all, so that all are interrupted at the same call (EL-9)
         previous, last, kind = self._agree((previous, last, int(update)))
         self._last_sequence = last
         if last > previous:
@@ -157,6 +160,7 @@ def run(func: Callable[Concatenate[_State, _Rest], _Result]) -> Callable[Concate
     def wrapper(state: _State, /, *args: _Rest.args, **kwargs: _Rest.kwargs) -> _Result:
         group = current()
         group.subscribe(state.on_hosts_updated)
+        # EL-1: removed in any case
         try:
             return _carry_on(group, state, lambda: func(state, *args, **kwargs))
         finally:
@@ -170,8 +174,10 @@ def _carry_on(group: Group, state: State, train: Callable[[], _Result]) -> _Resu
     while True:
         try:
             if interrupted:
+                # in this order: the new rank and size, then callbacks, then the state
                 group.reform(holds)
                 state.on_reset()
+            # where no worker holds the state: that of the file, which rank 0 passes on in `sync`
             if (kept := group.take_kept()) is not None:
                 state.load(kept)
             if _anybody_needs(group, not skip_sync):
@@ -180,6 +186,7 @@ def _carry_on(group: Group, state: State, train: Callable[[], _Result]) -> _Resu
             return train()
         except WorkersLostError:
             state.restore()
+            # after a loss workers go back to their commits, so the state is exchanged again
             skip_sync = False
         except HostsUpdatedInterrupt as update:
             skip_sync = update.skip_sync

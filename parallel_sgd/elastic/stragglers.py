@@ -61,6 +61,7 @@ class StallInspector(Machine):
         super().__init__()
         self._size = arguments.integer(self, "size", size, minimum=1)
         self._warn_after = arguments.number(self, "warn_after", warn_after, 0, open_low=True)
+        # 0 means never: no moment is that late
         self._stop_after = arguments.number(self, "stop_after", stop_after, 0) or math.inf
         if self._stop_after < self._warn_after:
             raise ValueError(
@@ -76,7 +77,9 @@ class StallInspector(Machine):
         if self._stopped:
             return None
         limits = (
-            since + (self._stop_after if name in self._warned else self._warn_after) for name, since in self._since.items()
+            # a variable is told of once, then only its end counts
+            since + (self._stop_after if name in self._warned else self._warn_after)
+            for name, since in self._since.items()
         )
         return min((moment for moment in limits if moment < math.inf), default=None)
 
@@ -95,6 +98,7 @@ class StallInspector(Machine):
         ranks = self._put.setdefault(event.variable, set())
         self._since.setdefault(event.variable, now)
         ranks.add(event.rank)
+        # all have put it: nothing can be late
         if len(ranks) == self._size:
             self._forget(event.variable)
 
@@ -108,6 +112,7 @@ class StallInspector(Machine):
         hopeless = [name for name in late if now >= self._since[name] + self._stop_after]
         if hopeless:
             self._stopped = True
+            # those that have not put any one of the hopeless variables
             ranks = tuple(rank for rank in range(self._size) if any(rank not in self._put[name] for name in hopeless))
             return [Stop(self._describe(late, self._stop_after), ranks)]
         if self._warned.issuperset(late):
@@ -135,6 +140,7 @@ class StragglerDetector:
     """A `StallInspector` for each round; `warn_after` and `stop_after` are its limits."""
 
     def __init__(self, warn_after: float = WARN_SECONDS, stop_after: float = STOP_SECONDS) -> None:
+        # made for its checks alone
         StallInspector(1, warn_after, stop_after)  # refuses wrong limits now
         self._limits = warn_after, stop_after
         self._attempt = -1
@@ -150,6 +156,7 @@ class StragglerDetector:
         self._inspector = None
 
     def waits(self, attempt: int, worker: Worker, operation: str) -> None:
+        # late messages of an earlier round are dropped
         if attempt == self._attempt and worker in self._members:
             self._feed(Submitted(self._members.index(worker), operation))
 
@@ -159,6 +166,7 @@ class StragglerDetector:
 
     def asks_for_next(self, attempt: int, worker: Worker) -> None:
         """Take note that a worker asks for the next round, or will not be in it."""
+        # the way to the next round is one more operation that all must come to
         self.waits(attempt, worker, NEXT_ROUND)
 
     def look(self, now: float) -> list[tuple[Worker, str]]:

@@ -41,6 +41,7 @@ class _Lines(io.TextIOBase):
 
     def write(self, text: str) -> int:
         self._log.write(text)
+        # half a line waits for its end: messages have whole lines
         whole, newline, self._begun = (self._begun + text).rpartition("\n")
         if newline:
             self._tell(whole + newline)
@@ -55,6 +56,7 @@ class _Lines(io.TextIOBase):
             self._begun = ""
 
     def _tell(self, text: str) -> None:
+        # long output goes out in several messages, none of which may be too large
         for start in range(0, len(text), _TOLD_CHARACTERS):
             self._link.say(Printed(text[start : start + _TOLD_CHARACTERS]))
 
@@ -107,15 +109,19 @@ class ElasticWorker(AbsExecutable):
             group.join()
             with using(group), _printing(link) if self.shipped["prints"] else contextlib.nullcontext():
                 value = self.shipped["function"](*self._arguments())
+            # after the function: from here on no progress is expected (FD-5)
             monitor_train_end()
+            # before the others are told, so that an error names this worker
             _check_travels(value, com)
             link.say(Returned(value))
+            # data that was sent arrives before the connections end
             group.leave(graceful=True)
             link.await_end()
         except WorkerRemoved as removed:
             self.logger.warning("%s", removed)
         finally:
             com.connector.close()
+            # in any case; after a graceful end this does nothing
             group.leave(graceful=False)
             link.close()
 
@@ -190,10 +196,12 @@ class JobGroup:
 
     def keep(self, content: Callable[[], Any]) -> None:
         now = time.monotonic()
+        # all workers have rank 0's state, so one copy is enough
         if self._keep_every is not None and self.rank == 0 and now - self._kept_at >= self._keep_every:
             self._kept_at = now
             kept = content()
             try:
+                # here, where the program called `commit`: later the error would be the driver's
                 encode(kept)
             except TypeError as error:
                 raise TypeError(f"Only plain data can be kept in a checkpoint: {error}") from None
@@ -205,6 +213,7 @@ class JobGroup:
 
     def reform(self, holds: bool) -> None:
         self._link.say(Ready(self._round.attempt, holds))
+        # a broken round is left at once, so that the others see it
         self.leave(graceful=self._broken is None)
         self.join(holds)
 
@@ -215,6 +224,7 @@ class JobGroup:
             if isinstance(order, Void) or not self._enter(order):
                 self._link.say(Ready(order.attempt, holds))
                 continue
+            # logged for EL-24: the rank with which this worker began
             if self._first_rank < 0:
                 self._first_rank = self.rank
             logger.info(
@@ -225,18 +235,21 @@ class JobGroup:
     def _enter(self, order: Round) -> bool:
         """Connect with the members of a round; tell whether all have met."""
         places = dict(zip(order.members, order.places, strict=True))
+        # a kept state that was not taken yet stays for the round that begins
         self._kept = self._kept if order.kept is None else order.kept
         try:
             sessions = self._connector.meet(order.attempt, places, lambda: not self._link.is_broken(order.attempt))
         except NetworkError as error:
             logger.warning("Round %d did not begin here: %s", order.attempt + 1, error)
             return False
+        # without the content: it may be large, and is in `_kept`
         self._round, self._broken, self._count = replace(order, kept=None), None, 0
         self._controller = controller = Controller(self.rank, self._by_rank(sessions))
         controller.use_classes(self._com.controller.classes)
         look_if_cores_suffice(controller, order.places)
         controller.on_wait, controller.on_resume = self._while_waiting, self._on_resume
         self._peers = Communication(controller, range(self.size), Path(), Path(), _no_progress, "", order.attempt)
+        # from now on the link may interrupt a wait of this round
         self._link.begin(order.attempt, controller.interrupt)
         return True
 
@@ -270,19 +283,23 @@ class JobGroup:
 
     def _do(self, name: str, operation: Callable[[Communication], _Result]) -> _Result:
         self._link.check()
+        # a round that has failed once gives no results: operations of members would no longer match
         if self._peers is None or self._broken is not None:
             raise WorkersLostError(f"This round is over: {self._broken or 'the group was left'}")
         self._count += 1
+        # numbered, so that the same operation of two turns is two for the driver
         self._name, self._since, self._told = f"{self._count}. {name}", time.monotonic(), False
         try:
             result = operation(self._peers)
         except NetworkError as error:
+            # no result here may be a result elsewhere: all leave the round (EL-2)
             self._broken = error
             raise WorkersLostError(str(error)) from error
         except Exception as error:
             self._broken = error
             raise
         finally:
+            # only where the driver was told of the wait
             if self._told:
                 self._link.say(Got(self._round.attempt, self._name))
         if self._watched:
@@ -292,6 +309,7 @@ class JobGroup:
     def _while_waiting(self) -> None:
         if self._on_wait is not None:
             self._on_wait()
+        # short waits are not told: most operations take milliseconds
         if not self._told and time.monotonic() - self._since > TELL_SECONDS:
             self._told = True
             self._link.say(Waits(self._round.attempt, self._name))

@@ -117,6 +117,7 @@ class WorkerHandle:
                 self._submit()
                 self._deliver(Running(self.worker))
             except Exception as error:  # noqa: BLE001  of any error: the driver decides on the next step
+                # a slot of the same job is being cleared: busy for a moment
                 if isinstance(error, NodeBusy) and time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
                     continue
                 agent_lost = isinstance(error, NetworkError) and not isinstance(error, SubmissionError)
@@ -136,6 +137,7 @@ class WorkerHandle:
         task = self._task
         com = Request().request(NodeAssignment(key_file=task.key_file).add(self.node, self.worker.address))
         try:
+            # asked again after each wait: the job may have moved on
             self._check_wanted()  # the agent may have kept us waiting
             self._check_slots(com.sessions[self.node].caps.get("slots"))
             coordinator = Coordinator(
@@ -151,13 +153,16 @@ class WorkerHandle:
             coordinator.submit_single(task.bundle, self.node, task.size)
             coordinator.resources_dispatch(lambda _node, _request: dict(task.data))
             line = coordinator.call()[self.node]
+            # both lines: a host that is cut off sends no end of a connection
             watch_for_silence(line)
             watch_for_silence(com.sessions[self.node])
+            # under the lock, so that `stop` finds either the connections or a start that gives up
             with self._handing_over:
                 self._check_wanted(line)
                 self._line, self._com = line, com
         except BaseException:
             with contextlib.suppress(NetworkError):
+                # the agent may have started it: nothing of a failed start may stay
                 com.send_one(self.node, StopNode(task.job, self.node, "It could not be started.").to_value(), 1.0)
             com.close()
             raise
@@ -189,6 +194,7 @@ class WorkerHandle:
             self._given_up.set()
         if self._com is not None and not self.ended:
             with contextlib.suppress(NetworkError):
+                # to the agent: the process may hear nothing
                 session = self._com.sessions[self.node]
                 session.queue(StopNode(self._task.job, self.node, reason).to_value())
                 session.send()
@@ -202,6 +208,7 @@ class WorkerHandle:
         if not self.sessions:
             return []
         line, agent = self.sessions
+        # the worker first: its result comes before the end of its process
         heard: list[Operation | Unreachable] = [*_read(line, FROM_WORKER)]
         for operation in _read(agent, FROM_AGENT):
             if not isinstance(operation, State):
@@ -213,6 +220,7 @@ class WorkerHandle:
             self._gone = True
             heard.append(Unreachable(f"its agent cannot be reached any more: {agent.lost or 'it has left'}"))
         if self.ended:
+            # descriptors are few, workers may come and go for days
             self.close()
         return heard
 
@@ -242,6 +250,7 @@ class WorkerHandle:
 def _read(session: Session, allowed: Sequence[type[Operation]]) -> list[Operation]:
     """Return the messages that have arrived; of a session that breaks the protocol, those that came before."""
     said: list[Operation] = []
+    # a hostile or broken worker costs its own messages
     with contextlib.suppress(ProtocolError):
         said.extend(operations(session, allowed, OBJECT_BYTES))
     return said
@@ -281,6 +290,7 @@ class WorkerPool:
                 handle.stop("The job has ended.")
         deadline = time.monotonic() + FREE_SECONDS
         while (left := deadline - time.monotonic()) > 0:
+            # starts that fail late must not be waited for
             for item in self._members.inbox.take():
                 if isinstance(item, NotStarted):
                     self[item.worker].ended = True

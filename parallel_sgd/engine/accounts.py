@@ -11,10 +11,10 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from operator import add
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from network.clock import Clock
 from network.message import Message
@@ -26,6 +26,8 @@ __all__ = ["MEMORY", "RECEIVED", "SENT", "BatchPackets", "Entry", "NodeAccounts"
 SENT = "sent"
 RECEIVED = "received"
 MEMORY = "memory"
+EVERY: Final = -1
+"""Peer of a line that has the packets of all peers together."""
 
 
 class Entry(NamedTuple):
@@ -37,7 +39,7 @@ class Entry(NamedTuple):
     Args:
         codec: name of the codec class of the variable.
         variable: number of the variable.
-        peer: id of the node at the other end of the link.
+        peer: id of the node at the other end of the link; -1 for all links together, of most workers of a large simulation.
         direction: SENT or RECEIVED.
         transport: `tcp`, `unix` (a socket), `memory` (shared by processes of one host) or `process` (`in_process`).
         packets: number of packets.
@@ -60,7 +62,7 @@ class Entry(NamedTuple):
 class BatchPackets(NamedTuple):
     """Packets of one codec that a node sent and received in one batch; sizes in bytes, as in `Entry`.
 
-    A packet belongs to the batch that stands in its key, whenever it arrives. What a sync type or a checkpoint sends has the
+    A packet belongs to the batch that stands in its key, whenever it arrives. Packets of a sync type or a checkpoint have the
     name of these in place of a codec's. The state that a sharded rule gathers after an epoch has the number behind its last
     batch.
 
@@ -115,6 +117,7 @@ class NodeAccounts(list[Entry]):
         staleness.
         """
         lines = []
+        # by transport and by codec: each of both adds up to the same totals
         ways, codecs = {f"By {entry.transport}" for entry in self}, {entry.codec for entry in self}
         for whose in ("", *sorted(ways), *sorted(codecs)):
             for direction in (SENT, RECEIVED):
@@ -143,6 +146,7 @@ class Joined(NamedTuple):
     """
 
     variables: range
+    # in numbers, not in bytes: a codec may send fewer bytes than the vector has
     sizes: tuple[int, ...]
 
     def shares(self, *sums: int) -> Iterator[tuple[int, list[int]]]:
@@ -174,6 +178,17 @@ class PerformanceClock:
 PERFORMANCE: Final = PerformanceClock()
 
 
+class _Sums(defaultdict[tuple[str, int, int], list[int]]):
+    """Rows of accounts in which all peers are one."""
+
+    def __getitem__(self, key: tuple[str, int, int]) -> list[int]:
+        return super().__getitem__((key[0], key[1], EVERY))
+
+
+def _row() -> list[int]:
+    return [0, 0, 0, 0, 0]
+
+
 class Accounts:
     """Accounts of one node: the packets and bytes that it sends and receives, and the seconds of encoding and merging.
 
@@ -184,6 +199,7 @@ class Accounts:
         joined: vectors of variables that travel together. With them all numbers are places among these vectors; results are by
             variable nevertheless.
         clock: tells the seconds of the node.
+        by_link: whether each peer has a row; else all have one together, and a table of W nodes has no W * W rows.
 
     Attributes: `rows`, packets, raw bytes and overhead, and the packets and raw bytes of them that lay in memory, by
     (direction, variable, peer): code that enters many packets adds to them there; `encoding` and `merging`, the seconds of the
@@ -199,10 +215,11 @@ class Accounts:
         transport: Callable[[int], str],
         joined: Sequence[Joined] = (),
         clock: Clock = PERFORMANCE,
+        by_link: bool = True,
     ) -> None:
-        self.node_id = node_id
+        self.node_id, self.by_link = node_id, by_link
         self._codecs, self._transport, self._joined = tuple(codecs), transport, joined
-        self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+        self.rows: defaultdict[tuple[str, int, int], list[int]] = (defaultdict if by_link else _Sums)(_row)
         self._classes = tuple(dict.fromkeys(codecs))
         self.step = (0, 0)
         # its own factory, so that a batch costs no call of Python
@@ -223,6 +240,7 @@ class Accounts:
     def _count(self, variable: int, way: int, size: Sent | Message) -> None:
         """Count a packet of the batch that runs; `way` is the place of its direction in the numbers of its codec."""
         count, (place, variables) = self.counts[self.step], self.places[variable]
+        # in place: the row is in the dictionary already
         at = slice(place + way, place + way + SENT_AT)
         count[at] = map(add, count[at], (variables, size.raw, size.overhead))
 
@@ -230,9 +248,11 @@ class Accounts:
         """Return what was counted and not returned before, in the order of batches: up to the batch `until`, from 0, or all."""
         found = []
         for step in sorted(step for step in self.counts if until is None or step <= until):
+            # taken out: a later call returns what has come since, and the memory of long jobs stays small
             count = self.counts.pop(step)
             for place, codec in zip(range(0, len(count), 2 * SENT_AT), self._classes, strict=True):
                 received, sent = (count[at : at + SENT_AT] for at in (place, place + SENT_AT))
+                # a codec that was silent in a batch has no row
                 if received[0] or sent[0]:
                     ways = ((packets, raw, raw + overhead) for packets, raw, overhead in (sent, received))
                     found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *(each for way in ways for each in way)))
@@ -241,10 +261,11 @@ class Accounts:
     def entries(self) -> list[Entry]:
         """Return all lines, ordered by direction, variable and peer, the socket before the memory."""
         found = []
+        joined = cache(self.joined)
         for (direction, place, peer), (packets, raw, overhead, shared, in_memory) in self.rows.items():
             transport = self._transport(peer)
             # what lay in memory went without a frame, so it has raw bytes and no overhead
-            for variable, (own, added, left) in self.joined(place).shares(raw - in_memory, overhead, in_memory):
+            for variable, (own, added, left) in joined(place).shares(raw - in_memory, overhead, in_memory):
                 link = (self._codecs[place], variable, peer, direction)
                 found.append(Entry(*link, transport, packets - shared, own, own + added, added))
                 if shared:
@@ -257,6 +278,7 @@ class Accounts:
         """
         if 0 <= place < len(self._joined):
             return self._joined[place]
+        # places of sync type and checkpoints lie behind the vectors: shifted to numbers behind the last variable
         if self._joined and place > 0:
             place += self._joined[-1].variables.stop - len(self._joined)
         return Joined(range(place, place + 1), (1,))
@@ -264,6 +286,11 @@ class Accounts:
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
         """Return the accounts of the node at its end."""
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
+
+    def close_later(self, staleness: Mapping[int, int]) -> Callable[[], NodeAccounts]:
+        """Return a function that makes the accounts of the node at its end, and holds nothing else of the node."""
+        self._transport = {peer: self._transport(peer) for _, _, peer in self.rows}.__getitem__
+        return partial(self.close, dict(staleness))
 
     def costs(self) -> list[tuple[str, int, float, float]]:
         """List class, variable, and the seconds of its codec with own blocks and with received packets, of codecs that took
@@ -305,6 +332,7 @@ def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[
 
     Returns: packets by (sender, receiver, variable).
     """
+    # only packets towards the node that went first are in doubt; what it has sent itself was read
     gone_first = {(sender, receiver) for receiver, senders in unheard.items() for sender in senders}
     flying: Counter[tuple[int, int, int]] = Counter()
     for node, entries in books.items():
@@ -312,6 +340,7 @@ def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[
             if entry.direction == SENT and (node, entry.peer) in gone_first:
                 flying[node, entry.peer, entry.variable] += entry.packets
             elif entry.direction == RECEIVED and (entry.peer, node) in gone_first:
+                # the receiver's own book tells how many of them it read before it went
                 flying[entry.peer, node, entry.variable] -= entry.packets
     return flying
 
@@ -348,12 +377,93 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
         posted, arrived = (tuple(way.get(key, (0, 0, 0, 0))) for way in (sent, received))
         sender, receiver, variable, transport = key
         flying = in_flight.get((sender, receiver, variable), 0)
+        # where all has arrived bytes must agree, too, not just numbers of packets
         if posted[0] != arrived[0] + flying or (transport and posted != arrived):
             by = f" by {transport}" if transport else ""
             raise AccountError(
                 f"Node({sender}) sent {posted} of variable {variable} to node({receiver}){by}, where {arrived} arrived and "
                 f"{flying} packet(s) are in flight (packets, raw, wire and overhead bytes)."
             )
+
+
+def check_rows(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int, int], int]) -> None:
+    """Assert what `check_conserved` asserts, at the rows of the accounts: of many nodes of one process these are a thousandth
+    of the lines.
+
+    A link of a node that has no row for each peer is judged on the sum over all nodes.
+
+    Args:
+        books: accounts of each node, which all have the same variables and count for one transport.
+        in_flight: packets per (sender, receiver, place of the key) that were posted and not delivered.
+
+    Raises: AccountError, as `check_conserved`.
+    """
+    found = Counter[int]()
+    for (_, _, place), count in in_flight.items():
+        found[place] -= count
+    for node, accounts in books.items():
+        for (direction, place, peer), row in accounts.rows.items():
+            found[place] += row[0] if direction == SENT else -row[0]
+            other = books.get(peer)
+            if other is None or not other.by_link:
+                continue
+            back = other.rows.get((RECEIVED if direction == SENT else SENT, place, node))
+            link = (node, peer, place) if direction == SENT else (peer, node, place)
+            if row != back and link not in in_flight:
+                _disagree(books, in_flight)
+    for link, count in in_flight.items():
+        ends = [books.get(node) for node in link[:2]]
+        if all(end is not None and end.by_link for end in ends):
+            posted, arrived = (
+                end.rows.get((way, link[2], peer), (0,))[0]
+                for end, way, peer in zip(ends, (SENT, RECEIVED), link[1::-1], strict=True)
+                if end is not None
+            )
+            if posted != arrived + count:
+                _disagree(books, in_flight)
+    if any(found.values()) and not any(
+        peer != EVERY and peer not in books for each in books.values() for *_, peer in each.rows
+    ):
+        _disagree(books, in_flight)
+
+
+def _disagree(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int, int], int]) -> NoReturn:
+    """Raise the error of accounts that do not agree, by line where all nodes have lines for each peer."""
+    lines: Counter[tuple[int, int, int]] = Counter()
+    for (sender, receiver, place), count in in_flight.items():
+        for variable in next(iter(books.values())).joined(place).variables:
+            lines[sender, receiver, variable] = count
+    check_conserved({node: accounts.entries() for node, accounts in books.items()}, lines)
+    raise AccountError(
+        "The packets that all nodes together have sent are not those that they have received, and those in flight."
+    )
+
+
+class AccountsOfNodes(Mapping[int, NodeAccounts]):
+    """Accounts of the nodes of a job, each made of its rows when it is first asked for.
+
+    Args:
+        made: by node, makes its accounts.
+    """
+
+    def __init__(self, made: Mapping[int, Callable[[], NodeAccounts]]) -> None:
+        self._made = dict(made)
+        self._known: dict[int, NodeAccounts] = {}
+
+    def __getitem__(self, node: int) -> NodeAccounts:
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._made.pop(node)()
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted({*self._known, *self._made}))
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 Figures = dict[str, float]
@@ -437,7 +547,9 @@ class Stopwatch:
                 yield wait
                 self.wait += clock() - start - (self.send + self.merge - other)
         finally:
+            # closed at this level first, so that the process sees GeneratorExit at its own wait
             process.close()
+            # after the process is closed: its last checkpoint is part of the node's time
             self._stop = clock()
 
 
@@ -494,6 +606,7 @@ class BatchWatch:
 
     def waited(self, before: float, peer: int | None) -> None:
         """Note the end of a wait. The stopwatch had `before` seconds of waiting before it; a packet of `peer` has ended it."""
+        # the peer of the longest wait is that of the batch
         if self._watch.wait - before > self._longest:
             self._longest, self._peer = self._watch.wait - before, peer
 

@@ -55,6 +55,7 @@ class Batches:
         start = batch * self.batch_size
         if batch < self.whole:
             return slice(start + block * self.block_size, start + (block + 1) * self.block_size)
+        # integer division of running products: sizes differ by one at most, and the slices cover the tail without a gap
         blocks, tail = self.block_count, self.tail
         return slice(start + block * tail // blocks, start + (block + 1) * tail // blocks)
 
@@ -69,6 +70,7 @@ class Batches:
         if not self.tail:
             return {}
         sizes = {block: (rows := self.rows(self.whole, block)).stop - rows.start for block in blocks}
+        # the sum over these blocks only: a worker may ask for its own
         total = sum(sizes.values())
         return {block: size * len(sizes) / total if size else 0.0 for block, size in sizes.items()}
 
@@ -87,10 +89,12 @@ class Batches:
         """
         if kind == FIXED:
             return None
+        # keyed by the epoch, not drawn on: a restart in any epoch needs no state of a generator
         random = keyed(seed, "order", epoch)
         if kind == SHUFFLED:
             return random.permutation(self.samples)
         full = np.arange(self.whole * self.batch_size).reshape(self.whole, self.block_count, self.block_size)
+        # a row per block, with its samples of all whole batches: shuffled within the row, each stays in its block
         parts = random.permuted(full.transpose(1, 0, 2).reshape(self.block_count, -1), axis=1)
         dealt = parts.reshape(self.block_count, self.whole, self.block_size).transpose(1, 0, 2)
         # the samples of the tail belong to no block, so they are shuffled together
@@ -100,33 +104,50 @@ class Batches:
 class BlockFeeder:
     """Source of samples, labels and weights of samples, where there are any, block by block, in the order of each epoch.
 
+    All are tuples of arrays: samples one for each input of the model, labels and weights one for each output with a loss.
     A block is valid until the next one is dealt: an order costs a number per sample and the memory of one block, no copy of the
     training set.
     """
 
     def __init__(
-        self, batches: Batches, samples: Array, labels: Array, order: str, seed: int, weights: Array | None = None
+        self,
+        batches: Batches,
+        samples: tuple[Array, ...],
+        labels: tuple[Array, ...],
+        order: str,
+        seed: int,
+        weights: tuple[Array | None, ...] | None = None,
     ) -> None:
-        self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
+        self._batches, self._weights = batches, weights
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
+        self._epoch = -1
         # in the order of the training set a block is a view, which needs no memory
         size = 0 if order == FIXED else batches.block_size
-        self._memory = empty((size, *samples.shape[1:]), samples.dtype)
-        self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
+        # a shuffled block is gathered into memory of its own, which all blocks share
+        self._samples = [(each, empty((size, *each.shape[1:]), each.dtype)) for each in samples]
+        self._labels = [(each, np.empty((size, *each.shape[1:]), each.dtype)) for each in labels]
 
     def begin(self, epoch: int) -> None:
-        self._order = self._batches.order(self._kind, self._seed, epoch)
+        """Begin an epoch, from 0; again is no effort, for workers that share a feeder."""
+        if epoch != self._epoch:
+            self._order, self._epoch = self._batches.order(self._kind, self._seed, epoch), epoch
 
-    def deal(self, batch: int, block: int) -> tuple[Array, Array, Array | None]:
+    def deal(self, batch: int, block: int) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None]:
         """Return samples, labels and weights of a block of the epoch; empty arrays where the tail has no samples for it."""
         places = self.places(batch, block)
         rows = slice(places.start, places.stop) if isinstance(places, range) else places
-        samples = select_rows(self._samples, rows, self._memory)
-        labels = select_rows(self._labels, rows, self._label_memory)
-        return samples, labels, None if self._weights is None else self._weights[rows]
+        samples: list[Array] = []
+        for array, memory in self._samples:
+            samples += [select_rows(array, rows, memory)]
+        labels: list[Array] = []
+        for array, memory in self._labels:
+            labels += [select_rows(array, rows, memory)]
+        weights = None if self._weights is None else tuple([None if w is None else w[rows] for w in self._weights])
+        return tuple(samples), tuple(labels), weights
 
     def places(self, batch: int, block: int) -> range | Array:
         """Return the numbers of a block's samples in the training set as the transform has made it."""
         rows = self._batches.rows(batch, block)
+        # numbers are those of the whole training set, so that an error can name the sample
         return range(rows.start, rows.stop) if self._order is None else self._order[rows]

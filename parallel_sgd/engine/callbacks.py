@@ -37,13 +37,16 @@ class JobCallbacks:
         self, callbacks: Sequence[Callback], model: Model, optimizer: IOptimizer, folder: Path, state: Mapping[str, Any]
     ) -> None:
         self._callbacks, self._model, self._rule = callbacks, model, optimizer.rule
+        # what `close` gives back: the model is the user's in a job within one process
         self._before = (model.op_type, model.rule, model.epochs_trained, model.callback_states)
         model._adopt_rule(GDOptimizer, optimizer.rule, optimizer)  # a file of it can be trained on by `fit`
+        # before they are attached: a callback finds there what it remembered in the last attempt
         self._states = model.callback_states = CallbackStates(_nested(state))
         self._attached = ExitStack()
         self._process = OwnProcess()  # a child that a callback has forked, and that returns from it, does not train on
         self.epochs = 0
         self.state: dict[str, Any] = dict(state)
+        # a schedule computes the rate from the steps, so only a rate that callbacks have set is part of the state
         if _RATE in state and self._rule.schedule is None:
             self._rule.learn_rate = float(state[_RATE])
         for callback in callbacks:
@@ -57,12 +60,14 @@ class JobCallbacks:
     def begin(self, epoch: int, params: Mapping[str, Any]) -> None:
         """Tell the callbacks that training begins, with `epoch` epochs behind it."""
         self.epochs = self._model.epochs_trained = epoch
+        # a model that was stopped by an earlier `fit` or job shall train
         self._model.stop_training = False
         self._attached.enter_context(self._states.attached(self._callbacks))
         for callback in self._callbacks:
             callback._fit_params = params
             callback.on_train_begin()
             self._process.end_child()
+        # from the first batch on a failure may need the state, before any epoch has ended
         self._keep()
 
     def epoch_begin(self, epoch: int) -> None:
@@ -74,10 +79,12 @@ class JobCallbacks:
     def epoch_end(self, epoch: int, evaluation: Mapping[str, float]) -> None:
         """Tell the callbacks that an epoch is over and evaluated."""
         logs = _named(evaluation)
+        # before the callbacks: file names of saved models have the number of the epoch
         self._model.epochs_trained = self.epochs = epoch + 1
         for callback in self._callbacks:
             callback.on_epoch_end(epoch, logs)
             self._process.end_child()
+        # all have heard of the end before any of them saves: a model file holds what the others have changed
         for callback in self._callbacks:
             callback.on_epoch_settled(epoch, logs)
             self._process.end_child()
@@ -90,6 +97,7 @@ class JobCallbacks:
         for callback in self._callbacks:
             callback.on_train_end(_named(evaluation))
             self._process.end_child()
+        # the base does nothing, so only an override can have changed the model, such as one that restores its best weights
         return any(type(callback).on_train_end is not Callback.on_train_end for callback in self._callbacks)
 
     def close(self) -> None:
@@ -100,6 +108,7 @@ class JobCallbacks:
         self._model.epochs_trained, self._model.callback_states = epochs, states
 
     def _keep(self) -> None:
+        # flat, with the name before a colon: the state of a checkpoint has arrays and numbers alone
         flat = {f"{name}:{key}": value for name, state in self._states.current().items() for key, value in state.items()}
         rate = {} if self._rule.schedule is not None else {_RATE: self._rule.learn_rate}
         self.state = {**flat, **rate}
@@ -108,6 +117,7 @@ class JobCallbacks:
 def files_in(folder: Path) -> list[Path]:
     """List the files of a node that callbacks have left, and all others that are beside them."""
     found = (path for path in folder.iterdir() if path.is_file() and path.suffix != TEMPORARY_SUFFIX)
+    # hidden files are drafts of tools, which would be fetched half written
     return sorted(path for path in found if not path.name.startswith("."))
 
 
@@ -145,6 +155,7 @@ class MonitorCallback(Callback):
         self._epoch = 0
 
     def on_epoch_begin(self, epoch: int) -> None:
+        # the model counts over its life, the argument over this `fit` alone
         self._epoch = self.model.epochs_trained
 
     def on_batch_begin(self, batch: int) -> None:

@@ -59,6 +59,7 @@ class Others(Collection[int]):
         one: the node that is left out; it need not be among them.
     """
 
+    # a collection, not a copied list: with n workers each has n - 1 peers, and copies would grow with the square
     __slots__ = ("nodes", "one")
 
     def __init__(self, nodes: Collection[int], one: int) -> None:
@@ -72,9 +73,11 @@ class Others(Collection[int]):
         return node != self.one and node in self.nodes
 
     def __len__(self) -> int:
+        # after a failure a node may be missing that this view still leaves out
         return len(self.nodes) - (self.one in self.nodes)
 
 
+# workers count from 0, so `node >= 0` tells them from these
 Submitter: Final = -1
 Parameter_Server: Final = -2
 """Id of the parameter server, as a target of packets."""
@@ -98,6 +101,7 @@ class Wait(NamedTuple):
     what: Callable[[], str]
 
 
+# a suspicion is withdrawn or confirmed by the detector, which sends no word of it to this process; so it is asked again
 LOOK_SECONDS: Final = 0.25
 MOST_SECONDS: Final = 600.0
 """Limit of waiting: a detector without a driver says nothing of nodes that only wait for each other."""
@@ -121,11 +125,13 @@ def await_verdict(
     The agent of a stuck node ends it, which the driver of this process sees as a loss. A suspect that is well again gets
     `timeout` seconds from then. Without a suspect this takes no time, and never more than ten minutes before the last look.
     """
+    # suspicions may come and go for ever where nodes wait for each other: the end does not depend on them
     end = clock() + MOST_SECONDS
     while suspects() and clock() < end:
         while suspects() and clock() < end:
             if (yield from until(wait._replace(deadline=clock() + LOOK_SECONDS), clock)):
                 return True
+        # well again: the peer has lost time, and gets a whole time-out for what it owes
         if (yield from until(wait._replace(deadline=clock() + timeout), clock)):
             return True
     return False

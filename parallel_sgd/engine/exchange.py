@@ -20,8 +20,9 @@ from rpc.support.logs import get_logger
 from ..batch_sync.sync.interface import ISyncType
 from ..codec.bank import CodecBank
 from ..codec.interfaces import BlockSum, Codec
+from .block_tree import block_tree
 from .channel import Wait
-from .merge import MeanOfHalves, block_tree
+from .merge import MeanOfHalves
 
 _log = get_logger("parallel_sgd.engine.exchange")
 
@@ -60,7 +61,9 @@ class BlockExchange:
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
         self.deliver: Callable[[int, Message], None] = bank.accept
         self.names: Sequence[str] = sync.names if names is None else names
+        # the bank knows the running batch only; the sync type decides on packets that are early or late
         bank.variable_names, bank.keep = self.names, sync.receive
+        # blocks are computed in the order of `node_2_block`, so this is the last one of every batch
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
         self._copies: dict[tuple[int, int], Array] = {}
@@ -87,6 +90,7 @@ class BlockExchange:
         """Begin a new batch, counted from 0; all results of the one before have been got."""
         step = (epoch, batch)
         self.bank.begin(step)
+        # the bank first: the sync type may hand over stashed packets as it begins, and these are of the new step
         self.sync.begin(step)
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:
@@ -95,6 +99,7 @@ class BlockExchange:
         `content` may be overwritten by the next block of this worker; that of its last block in a batch stays unchanged
         until the batch is finished, and goes out without a copy.
         """
+        # the model reuses its gradient arrays, so the next block would overwrite what the codec keeps
         if block_id != self._last_block and self.bank.keeps_content[variable_id]:
             content = self._copy(variable_id, block_id, content)
         known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
@@ -116,6 +121,7 @@ class BlockExchange:
             looked_at
             or self._put != bank.update
             or not (
+                # in the class itself, not inherited: a subclass with an `update_blocks` of its own may count on single blocks
                 vars(type(optimizer)).get("takes_sums")
                 and all("traits" in vars(kind) and kind.traits.takes_sums for kind in kinds)
             )
@@ -155,6 +161,7 @@ class BlockExchange:
                 f"floats{shape}, got {what}"
             )
         if self.bank.merged[variable_id]:
+            # one look is enough, however often the result is read, until another packet is merged
             self.bank.merged[variable_id] = False
             if result.dtype.char not in "fd" or not math.isfinite(np.vdot(result, result)):  # squares may overflow, too
                 self.bank.check_result(variable_id, result)
@@ -164,6 +171,7 @@ class BlockExchange:
 
     def close(self) -> None:
         """End the exchange after training: packets that are held back leave, the codecs let go of memory."""
+        # a peer may still wait for packets that are corked here
         self.bank.flush()
         self.bank.dispose()
 
@@ -177,6 +185,7 @@ class BlockExchange:
     def _read_only(self, variable: int, content: Array) -> Array:
         """Return a view that codecs cannot write through."""
         view = content.view()
+        # only this view is closed: the array stays writable for the next backward
         view.flags.writeable = False
         self._views[variable] = (content, view)
         return view
@@ -211,6 +220,7 @@ MOST_CHANGE: Final = 0.5
 
 def is_doubtful(op_type: type[IOptimizer], codec: type[Codec]) -> bool:
     """Tell if the codec must turn the values that the optimizer puts into parameters, and does not declare that it does."""
+    # one that puts parameters gets parameters from any codec
     replaced = issubclass(op_type, ExchangingOptimizer) and op_type.gets == "parameters" != op_type.puts
     return replaced and codec.traits.gives is None
 
@@ -241,9 +251,11 @@ class ReplacementCheck:
         if variable not in self._open:
             return False
         self._open.discard(variable)
+        # in float64: squares of float32 numbers overflow from 1.8e19 on
         value = self._values[variable].astype(np.float64)
         self._change += float(np.sum((result - value) ** 2))
         self._length += float(np.sum(value**2))
+        # parameters that are all zero have no length with which a change could be compared
         if self._open or self._change <= MOST_CHANGE**2 * self._length or not self._length:
             return False
         self.remark = (

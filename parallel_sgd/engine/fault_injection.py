@@ -41,6 +41,7 @@ class FaultInjector:
 
 def disturbed(text: str, node: int) -> set[int]:
     """Return the nodes that have a connection with `node` for which the plan has faults, in whichever direction."""
+    # without a plan nothing of `network.faults` is loaded (a worker's budget of modules)
     planned = faults.FaultPlan.parse(text).faults if text else ()
     links = ({fault.sender, fault.receiver} for fault in planned if isinstance(fault, faults.LinkFault))
     return set[int]().union(*(ends for ends in links if node in ends)) - {node}
@@ -63,7 +64,9 @@ def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector
         yield FaultInjector(plan, node, com.attempt, {})
         return
     com.controller.flush(timeout=60.0)  # packets in line go undisturbed
+    # seeded, so that losses and delays are drawn alike in every run (INV-13)
     with faults.Proxy(plan.seed) as proxy:
+        # the plan may name a node that this attempt does without
         routes = {peer: _interpose(proxy, com, peer) for peer in sorted(peers) if peer in com.controller.sessions}
         yield FaultInjector(plan, node, com.attempt, routes)
 
@@ -73,6 +76,7 @@ def _interpose(proxy: Proxy, com: Communication, peer: int) -> Route:
     session = com.controller.sessions[peer]
     link = session.link
     if not isinstance(link, SocketLink):
+        # `over_tcp` has asked for sockets; a link in memory would be a fault of this project
         raise TypeError(f"Faults of links need sockets, got {type(link).__name__}.")
     name = link.peer
     ours, route = proxy.interpose(link.detach(), frames=True, sealed=session.sealed, sealer=session.let_seal())

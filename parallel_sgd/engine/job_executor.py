@@ -16,7 +16,7 @@ from network.clock import SystemClock
 from network.nodes import NodeAssignment
 from nn.data import load_arrays
 from nn.dataset import checksum_of
-from nn.dataset.interface import AbsDataset
+from nn.dataset.interface import AbsDataset, Arrays
 from nn.threads import describe_blas, has_bits
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.job import KERNEL_VARIABLES
@@ -37,7 +37,6 @@ from .exchange import Participant
 from .fault_injection import FaultInjector, disturbed, injected
 from .plan import WorkerPlan, reassigned
 from .socket_channel import can_do_without, close_gracefully, run_process
-from .training import Samples
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
@@ -47,6 +46,7 @@ TELLS: Final = "identity: "
 RECORD = "record"
 """Key in MISC of the record of the run that nodes keep."""
 FAREWELL_SECONDS = 2.0
+# a callback or table that fails at every epoch must not make the result a large one
 _MOST_REMARKS: Final = 100
 
 
@@ -72,7 +72,9 @@ class JobExecutor(AbsExecutable):
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
         """Take the replies; then ask for the missing parts, and last for the codecs."""
         answers = zip(self._asked, replies, strict=True)
+        # replies come in the order of the requests; that to the identity is empty
         self._parts.update((asked, reply) for asked, reply in answers if not asked.startswith(TELLS))
+        # the codecs last (SUB-5): when TRANSFER is asked for, all else is there, and the submitter may count on that
         self._asked = [] if TRANSFER in self._parts else [*self._further_requests(), TRANSFER]
         return self._asked
 
@@ -90,12 +92,14 @@ class JobExecutor(AbsExecutable):
     @cached_property
     def _options(self) -> PlainOptions:
         """Options of the job: plain values, objects that came with their code, and the parameters of its codecs."""
+        # keys come with the code of the job, values as a resource of this node
         parameters = dict(zip(self.shipped["codec_parameters"], self._parts[EXTRA], strict=True))
         code = {name: self.shipped[name] for name, about in options() if about.travels == CODE}
         return replace(options_of(self._parts), **code, codec_extra_parameters=parameters)
 
     def _plan(self) -> WorkerPlan:
         setting = self._parts[SETTING]
+        # the workers of this attempt: after a loss fewer than the job began with
         assignment = reassigned(self.shipped["assignment"], setting["workers"])
         return WorkerPlan(assignment, self._options, self.shipped["default_codec"], setting["order"], setting["attempt"])
 
@@ -105,6 +109,7 @@ class JobExecutor(AbsExecutable):
 
     def _resume(self, com: Communication, plan: WorkerPlan) -> Resumption | None:
         """Agree with the others on the state at which this node goes on; None: at the beginning."""
+        # a server that remembers nothing takes no part in the agreement
         server = Parameter_Server if self._server_keeps else None
         misc, given = self._parts[MISC], self._parts.get(CHECKPOINT)
         self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
@@ -131,6 +136,7 @@ class JobExecutor(AbsExecutable):
         """Return a function for the nodes about which the failure detector will say more: those that it suspects; where
         something follows from its verdicts, each node that is late, so that a time-out waits for them in any case.
         """
+        # under restart or shrink the verdict decides what follows, and a TimeoutError would come before it
         if self._parts[MISC]["awaits_verdict"]:
             return lambda: com.available_clients
         return com.suspects
@@ -153,10 +159,12 @@ class JobExecutor(AbsExecutable):
         # nodes that agreed sooner may have begun already
         for sender, message in self._begin.early:
             exchange.deliver(sender, message)
+        # only now: packets that came before are those in `early`, which must be first
         com.on_block = exchange.deliver
 
         def can_go_on(lost: set[int]) -> bool:
             return (
+                # by redundancy (SUB-31): another node holds each block, and every codec can do with the first copy that comes
                 self._parts[MISC]["carries_on"] and bank.takes_first_copy and can_do_without(plan.assignment.block_2_node, lost)
             )
 
@@ -167,8 +175,10 @@ class JobExecutor(AbsExecutable):
         # without numbers at first: an error below must not leave a result that lacks the accounts
         self._keep_accounts()
         with spared(f"The farewell of node({self.node_id})", self._remarks):
+            # after the result was kept: a peer that takes no leave must not cost it (RUN-8)
             self._result["unheard"] = close_gracefully(controller, FAREWELL_SECONDS)
         with spared(f"The accounts of node({self.node_id})", self._remarks):
+            # after the farewell, in which the last packets are counted
             self._accounts = bank.accounts.close(bank.staleness)
             self._keep_accounts()
         with spared(f"The description of node({self.node_id})", self._remarks):
@@ -187,21 +197,24 @@ class JobExecutor(AbsExecutable):
                 self.logger.info(line)
 
     def done(self) -> ReplyPackage:
+        # bounded: remarks travel in the result message
         return ReplyPackage({**self._result, "remarks": self._remarks[:_MOST_REMARKS]})
 
 
-def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Samples | None:
+def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Arrays | None:
     """Load a data set from the cache, else, if a built-in one is named, from where it usually lies; return None where it is not
     on this node.
 
     Raises: OSError or ValueError where it cannot be loaded, TypeError for a recipe of something else.
     """
-    arrays: Samples | None = load_arrays(cache, checksum)
+    arrays: Arrays | None = load_arrays(cache, checksum)
     if arrays is None and recipe is not None:
         kind, config = recipe
         if not issubclass(kind, AbsDataset):  # a recipe from the wire is called only if it is of this class
             raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
+        # never downloads: many workers would fetch the same file at the same time, and one that lacks it asks the submitter
         loaded = kind(**config).load(download=False)
+        # equal arrays, not just an equal name: files of a data set differ between machines
         arrays = loaded if checksum_of(loaded) == checksum else None
     return arrays
 
@@ -233,6 +246,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
         "assignment": {
             "type": type(assignment).__name__,
             "redundancy": assignment.redundancy,
+            # plain integers: those of NumPy cannot be written as JSON
             "blocks_of_nodes": [[int(block) for block in blocks] for blocks in assignment.node_2_block],
         },
         "versions": {**versions(), "numerics": describe_blas()},

@@ -1,100 +1,22 @@
-"""Merging along the fixed binary tree over block ids, so that bits depend neither on arrival order nor on the node that summed
-each part.
-
-The tree over blocks 0..B-1: a node is the span [low, high) of block ids; it splits at `(low + high + 1) // 2`, so the left half
-holds the extra block of an odd span. The sum of a span is sum(left half) + sum(right half), in float32 arithmetic of the
-gradients themselves. Any worker that holds a whole span may send its sum in place of the blocks.
+"""Merging along the fixed binary tree over block ids (`block_tree`), in the arithmetic of the arrays themselves, so that bits
+depend neither on arrival order nor on the node that summed each part.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache, reduce
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 
 from nn.arrays import Array, empty
 
+from .block_tree import BlockTree, Copy, Span, block_tree, halves
 from .unusable import Unusable
 
-Part = TypeVar("Part")
-Span = tuple[int, int]
-Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of
-
 # uses that the memory of a partial sum allows: read it, write into it, write into it and use it again afterwards
+# in order of preference: a sum is written into the memory that allows most
 _READ_ONLY, _GIVEN, _OWN = 0, 1, 2
-
-
-class BlockTree:
-    """Binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root; `path` maps each to
-    itself and all spans that contain it.
-    """
-
-    def __init__(self, block_count: int) -> None:
-        if block_count < 1:
-            raise ValueError(f"BlockTree 'block_count' must be a positive integer, got {block_count}")
-        self.root: Span = (0, block_count)
-        self.parent: dict[Span, Span] = {}
-        self.sibling: dict[Span, Span] = {}
-        self.path: dict[Span, tuple[Span, ...]] = {self.root: (self.root,)}
-        todo = [self.root]
-        while todo:
-            span = todo.pop()
-            if span[1] - span[0] > 1:
-                left, right = halves(span)
-                self.parent[left] = self.parent[right] = span
-                self.sibling[left], self.sibling[right] = right, left
-                self.path[left], self.path[right] = (left, *self.path[span]), (right, *self.path[span])
-                todo += [left, right]
-
-    def cover(self, blocks: Collection[int]) -> list[Span]:
-        """Return the fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
-        held = sorted(set(blocks))
-        spans: list[Span] = []
-        todo = [(self.root, 0, bisect_left(held, self.root[1]))]  # a span, and the part of `held` within it
-        while todo:
-            span, first, end = todo.pop()
-            if end - first == span[1] - span[0]:
-                spans.append(span)
-            elif end > first:
-                left, right = halves(span)
-                middle = bisect_left(held, right[0], first, end)
-                todo += [(right, middle, end), (left, first, middle)]
-        return spans
-
-
-def halves(span: Span) -> tuple[Span, Span]:
-    """Return the two halves of a span of at least two blocks; the left one takes the extra block of an odd span."""
-    low, high = span
-    middle = (low + high + 1) // 2
-    return (low, middle), (middle, high)
-
-
-def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) -> Part:
-    """Combine parts in pairs, in the order of the tree over as many blocks."""
-    if len(parts) == 1:
-        return parts[0]
-    middle = (len(parts) + 1) // 2
-    return combine(reduce_tree(parts[:middle], combine), reduce_tree(parts[middle:], combine))
-
-
-@lru_cache(maxsize=16)
-def block_tree(block_count: int) -> BlockTree:
-    """Return the tree over `block_count` blocks, shared by all codecs of a worker."""
-    return BlockTree(block_count)
-
-
-@lru_cache(maxsize=1 << 14)
-def supplied(block_count: int, blocks: tuple[int, ...]) -> frozenset[Span]:
-    """Return the spans with sums that a worker supplies. Every node asks for those of every other one, in each codec.
-
-    Args:
-        block_count: number of blocks in all.
-        blocks: those of the worker.
-    """
-    return frozenset(block_tree(block_count).cover(blocks))
 
 
 class TreeSum:
@@ -111,6 +33,7 @@ class TreeSum:
         self._tree = tree
         self._tops = frozenset([tree.root] if tops is None else tops)
         self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and the use that its memory allows
+        # all parts of one value have one shape and type, so any spare buffer fits
         self._spare: list[Array] = []
         #: Spans added since `reset`, in that order, with their nodes; a wider span replaces those within it.
         self.copies: list[Copy] = []
@@ -136,14 +59,18 @@ class TreeSum:
         if path is None:
             raise ValueError(f"A partial sum must cover a subtree of the blocks {tree.root}, got {span}")
         if parts:
+            # this span or a wider one is there: a second copy after a rescue, or of a redundant worker (SUB-23)
             if not parts.keys().isdisjoint(path):
                 self.duplicates += 1
                 return None
+            # a wider sum replaces the parts of it that came before, so that no block counts twice
             if span[1] - span[0] > 1:
                 self._forget_inside(span)
         if node is not None:
             self.copies.append((span, node))
+        # an array in memory shared with its sender can be read only
         use = _GIVEN if given and value.flags.writeable else _READ_ONLY
+        # climbs as long as the sibling is there: at most log2(blocks) additions, and each addition once
         while span not in self._tops:
             sibling = tree.sibling[span]
             found = parts.pop(sibling, None)
@@ -155,6 +82,7 @@ class TreeSum:
             other, other_use = found
             if other.shape != value.shape:
                 raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {other.shape}")
+            # a tuple of bounds is smaller where it lies further left
             left, right = (other, value) if sibling < span else (value, other)
             if other_use > use:
                 out, out_use, rest, rest_use = other, other_use, value, use
@@ -194,6 +122,7 @@ class TreeSum:
         return self._spare.pop() if self._spare else empty(like.shape, like.dtype)
 
     def _forget_inside(self, span: Span) -> None:
+        # few: a span stays only as long as its sibling is lacking
         inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
         for part in inside:
             value, use = self._parts.pop(part)
@@ -243,6 +172,7 @@ class BlockMean(TreeSum):
             self.reset()
         done = self.add(span, value, stays, given, node)
         if done is None:
+            # before the new sum: the parts of the one before would count as duplicates
             return None
         # the mean of one block is the block: there is nothing to divide
         if self._count == 1:
@@ -250,6 +180,7 @@ class BlockMean(TreeSum):
         root, total = done
         use = self._parts[root][1]
         if use:  # divide in place; the buffer of the mean before holds the next sum
+            # `_mean` is the array that was returned last: it may be read until this call, not longer
             if self._mean is not None and self._mean[1] == _OWN:
                 self._spare.append(self._mean[0])
             self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
@@ -265,6 +196,7 @@ class BlockMean(TreeSum):
         if not self._parts:
             return None
         spans = sorted(self._parts)
+        # in the order of blocks, not of arrival: all workers with the same blocks get the same bits
         total = reduce(np.add, [self._parts[span][0] for span in spans])
         return Division(sum(high - low for low, high in spans))(total, empty(total.shape, total.dtype))
 
@@ -278,6 +210,7 @@ class MeanOfHalves:
         self._left, self._right, self._divide = left, right, divide
         self.shape = left.shape
         self.look: Callable[[Array], None] | None = None
+        # made when the first stretch is read: its length is the reader's
         self._stretch = np.empty_like(left[:0])
 
     def __len__(self) -> int:
@@ -296,6 +229,7 @@ class MeanOfHalves:
 
     def whole(self) -> Array:
         """Return all of it, in memory into which no other stretch is read."""
+        # the caller keeps the array that is returned, so the next stretch must not be read into it
         self._stretch = np.empty(0)
         return self[:]
 
@@ -308,6 +242,7 @@ class LateMean(TreeSum):
     def __init__(self, block_count: int) -> None:
         tree = block_tree(block_count)
         self._halves = halves(tree.root) if block_count > 1 else ()
+        # the halves are tops, so that adding ends one step before the root
         super().__init__(tree, tops=(tree.root, *self._halves))
         self._divide = Division(block_count)
         self._lent: list[Array] = []
@@ -327,6 +262,7 @@ class LateMean(TreeSum):
         if done is None:
             return None
         if done[0] == self._tree.root:
+            # the root came whole from one worker: there are no halves to leave for later
             return self._divide(done[1], empty(done[1].shape, done[1].dtype)) if self._halves else done[1]
         found = [self._parts[half] for half in self._halves if half in self._parts]
         if len(found) < 2:
@@ -336,6 +272,7 @@ class LateMean(TreeSum):
             raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {right.shape}")
         # the mean alone holds them, so that arrays in memory of others are let go of when they have been read
         self._lent += [half for half, use in ((left, left_use), (right, right_use)) if use == _OWN]
+        # an empty array stands at the root, so that a second copy of any block is found to be a duplicate
         self._parts = {self._tree.root: (left[:0].copy(), _READ_ONLY)}
         return MeanOfHalves(left, right, self._divide)
 
@@ -345,6 +282,7 @@ class OwnMean:
 
     def __init__(self, blocks: Sequence[int]) -> None:
         self._place = {block: place for place, block in enumerate(blocks)}
+        # over places of the own blocks, not over block ids: this mean is of one worker alone
         self._mean = BlockMean(len(blocks))
 
     def add(self, block: int, content: Array) -> Array | None:

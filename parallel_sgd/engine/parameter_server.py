@@ -73,6 +73,7 @@ class ParameterServer:
         self._here: set[int] = set()
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)
+            # one gate per variable: packets of a worker's variables arrive one after the other
             for variable, codec in enumerate(bank.codecs)
             if isinstance(codec, Answering)
         }
@@ -84,6 +85,7 @@ class ParameterServer:
         """
         key = message.head
         # a mark is no packet of a variable: it goes in the same line, so that it stands behind the packets of its batch
+        # `bank.takes` would refuse the key of a mark, which names no variable
         if key[-1:] == (MARK,) and self._keeper is not None:
             self.bank.accounts.received(MARK, sender, message)
             self._arrived.append((sender, key, message.content))
@@ -100,8 +102,10 @@ class ParameterServer:
             yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
             self._present = self._workers()
             while True:
+                # no deadline: workers may compute as long as they like, and losses come as errors
                 yield Wait(self._has_work, None, lambda: "packets of the workers")
                 workers = self._workers()
+                # in this order: packets that a worker sent before it left are served first
                 if not (self._arrived or workers):
                     return {}
                 if workers != self._present:  # others may have waited for the one that has left
@@ -119,6 +123,7 @@ class ParameterServer:
                     # workers may be in different batches, so the codecs are told the one of each packet
                     self.bank.begin((epoch, batch))
                     self.bank.receive(variable, content, sender)
+                    # SUB-32: merged on arrival; only the answer may wait for slower workers
                     if variable in self._gates:
                         self._gates[variable].arrived(sender, (epoch, batch))
                         self._answer(variable)
@@ -127,6 +132,7 @@ class ParameterServer:
                         self.bank.flush()
                         yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
                 self.bank.flush()
+                # not only at the end: the server of a long job counts a batch of every codec
                 if len(self.bank.accounts.counts) > _MOST_COUNTED:
                     self.counted(self.bank.accounts.traffic())
         finally:
@@ -138,6 +144,7 @@ class ParameterServer:
 
     def _marked(self, node: int, position: Position, loss: object) -> None:
         if self._keeper is not None:
+            # from a worker, so of any type
             self._keeper.marked(node, position, loss if isinstance(loss, float) else None, sorted(self._workers()))
 
     def _all_met(self) -> bool:
@@ -147,18 +154,23 @@ class ParameterServer:
     def _has_work(self) -> bool:
         if self._arrived:
             return True
+        if not self._gates:  # then one worker is as good as any
+            return all(node < 0 for node in self._channel.peers())
         workers = self._workers()
+        # a worker that left may have been the slowest one, for which reads of the others wait
         return not workers or (workers != self._present and any(gate.waiting for gate in self._gates.values()))
 
     def _workers(self) -> set[int]:
         """Return the workers that can be talked to: the same object as long as the channel returns the same peers."""
         peers = self._channel.peers()
+        # by identity: a channel makes a new collection only when something has changed
         if peers is not self._peers:
             self._peers, self._here = peers, {node for node in peers if node >= 0}
         return self._here
 
     def _answer(self, variable: int) -> None:
         for _, node, step in self._gates[variable].open(self._present):
+            # a read of a worker that has left meanwhile needs no answer
             if node in self._present:
                 self.bank.answer(variable, node, step)
 
@@ -215,6 +227,7 @@ def build_server(
     kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
     bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
     bank.expect(likes)
+    # `whole` alone: with another number of workers their memory means something else
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)
     staleness = plan.options.sync_type.staleness
@@ -254,8 +267,10 @@ class ReadGate:
         """Note that a packet of `node` has been given to the codec; a second one of the same batch is answered again."""
         newest = self._steps.get(node)
         if newest is None or step > newest:
+            # a late copy, after a rescue, must not set the clock of its worker back
             self._steps[node] = step
             self._clocks[node] += 1
+        # an older batch is no read any more: its worker has gone on
         if newest is None or step >= newest:
             read = Read(self._clocks[node], node, step)
             # several packets of a batch are one read
@@ -268,10 +283,12 @@ class ReadGate:
         """
         if not self._waiting:
             return []
+        # an asynchronous type: no read ever waits
         if self._staleness == math.inf:
             opened, self._waiting = self._waiting, []
             return opened
         # a worker that has left would hold up the others for ever
+        # 0 workers: the server is about to end
         slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)
         opened = [read for read in self._waiting if read.clock - slowest <= self._staleness]
         if opened:

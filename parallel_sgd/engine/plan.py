@@ -50,6 +50,7 @@ class WorkerPlan:
     attempt: int = 0
 
     @cached_property
+    # built on first use, and once: workers inside one process share the plan
     def optimizer(self) -> OpContainer:
         return OpContainer(self.options.op_type, self.options.gd_type, self.options.gd_params)
 
@@ -74,6 +75,7 @@ class WorkerPlan:
     @property
     def timeout(self) -> float:
         """Seconds after which a result is overdue."""
+        # the option is in milliseconds, as in version 0.9; the rest of the code counts seconds
         return self.options.ssgd_timeout_limit / 1000
 
     def __post_init__(self) -> None:
@@ -90,8 +92,10 @@ class WorkerPlan:
             title=self.options.mission_title,
             seed=self.options.seed,
             order=self.order,
+            # filled in by the keeper for each checkpoint
             progress=Progress(),
             personal=True,
+            # plain integers: they go into JSON
             blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
             optimizer=self.options.op_type.__name__,
             rule=self.options.gd_type.__name__,
@@ -100,6 +104,7 @@ class WorkerPlan:
 
 def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[type[Codec]]:
     """Return the codec of each variable on the server, and of the buffers where they go there."""
+    # the server derives codecs as the workers do: what travels under a variable must be understood at both ends
     kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
     workers = choose_codecs(plan.codec, plan.default_codec, variables)
     buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
@@ -122,6 +127,7 @@ def reassigned(assignment: ISetting, workers: int) -> ISetting:
     if workers > blocks:
         raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
     # groups of equal size: each block has the same number of holders
+    # 1 divides any number of workers, so there always is one
     fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
     return FixedBlockAssignment(workers, max(fitting), blocks)
 
@@ -130,9 +136,11 @@ def likes_of(store: VariableStore, joined: Sequence[range] = ()) -> list[Like]:
     """Return shape and type of the values put for each variable of a model, or for those that are joined, and for its buffers,
     if it has any, last.
     """
+    # by these the bank refuses a foreign array before the first own one is put (SEC-24)
     likes = [Like.of(variable.value) for variable in store.variables]
     if joined:
         vectors = [likes[each.start : each.stop] for each in joined]
+        # a vector lies in the model's flat memory, so it has one dimension; a variable alone keeps its shape
         likes = [each[0] if len(each) == 1 else Like((sum(like.size for like in each),), each[0].dtype) for each in vectors]
     return [*likes, Like.of(store.buffer_values)] if store.buffers else likes
 
@@ -156,6 +164,7 @@ def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type
     It is `lossless`, the job's default codec, as long as all workers have equal parameters in every batch. Where they meet only
     now and then, because a composed codec has a trigger, the buffers meet in the same batches. Else they are OwnBuffers.
     """
+    # `staleness` 0 promises that each result holds every block (`ISyncType`), and `agrees` that all nodes get its bits
     if sync_type.staleness == 0 and all(kind.traits.agrees for kind in kinds):
         return lossless
     if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], compose.Composed):

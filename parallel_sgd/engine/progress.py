@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# below the ids of the submitter (-1) and of the parameter server (-2)
 NOBODY: Final = -3
 """Stands for the node of a block of which no copy was merged."""
 Row = tuple[int, int, int, int, int, int]
 _NO_BLOCK: Final = -4  # fills up the row of a stretch that has fewer blocks than another one
+# of the ledger; `committed` is 0 for a copy of a block that was computed and not merged
 COLUMNS: Final = ("epoch", "batch", "block", "node", "attempt", "committed")
 
 
@@ -54,6 +56,7 @@ class History:
         """Return the history for an attempt that goes on from here, of the same job or of another, with attempts that count
         on.
         """
+        # the same job counts its attempts itself; another one begins at 0 again, behind those of this one
         if same or not self.stretches:
             return self
         return History(1 + max(stretch.attempt for stretch in self.stretches), self.stretches)
@@ -63,6 +66,7 @@ class History:
         nodes.
         """
         blocks = max((len(stretch.nodes) for stretch in self.stretches), default=0)
+        # rows of an array have one length; stretches of an earlier job may have had more blocks
         rows = [(*stretch[:4], *stretch.nodes, *[_NO_BLOCK] * (blocks - len(stretch.nodes))) for stretch in self.stretches]
         return np.array(rows, np.int32).reshape(len(rows), 4 + blocks)
 
@@ -72,6 +76,7 @@ class History:
 
         Raises: ValueError for anything else.
         """
+        # the file is sealed, and yet a stranger's: types are looked at before numbers are used
         if type(attempts) is not int or table.ndim != 2 or table.shape[1] < 4 or table.dtype != np.int32:
             raise ValueError(f"a history must be a table of int32, got {table.dtype} {table.shape} of {attempts!r} attempts")
         stretches = []
@@ -80,6 +85,7 @@ class History:
         return cls(attempts, tuple(stretches))
 
 
+# compares as a tuple, so that positions are ordered by time
 class Position(NamedTuple):
     """Position in a training; as both numbers count from 0, it also names the batch that comes next.
 
@@ -100,7 +106,7 @@ class Position(NamedTuple):
 
     @property
     def next(self) -> str:
-        """Epoch and batch that follow, for people, who count from 1."""
+        """Epoch and batch that follow, for people, counted from 1."""
         return f"epoch {self.epoch + 1}, batch {self.batch + 1}" if self.batch else f"epoch {self.epoch + 1}"
 
 

@@ -55,6 +55,7 @@ class ServerExecutor(JobExecutor):
             com.output_directory, plan.options.mission_title, self.node_id, None if resumption is None else resumption.earlier()
         )
         server.exchange.counted, self._tables = table.add, [identity, table.path]
+        # from which epoch on this process has served: the part before had another one
         begun = 1 if resumption is None else resumption.position.epoch + 1
         Table(identity, [IDENTITY_COLUMNS, (begun, own_identity())])
         workers = list(plan.assignment.nodes)
@@ -63,6 +64,7 @@ class ServerExecutor(JobExecutor):
         self._run(com, plan, server)
         with spared("The table of the packets of the server", self._remarks):
             table.add(server.exchange.bank.accounts.traffic())
+        # packets that came during the farewell
         with spared("The signals of the end", self._remarks):
             job_monitor.train_end()
             self.logger.info("Serving has ended: all workers have left.")

@@ -17,7 +17,8 @@ from ..codec.interfaces import Array, BlockWeight, CheckingPackets, Codec, Takin
 from ..codec.settings import GlobalSettings, JobSettings
 from ..codec.traits import PacketTraits, Traits
 from ..profiles.blockassignment.abstract import ISetting
-from .merge import LateMean, Span, TreeSum, block_tree
+from .block_tree import Span, block_tree
+from .merge import LateMean, TreeSum
 from .unusable import Like, Unusable, check_form, is_finite, not_finite
 
 
@@ -25,6 +26,7 @@ def like_shard(settings: JobSettings, shard: int) -> Like | None:
     """Return shape and type of a shard of the model; None where the settings have no model."""
     values = settings.values
     if not values:
+        # the cut of the optimizer itself, so a shard has the same elements on every worker and in the rule
         return None
     bounds = shard_bounds(sum(value.size for value in values), settings.assignment.node_count)
     return Like((bounds[shard + 1] - bounds[shard],), values[0].dtype)
@@ -42,7 +44,9 @@ def check_shard(content: object, like: Like | None, several: bool = False) -> No
         raise Unusable(not_finite(part))
     if like is not None:
         size = like.shape[0]
+        # slots of a rule come as one vector of several shards; how many there are the rule alone knows
         times = part.size // size if several and size else 1
+        # an empty array would pass as 0 shards
         if part.ndim != 1 or part.dtype != like.dtype or not part.size or part.size != times * size:
             raise Unusable(f"it is {Like(part.shape, part.dtype)}, and must be {like}")
 
@@ -73,6 +77,7 @@ class GradientShard(CheckingPackets, Tracking):
         self._first, self._last = mine[0], mine[-1]
         self._holders = assignment.block_2_node
         self._tops = tree.cover(mine)
+        # sums of whole subtrees alone: others the owner could not add in the order of the tree, and the bits would differ
         self._own = TreeSum(tree, tops=self._tops)
         self._all = LateMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
@@ -81,10 +86,12 @@ class GradientShard(CheckingPackets, Tracking):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Send the sum of a subtree to the owner as soon as its last block is computed."""
+        # the last block stays as it is until the batch ends (`BlockExchange.put`), so its sum needs no copy
         content, block = block_weight
         span, total = block_weight.span, content
         if span[0] == self._first:  # of a new batch
             self._own.reset()
+            # the owner can ask no more for these: the parameters that this worker has taken since were made with them
             self._sent.clear()
         if block != self._last or span not in self._tops:  # else it is a subtree, and there is nothing to add up or to keep
             whole = self._own.add(span, content, stays=block == self._last)
@@ -107,6 +114,7 @@ class GradientShard(CheckingPackets, Tracking):
         """Merge another worker's sum; send the own ones again to an owner that asks."""
         if isinstance(content, int):
             return self._again()
+        # packets of the usual form come here without `check` (`_is_usual` in the bank)
         self._check_sender(content)
         low, high, total = content
         self._merge((low, high), total, self._settings.sender)
@@ -120,6 +128,7 @@ class GradientShard(CheckingPackets, Tracking):
         if isinstance(content, tuple) and self._node_id == self._owner:
             if settings.sender is not None:
                 settings.check_span(content[:2], settings.sender)
+        # a request holds the id of the owner: any other one is a lie, and so is one that comes to the owner itself
         elif content == self._owner != self._node_id:
             settings.check_sender(self._owner)
         else:
@@ -147,6 +156,7 @@ class GradientShard(CheckingPackets, Tracking):
     def _merge(self, span: Span, total: Array, node: int | None) -> None:
         # a sum of the next batch may come before the result of this one is taken, which must stay until then
         begins = self._complete and self._result is None
+        # an array from the wire has no other owner and may take the sum; the own sums are still sent again on request
         mean = self._all.mean_with(span, total, stays=True, given=node != self._node_id, node=node, begins=begins)
         self._complete = mean is not None or (self._complete and not begins)
         if mean is not None:
@@ -207,6 +217,7 @@ class ParameterShard(CheckingPackets, TakingLate):
         """Answer one that is a batch behind."""
         if isinstance(content, tuple):
             return self.receive_blocks(content)
+        # a packet that is late has no effect, but one in another's name is refused all the same
         self._settings.check_sender(self._owner)
         return None
 
@@ -224,6 +235,7 @@ def shard_likes(settings: JobSettings) -> list[Like]:
     return [like for like in (*likes, *likes) if like is not None]
 
 
+# gradients before parameters: variable W + s is the parameters of shard s
 def shard_codecs(assignment: ISetting) -> tuple[list[type[Codec]], tuple[str, ...]]:
     """Return the codecs of all gradient and parameter shards, and names for messages."""
     count = assignment.node_count

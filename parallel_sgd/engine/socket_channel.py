@@ -44,6 +44,7 @@ class SocketChannel:
 
     def post(self, target: int, key: Key, content: object) -> Sent | None:
         """Queue one packet; however much is in line already, since waiting is the business of `run_process`."""
+        # asked by session, not by `peers()`: a packet is posted for each of many targets
         session = self._controller.sessions.get(target)
         if session is None:
             raise ValueError(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
@@ -53,6 +54,7 @@ class SocketChannel:
                 _log.info("Node(%s) is gone: packets for it are dropped from here on.", target)
             return None
         sent = session.queue(content, key)
+        # bytes, not packets: large models fill the buffers of a connection with one variable
         self._unread += sent.raw
         return sent
 
@@ -62,6 +64,7 @@ class SocketChannel:
         Where a step moves more than the buffers of a connection hold, it also reads: the peers send at the same time, and while
         no node reads, neither side gets on.
         """
+        # never blocks: bytes that the system does not take now go when the process waits
         self._controller.push()
         if self._unread >= READ_BYTES:
             self._unread = 0
@@ -101,6 +104,7 @@ def run_process(
 
     Raises: PeerLost at once when it cannot; each error of the process.
     """
+    # losses without which the job goes on, each told once
     known: set[int] = set()
 
     def check_losses() -> None:
@@ -122,11 +126,14 @@ def run_process(
             if left is None or left > 0:
                 controller.pump(left)
                 continue
+            # overdue, and some bytes were never taken: a peer that reads nothing must not hold up the others for ever
             slow = {peer for peer, session in controller.sessions.items() if session.pending_bytes}
+            # the process itself decides on a wait that is overdue: rescue, verdict, or TimeoutError
             if not slow or not can_go_on(known | slow):
                 return
             _give_up(controller, slow, clock.monotonic() - start)
 
+    # on any error the process is closed, so that its `finally` saves what training has reached
     with contextlib.closing(process):
         while True:
             try:
@@ -145,6 +152,7 @@ def close_gracefully(controller: Controller, seconds: float) -> list[int]:
     for session in controller.sessions.values():
         session.leave()
     with contextlib.suppress(TimedOut):
+        # INV-4: what arrives meanwhile is still counted, so that sent = received
         controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the BYE of the others")
     # a session that read a BYE while it sent has read the packets before it, too, and not yet handed them over
     controller.pump(0.0)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.arrays import Array
+from nn.dataset.interface import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
-from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
+from nn.model.batches import Batch, as_type, first_bad
 from nn.model.scored_network import evaluation_source
 from nn.optimizer import IOptimizer
 from nn.value import Variable
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from .plan import WorkerPlan
 
 _log = get_logger("parallel_sgd.checkpoint")
-Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
 Faults = Callable[[int, int], bool]
 GradientReady = Callable[[Variable], None]
@@ -56,6 +56,8 @@ class Hooks:
         remarks: gets the failures behind the last batch.
         block: called with epoch, batch and block before each block step, or None.
         evaluation: called with the evaluation in its place, or None.
+        steps: gets the rows of the block steps in place of the report, or None.
+        feeder: gives what its argument makes, or what it has made for another worker of the process.
     """
 
     report: TrainingReport | None = None
@@ -66,6 +68,8 @@ class Hooks:
     remarks: list[str] = field(default_factory=list)
     block: Callable[[int, int, int], None] | None = None
     evaluation: Callable[[Callable[[], dict[str, float]]], dict[str, float]] | None = None
+    steps: Callable[[tuple[float | int, ...]], None] | None = None
+    feeder: Callable[[Callable[[], BlockFeeder]], BlockFeeder] = lambda make: make()
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Work:
         blocks: numbers of the blocks of this worker.
     """
 
-    data: Samples
+    data: Arrays
     batches: Batches
     blocks: Sequence[int]
 
@@ -100,7 +104,7 @@ class Continuity:
     callbacks: JobCallbacks | None = None
 
 
-def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, seed: int, *, keeps_plan: bool) -> Samples:
+def prepared(model: Model, transform: AbsTransformer | None, samples: Arrays, seed: int, *, keeps_plan: bool) -> Arrays:
     """Return the samples as the model is trained on them, and complete the plan of the model.
 
     A plan of the model is never applied here: the data set has made numbers of its rows by it already.
@@ -115,7 +119,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
     if transform is None:
         return samples
     if not keeps_plan:
-        made: Samples = transform(*samples, seed=seed)
+        made: Arrays = transform(*samples, seed=seed)
         return made
     from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job with a plan or a transform
 
@@ -156,18 +160,26 @@ class TrainingProcess:
         self._exchange = exchange
         self._data = work.data
         self._batches = batches
+        # bound once, not for every block of every batch
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
         self._pairs = exchange.pairs(optimizer)
+        self._reuse: Callable[[int], Callable[[], None] | None] | None = getattr(
+            optimizer, "reuse", None
+        )  # of gradients, in large simulations
         self._epochs = options.epoch
         self._seed = options.seed
         self._order = plan.order
         self._class_weight = options.class_weight
         scaled = getattr(optimizer, "puts", "") == "gradients"  # an update of a worker's own samples is by its own mean
+        # without scaling a worker steps by the mean over its own blocks, so only their sizes count
         self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
+        # rows say how many block steps an epoch has: blocks without samples in the tail are none
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
         self._report = hooks.report
-        self._rows = None if hooks.report is None else StepRows(hooks.report, model.metrics)
+        steps = hooks.steps if hooks.steps is not None or hooks.report is None else hooks.report.step
+        self._rows = None if steps is None else StepRows(steps, list(zip(model._aim.seen, model.metrics, strict=True)))
+        self._several = len(model.result_names) > 1 + len(model.metrics)
         self._times = BatchWatch(exchange.accounts.watch)
         if hooks.report is not None:
             hooks.report.traffic(exchange.accounts.traffic)
@@ -178,12 +190,13 @@ class TrainingProcess:
         self._faults = hooks.faults
         self._block = hooks.block
         self._evaluation = hooks.evaluation
+        self._share = hooks.feeder
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
-        self._current: tuple[int, int, int, Array] = (0, 0, 0, work.data[0][:0])  # epoch, batch, and block with its samples
+        self._current: tuple[int, int, int, tuple[Array, ...]] = (0, 0, 0, ())  # epoch, batch, and block with its samples
         self._whole = True  # False while the results of a batch are being applied
         self._steps = self._from.steps
         self._start = 0.0
@@ -203,24 +216,30 @@ class TrainingProcess:
             # so that the seconds of a training that goes on count on
             self._start = self._clock() - self._from.seconds
             self._prepare()
+            # only behind a whole epoch: within one, `result` is the evaluation of the epoch before
             if self._report is not None and first and not skipped:
                 self._report.goes_on_after(first, list(result.values()))
             if self._callbacks is not None:
                 self._callbacks.begin(first, self._params)
             for epoch in range(first, self._epochs):
                 if self._callbacks is not None:
+                    # asked before the first epoch too: a callback may end training in `on_train_begin`
                     if self._callbacks.stopped:
                         break
+                    # an attempt that goes on within an epoch does not begin it again: the
+                    # callbacks heard of it before the failure
                     if epoch > first or not skipped:
                         self._callbacks.epoch_begin(epoch)
                 self._feeder.begin(epoch)
                 for batch in range(skipped if epoch == first else 0, self._batches.count):
                     self._monitor.batch_begin(epoch, batch)
                     yield from self._batch(epoch, batch)
+                    # from here on a failure leaves the state after this batch (`_leave`)
                     self._applied = Position(epoch, batch + 1)
                     if self._recorder is not None:
                         self._recorder.applied(epoch, batch)
                     self._monitor.batch_end()
+                    # the state after the last batch is saved behind the evaluation, with the epoch
                     if self._checkpoints is not None and batch + 1 < self._batches.count:
                         yield from self._save(Position(epoch, batch + 1), result)
                 if self._rows is not None:
@@ -236,6 +255,7 @@ class TrainingProcess:
                     if self._callbacks is not None:
                         self._callbacks.epoch_end(epoch, evaluation)
                 with self._guard(epoch, "The checkpoint of the last epoch"):
+                    # before it is saved: `_save` tells the epochs that are safe, and this one may be among them
                     self._unsaved.append(epoch + 1)
                     self._applied = Position(epoch + 1, 0)
                     yield from self._save(Position(epoch + 1, 0), result)
@@ -243,9 +263,11 @@ class TrainingProcess:
                     if self._progress is not None:
                         done = 100 if self._stopped else 100 * (epoch + 1) // self._epochs
                         self._progress(done, f"Loss {result['Loss']:.4f}")
+            # RUN-8: training has its result, so an error from here on is a remark
             with spared("The end of the callbacks", self._remarks):
                 if self._callbacks is not None and self._callbacks.end(result):
                     result = self._evaluate()
+        # GeneratorExit too: `run_process` closes this generator when a peer is lost, which leaves a state as well
         except BaseException:
             self._leave(result)
             raise
@@ -255,16 +277,19 @@ class TrainingProcess:
                     if part is not None:
                         part.close()
             with spared("The end of the tables", self._remarks):
+                # of a training that failed, too: its rows up to the failure are on the disk
                 if self._report is not None and self._rows is not None:
                     self._rows.flush()
                     self._report.save()
         with spared("The signals of the end", self._remarks):
             self._tell_epochs()
+            # reached by a training that has ended well alone: after this signal the process is no longer watched (FD-5)
             self._monitor.train_end()
         return result
 
     def _guard(self, epoch: int, what: str) -> AbstractContextManager[None]:
         """Return a context that keeps an error behind the last epoch from the result; behind earlier ones it ends training."""
+        # RUN-8: behind the last epoch an error costs a file, not the result
         return spared(what, self._remarks) if epoch + 1 == self._epochs or self._stopped else nullcontext()
 
     def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
@@ -295,25 +320,32 @@ class TrainingProcess:
             yield batch
 
     def _prepare(self) -> None:
-        """Check the samples and bring their labels into the form of the loss: once, not block by block."""
+        """Prepare the samples: once, not block by block."""
+        self._feeder = self._share(self._made_feeder)
+
+    def _made_feeder(self) -> BlockFeeder:
+        """Check the samples, and bring their labels into the form of the loss."""
         samples = self._model._take_samples(self._data[0])
-        labels = self._model._take_labels(self._data[1], len(samples))
-        weights = None
-        if self._class_weight is not None:
-            output, dtype = self._model.graph.output.shape, self._model.dtype
-            weights = with_class_weights(None, labels, output, self._class_weight, dtype)
-        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+        if self._class_weight is None:
+            labels, weights = self._model._take_labels(self._data[1], len(samples[0])), None
+        else:
+            samples, labels, weights = self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
+        # the feeder keeps these arrays for the whole training, so nothing is converted twice
+        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
 
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""
         checkpoints = self._checkpoints
+        # a training that a callback ends has no later position at which its last state would be due
         if checkpoints is not None and (checkpoints.due(position) or self._stopped):
+            # saving has a limit of its own in the failure detector (FD-17)
             self._monitor.save_begin()
             if self._report is not None and self._rows is not None:
                 self._rows.flush()
                 self._report.save()  # rows before this position are in the file when the checkpoint is
             if self._optimizer.by_shard and checkpoints.gathers(position):
                 self._exchange.begin(position.epoch - 1, self._batches.count)  # a batch of its own, after the epoch's last
+                # a worker has the rule's slots of its own shard alone, and a checkpoint is whole only with all of them
                 for variable in self._optimizer.gather_state():
                     yield from self._exchange.wait(variable)
             checkpoints.keep(self._progress_at(position, result))
@@ -327,6 +359,7 @@ class TrainingProcess:
         """Save the state that training has reached: a batch is applied wholly or not at all, so nothing of it need be computed
         again.
         """
+        # nothing new since the checkpoint from which training began: that one is on the disk already
         if self._checkpoints is not None and self._whole and self._applied > self._from.position:
             try:
                 self._checkpoints.leave(self._progress_at(self._applied, result))
@@ -338,6 +371,7 @@ class TrainingProcess:
         return Progress(position, self._steps, self._clock() - self._start, result, history)
 
     def _tell_epochs(self) -> None:
+        # FD-11: an epoch is told when its state is safe, so that no epoch that was told is computed again
         while self._unsaved and (self._checkpoints is None or self._checkpoints.settled(Position(self._unsaved[0], 0))):
             epoch = self._unsaved.pop(0)
             self._monitor.epoch_end(epoch - 1)
@@ -350,20 +384,31 @@ class TrainingProcess:
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         in_tail = batch == self._batches.whole
+        # each block of the tail has a factor of its own, with which its gradient must be multiplied before it is added
         pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
             factor = self._tail_factors[block] if in_tail else 1.0
-            if factor:
+            if self._reuse is not None and factor and (put_again := self._reuse(block)) is not None:
+                self._steps += 1
+                if self._block is not None:
+                    self._block(epoch, batch, block)
+                put_again()
+            elif factor:
+                # a factor of exactly 1 changes no bit, and needs no pass over the gradient
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
                 asked = times.clock()
                 samples, label, weight = self._feeder.deal(batch, block)
-                samples = as_type(samples, model.dtype)
+                converted: list[Array] = []
+                for each in samples:
+                    converted += [as_type(each, model.dtype)]
+                samples = tuple(converted)
                 times.data += times.clock() - asked
                 if spoiled:
-                    samples = np.full(samples.shape, np.nan, samples.dtype)
+                    samples = tuple([np.full(each.shape, np.nan, each.dtype) for each in samples])
                 self._current = (epoch, batch, block, samples)
                 if self._block is not None:
                     self._block(epoch, batch, block)
+                # keys dropout and its kind, so that a block has the same bits on whichever worker computes it
                 key = (self._seed, epoch, batch, block)
                 put = None if block + 1 in pairs else ready  # the sum is, with the next one
                 adds = self._exchange.sums = block in pairs
@@ -373,12 +418,14 @@ class TrainingProcess:
                 self._steps += 1
                 if self._rows is not None:
                     seconds = round(self._clock() - self._start, 6)
-                    head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss)
+                    parts = model.runner.losses if self._several else ()
+                    head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss, *parts)
                     self._rows.add(head, label, prediction)
             else:
                 self._pass_over(gradient_ready)
             if model.store.buffers:
                 self._optimizer.buffers_ready(block)
+        # an error while results are applied leaves some variables updated and others not: no state to save
         self._whole = False
         times.put()
         for variable in self._optimizer.finish_batch():
@@ -393,6 +440,7 @@ class TrainingProcess:
     def _pass_over(self, gradient_ready: GradientReady) -> None:
         """Put gradients of 0 for a block without samples, which the others wait for, and no changes of buffers."""
         store = self._model.store
+        # in place: the exchange has views of these very arrays
         store.gradients[:] = 0
         store.buffer_changes[:] = 0
         # in the order of backward, as for any other block
@@ -403,7 +451,7 @@ class TrainingProcess:
         """Check that the loss is finite before a gradient of it goes to other workers and spoils their parameters."""
         if not math.isfinite(loss):
             epoch, batch, block, samples = self._current
-            bad = first_bad_sample(samples, None, self._feeder.places(batch, block))
+            bad = first_bad(Batch(samples, (), None, samples, self._feeder.places(batch, block)), self._model._input_names)
             where = f"training {bad}" if bad else self._model.runner.first_not_finite() or "no layer or variable"
             raise FloatingPointError(
                 f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"
@@ -411,5 +459,6 @@ class TrainingProcess:
 
 
 def _multiplied(gradient_ready: GradientReady, factor: float, variable: Variable) -> None:
+    # in place: codecs know the gradient by its array (`BlockExchange.put`)
     np.multiply(variable.gradient, factor, out=variable.gradient)
     gradient_ready(variable)

@@ -58,14 +58,17 @@ def check_arrays(content: object, like: Like | None, finite: bool = True, exact:
         parts = content
     elif isinstance(content, dict):
         parts = content.values()
+    # most contents of other forms than arrays are plain numbers: no search in these
     elif isinstance(content, _LEAVES):
         return
     else:
+        # registered classes travel, too, and their arrays are looked at as any other (SEC-24)
         parts = fields_of(content).values()
     for part in parts:
         if isinstance(part, np.ndarray):
             if like is not None and part.shape != like.shape:
                 raise Unusable(f"it is {Like.of(part)}, and must be {like}")
+            # NumPy would convert silently: float64 from a peer makes other bits, objects and texts an error far from here
             if like is not None and part.dtype != like.dtype and (exact or part.dtype.kind not in "biuf"):
                 raise Unusable(f"it is {Like.of(part)}, and must be {like}")
             if finite and not is_finite(part):
@@ -88,6 +91,7 @@ def check_form(content: object, forms: tuple[Any, ...]) -> None:
             return
     if form not in forms:
         parts = form if isinstance(form, (tuple, list)) else (form,)
+        # cut: a tuple from a hostile peer may have a million parts
         shown = ", ".join(part.__name__ for part in parts)[:80] or "nothing"
         raise Unusable(f"it holds {shown}, which this codec does not send")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from rpc.support.logs import get_logger
@@ -38,7 +39,7 @@ from .channel import Channel, Parameter_Server
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
-from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
+from .training import Continuity, Hooks, Training, TrainingProcess, Work
 
 #: A vector that holds as many bytes takes no further variable, and leaves while the gradients before it are computed.
 JOINED_BYTES: Final = 1 << 17
@@ -70,7 +71,7 @@ class Worker:
 def build_worker(
     plan: WorkerPlan,
     model: Model,
-    data: Samples,
+    data: Arrays,
     channel: Channel,
     clock: Callable[[], float],
     hooks: Hooks | None = None,
@@ -98,6 +99,7 @@ def build_worker(
     batches = Batches(len(data[0]), options.block_size, plan.assignment.block_count)
     start = Progress()
     if resumption is not None:
+        # before the model is changed: a checkpoint of something else must leave it as it was
         resumption.check(batches, plan.order, options.seed, options.epoch)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
         start = resumption.progress(batches, blocks, checkpointing.job)
@@ -116,6 +118,7 @@ def build_worker(
         kinds = [kinds[variables.start] for variables in joined]
     vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
     if model.store.buffers:
+        # behind all variables, so that their numbers are the same with and without buffers
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
     settings = plan.settings(values)
@@ -132,6 +135,7 @@ def build_worker(
     exchange = BlockExchange(bank, sync, replaced, names, joined)
     optimizer = plan.optimizer.build(model.store, exchange)
     optimizer.shows_gradients = bool(options.callbacks)
+    # after the codecs were made, whose constructors begin with an empty memory
     if resumption is not None:
         _restore(optimizer, bank, resumption)
     callbacks = None
@@ -144,12 +148,13 @@ def build_worker(
         keeper.describe(batches)
         kept = keeps(options.keep_every)
         schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
+        # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
         capture = partial(_capture, model, optimizer, bank, sync, callbacks)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
-    if is_common(optimizer, bank, sync):
+    if is_common(optimizer, bank, sync) and not (hooks.report is None and keeper is None):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
     continuity = Continuity(start, checkpoints, recorder, callbacks)
@@ -179,6 +184,7 @@ def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position
     size = channel.post(Parameter_Server, (attempt, *position, MARK), loss)
     if size is not None:
         accounts.sent(MARK, Parameter_Server, size)
+    # at once: corked until the next batch, it would delay the checkpoint of the server, or get lost with this worker
     channel.flush()
 
 
@@ -196,6 +202,7 @@ def join(
     are those of the variables in bytes. A parameter server counts variables, so with one none are joined. It is the same on all
     workers.
     """
+    # other sync types, a user's own too, may count on single variables; `vars`, since a subclass says so for itself (ADR 36)
     joins = "joins" in vars(op_type) and op_type.joins() and sync_type is SynchronizedSGD and not has_server
     found: list[range] = []
     held = 0
@@ -211,4 +218,5 @@ def join(
 
 
 def _says_so(kind: type[Codec]) -> bool:
+    # in the class itself, not inherited: a subclass may look at shapes, norms or places
     return "traits" in vars(kind) and kind.traits.elementwise

@@ -13,6 +13,7 @@ import numpy as np
 from network.clock import SystemClock
 from nn.data import save_arrays
 from nn.dataset import checksum_of
+from nn.dataset.interface import Arrays, of_leaves
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication
@@ -43,7 +44,7 @@ from .job_executor import (
 from .plan import WorkerPlan
 from .progress import START
 from .socket_channel import SocketChannel
-from .training import Hooks, Samples, prepared
+from .training import Hooks, prepared
 from .worker import build_worker
 
 
@@ -55,12 +56,13 @@ class WorkerExecutor(JobExecutor):
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         super().__init__(node_id, working_group, initializer_id)
-        self._samples: Samples | None = None
+        self._samples: Arrays | None = None
         self._files: list[Path] = []
         self._folder: Path | None = None
         self._record: list[Path] = []
 
     def _further_requests(self) -> Sequence[str]:
+        # SUB-5: asked for only if this node does not have them; a second job with the same data sends none
         samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
         return *samples, *super()._further_requests()
 
@@ -78,7 +80,7 @@ class WorkerExecutor(JobExecutor):
     def prepare(self) -> None:
         """Keep the samples for next time, transform them, and rebuild the model."""
         if self._samples is None:
-            arrays: Samples = tuple(self._parts[SAMPLES])
+            arrays: Arrays = of_leaves(self._parts[SAMPLES])
             # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
@@ -87,6 +89,7 @@ class WorkerExecutor(JobExecutor):
             except OSError as error:
                 self.logger.warning("The data set cannot be kept for later jobs: %s.", error.strerror)
             self._samples = arrays
+        # SUB-43: all nodes make their models of the same bytes, so they begin with the same weights
         self._model = Model.from_bytes(self._parts[MODEL].tobytes(), self.shipped["custom_objects"])
         self._samples = prepared(
             self._model, self.shipped["transform"], self._samples, self._options.seed, keeps_plan=self.shipped["keeps_plan"]
@@ -95,10 +98,13 @@ class WorkerExecutor(JobExecutor):
     def _take_part(
         self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
     ) -> None:
+        # rows of a part that is given up must not stand beside those that replace them
         earlier = resumption.earlier() if resumption is not None else self._undone(com)
-        metrics = [metric.name for metric in self._model.metrics]
+        # files beside the tables are fetched only where callbacks may have left some
         self._folder = com.output_directory if self._options.callbacks else None
-        report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)
+        report = TrainingReport(
+            com.output_directory, self._options.mission_title, self.node_id, self._model.result_names[1:], earlier
+        )
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
         worker = build_worker(
@@ -110,6 +116,7 @@ class WorkerExecutor(JobExecutor):
             Hooks(report, com.report_progress, job_monitor, faults, com.output_directory, self._remarks),
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
+        # before training: the job may fail, and a submitter elsewhere may fetch the run at any time (SUB-15)
         self._keep_record(com.output_directory)
         # before training, so that a job that fails leaves its files, too
         self._files = [*self._record, *report.paths, self._model_path(com)]
@@ -119,6 +126,7 @@ class WorkerExecutor(JobExecutor):
         result = self._run(com, plan, worker)
         self._result |= {"batches": batches.count, "epochs": None, "remark": ""}
         # training has its result: from here on an error is a remark
+        # each part in a context of its own: an error in one keeps the others
         with spared(f"What node({self.node_id}) says of its exchange", self._remarks):
             self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark}
         with spared(f"The table of the accounts of node({self.node_id})", self._remarks):
@@ -157,6 +165,7 @@ class WorkerExecutor(JobExecutor):
 
     def _undone(self, com: Communication) -> Earlier | None:
         """Return the tables of earlier attempts, of which nothing stays but their rows of the ledger."""
+        # in a first attempt the folder is new, so there is nothing to look for
         return Earlier(com.output_directory, START) if com.attempt else None
 
     def _describe(self, plan: WorkerPlan) -> str:

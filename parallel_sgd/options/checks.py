@@ -47,6 +47,7 @@ def subclass(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -
     def check(name: str, value: Any) -> Any:
         if isinstance(value, setting):
             return value
+        # an abstract class would fail on the nodes, where it is made
         if not (inspect.isclass(value) and issubclass(value, base)) or inspect.isabstract(value):
             raise TypeError(f"'{name}' must be a complete class derived from {base.__name__}, got {shown(value)}")
         return value
@@ -91,6 +92,7 @@ def title(name: str, value: Any) -> str:
     strange = any(
         "\ud800" <= letter <= "\udfff" for letter in value
     )  # as Python has bytes of a command line that it cannot read
+    # longest names that will be made of it: `MODEL-..` of a four-digit node, and the folder of the run
     if strange or not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
         encoding = f", which has bytes that the encoding of this program, {sys.getfilesystemencoding()}, cannot read"
         raise ValueError(
@@ -107,6 +109,7 @@ def parameters(name: str, value: Any) -> dict[Hashable, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"'{name}' must be a dict, got {type(value).__qualname__}")
     try:
+        # tried as they will travel; the result is made again when the job is sent
         encode(list(value.values()))
         shipping.pack({"keys": list(value)})
     except TypeError as error:
@@ -116,6 +119,7 @@ def parameters(name: str, value: Any) -> dict[Hashable, Any]:
 
 def seed(name: str, value: Any) -> int:
     """Check that a value is an integer from 0 to 2^63 - 1."""
+    # below 2^63: TOML and the wire have integers of 64 bits with sign
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise ValueError(f"'{name}' must be an integer from 0 to 2^63 - 1, got {value!r}")
     return value
@@ -149,6 +153,7 @@ def switch(name: str, value: Any) -> bool:
 
 def page(name: str, value: Any) -> bool:
     """Check a switch; True needs Starlette and uvicorn."""
+    # found without an import: neither is needed before the page is served
     if switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
         raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install starlette uvicorn")
     return bool(value)
@@ -181,6 +186,7 @@ def callbacks(name: str, value: Any) -> tuple[Callback, ...]:
 
 def writers(name: str, value: Any) -> tuple[Any, ...]:
     """Check that a value is a list of writers, or of modules of the shape of `wandb`."""
+    # nothing given: the writers' module need not be loaded
     if not isinstance(value, str) and isinstance(value, Sized) and not len(value):
         return ()
     from ..writers import interface  # noqa: PLC0415 - for a job with writers
@@ -200,5 +206,6 @@ def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
     for label in value:
         if isinstance(label, bool) or not isinstance(label, (Integral, str)):
             raise ValueError(f"'{name}' must have class numbers or names as keys, got {label!r}")
+    # lazily: a weight is checked under the name of its class
     checked = ((label, number(0)(f"{name}[{label}]", weight)) for label, weight in value.items())
     return {label if isinstance(label, str) else int(label): weight for label, weight in checked}

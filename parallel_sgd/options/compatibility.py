@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nn.optimizer
-from nn.dataset.interface import AbsDataset, drawn_rows
+from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import HiddenName, is_ours
 from nn.model import Model
-from nn.model.batches import all_finite, as_type, first_bad_sample, with_class_weights
+from nn.model.batches import all_finite, as_type, first_bad_sample
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
@@ -37,7 +37,6 @@ from ..codec.settings import GlobalSettings, MissingParameter
 from ..engine.batches import Batches
 from ..engine.channel import Parameter_Server
 from ..engine.plan import WorkerPlan
-from ..engine.training import Samples
 from ..profiles.blockassignment.abstract import ISetting
 from ..simulation.kernel import Kernel
 from ..simulation.timeline import SkippingClock
@@ -64,6 +63,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     check_exchanges(op_type)
     op_type.admit(plan.optimizer.rule())
     check_sharded(op_type, plan.codec, sync_type, has_server)
+    # once for each class, not for each variable
     for kind in dict.fromkeys(kinds):
         if kind.traits.needs_server and not has_server:
             raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
@@ -74,6 +74,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
                 f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
             )
         sync_type.admit(kind, op_type)
+        # of composed codecs alone it is known what follows from their parts
         if hasattr(kind, "composition"):
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
                 # the line of the user's program that calls parallel()
@@ -116,6 +117,7 @@ def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
         what = f"gives back {given}, but 'op_type' {op_type.__name__} takes results for {op_type.gets}"
     else:
         return
+    # in the message, optimizers that would go with the codec
     fitting = [
         kind.__name__
         for kind in _optimizers()
@@ -127,6 +129,7 @@ def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
 
 def _is_known(codec: type[Codec]) -> bool:
     ours = (base for base in codec.__mro__ if issubclass(base, Codec) and base.__module__ != Codec.__module__)
+    # a codec of a user's own that says nothing is believed; one derived from ours has the meaning of its base
     says = codec.traits.takes is not None or codec.traits.gives is not None
     return says or any(base.__module__.split(".")[0] == _PACKAGE for base in ours)
 
@@ -147,6 +150,7 @@ def check_copies(op_type: type[IOptimizer], assignment: ISetting, codecs: Sequen
     by_block = not issubclass(op_type, ExchangingOptimizer) or op_type.by_block
     if by_block or not (has_buffers or any(codec.traits.takes_first_copy for codec in codecs)):
         return
+    # workers with the same block, but other blocks beside it, would put different sums for it
     for block, holders in enumerate(assignment.block_2_node):
         shares = [sorted(assignment.node_2_block[node]) for node in holders]
         for node, share in zip(holders, shares, strict=True):
@@ -166,6 +170,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
     """
     values = [variable.value for variable in model.store.variables]
     first = plan.assignment.nodes[0]
+    # the server's codecs as well, since the same class may refuse there
     for node, classes, own in ((first, kinds, values), (Parameter_Server, servers, [])):
         settings = plan.settings(own)
         GlobalSettings.install(settings)
@@ -191,6 +196,7 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
         return
     first = plan.assignment.nodes[0]
     settings = plan.settings([variable.value for variable in model.store.variables])
+    # a kernel without network: the bank needs a channel, and nothing is sent
     channel = Kernel([first], SkippingClock()).channel(first)
     names = tuple(variable.name for variable in model.store.variables)
     try:
@@ -209,7 +215,7 @@ _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
 def check_data(
-    model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
+    model: Model, arrays: Arrays, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
 ) -> None:
     """Check that `model` takes the samples that `transform` makes of the data set, and that they fill a batch of the plan.
 
@@ -228,6 +234,7 @@ def check_data(
     """
     block_size, block_count, seed = plan.options.block_size, plan.assignment.block_count, plan.options.seed
     given = _views(arrays)
+    # rows are looked at first, so that a sentence about a transform's output can name the row in the data set
     bad = [
         _bad_row(part, array, model.dtype, partial(_origin, data, given, part))
         for part, array in zip(_PARTS, given, strict=True)
@@ -236,6 +243,7 @@ def check_data(
     whole = bool(found) or sum(array.nbytes for array in given) <= _SMALL
     try:
         if not whole:
+            # too few samples are refused before any transform runs
             Batches(len(given[0]), block_size, block_count)
             try:
                 _check(
@@ -243,6 +251,7 @@ def check_data(
                 )
                 return
             except (OSError, ImportError):
+                # these say that the transform cannot run here, not that it is wrong
                 raise
             except Exception:  # noqa: BLE001  some rows may not do where all of them do: a transform may need more
                 _log.debug("Some rows do not fit, so all are tried.", exc_info=True)
@@ -254,9 +263,10 @@ def check_data(
     Batches(len(made[0]), block_size, block_count)  # refuses too few samples
 
 
-def _views(arrays: object) -> Samples:
+def _views(arrays: object) -> Arrays:
     """Return the four arrays, read-only: a transform leaves its arguments as they are."""
     given = _four(arrays, "'data' must load")
+    # objects cannot travel, nor be written into a run
     for name, array in zip(_PARTS, given, strict=True):
         if array.dtype.hasobject:
             raise TypeError(f"'data' must load arrays of numbers, got {name} of dtype {array.dtype}")
@@ -264,10 +274,11 @@ def _views(arrays: object) -> Samples:
     return given
 
 
-def _four(arrays: object, what: str) -> Samples:
+def _four(arrays: object, what: str) -> Arrays:
     if not isinstance(arrays, (tuple, list)) or len(arrays) != len(_PARTS):
         got = f"{len(arrays)} of them" if isinstance(arrays, (tuple, list)) else type(arrays).__name__
         raise TypeError(f"{what} four arrays, {', '.join(_PARTS)}, got {got}")
+    # views, so that the flags of the user's arrays stay as they are
     train_x, train_y, test_x, test_y = (np.asarray(array).view() for array in arrays)
     for name, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
         if x.ndim == 0 or y.ndim == 0 or not 0 < len(x) == len(y):
@@ -275,19 +286,20 @@ def _four(arrays: object, what: str) -> Samples:
     return train_x, train_y, test_x, test_y
 
 
-def _transformed(transform: AbsTransformer | None, arrays: Samples, seed: int) -> Samples:
+def _transformed(transform: AbsTransformer | None, arrays: Arrays, seed: int) -> Arrays:
     if transform is None:
         return arrays
     return _four(transform(*arrays, seed=seed), f"'transform' {type(transform).__name__} must return")
 
 
-def _some(arrays: Samples, count: int) -> Samples:
+def _some(arrays: Arrays, count: int) -> Arrays:
     """Return a batch of each part, and beyond it a sample of each class that only other samples have."""
     parts = []
     for x, y in (arrays[:2], arrays[2:]):
         rows = [np.arange(min(count, len(x)))]
         if y.size == len(y) and y.dtype.kind in "biuf":
             values = y.reshape(-1)
+            # the lowest and the highest label must fit the outputs of the model
             rows.append(np.array([values.argmin(), values.argmax()]))
             if y.dtype.kind != "f":
                 rows.append(np.unique(values[:_LOOKED_AT], return_index=True)[1])
@@ -296,7 +308,7 @@ def _some(arrays: Samples, count: int) -> Samples:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[Any, float] | str | None) -> None:
+def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, float] | str | None) -> None:
     """Refuse samples or labels that the model does not take; `bad` is the first of the data set that is not finite."""
     for name, x, y in (("train", made[0], made[1]), ("test", made[2], made[3])):
         left = _bad_row(f"{name}_x", x, model.dtype)
@@ -305,12 +317,13 @@ def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[Any, flo
         try:
             model._take_samples(x)
         except ValueError as error:
-            advice = _advice(x.shape[1:], model.graph.placeholder.shape[1:])
+            advice = "" if x.dtype.names else _advice(x.shape[1:], model.graph.placeholder.shape[1:])
             raise ValueError(f"'model' does not take {name}_x of the job: {error}{advice}") from error
         try:
-            labels = model._take_labels(y, len(x))
-            if class_weight is not None:
-                with_class_weights(None, labels, model.graph.output.shape, class_weight, model.dtype)
+            if class_weight is None:
+                model._take_labels(y, len(x))
+            else:
+                model._take_block(x, y, None, class_weight)
         except ValueError as error:
             raise ValueError(f"'model' does not go with {name}_y of the job: {error}{_more(y, model)}{_row(bad)}") from error
 
@@ -321,6 +334,7 @@ def _row(bad: str) -> str:
 
 def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """Advise how to make samples of this shape fit, in a job; "" where their number of values differs from the wanted one."""
+    # a reshape makes samples fit only where the number of values is the same
     if math.prod(shape) != math.prod(wanted):
         return ""
     if len(wanted) == 1:
@@ -335,12 +349,12 @@ def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
 def _more(labels: NDArray[np.generic], model: Model) -> str:
     """Tell the numbers of labels and of outputs of a classifier, where they differ; else ""."""
     outputs = model.graph.output.shape[-1]
-    if labels.ndim == 2 and labels.shape[1] != outputs:
+    if len(model.graph.outputs) == 1 and labels.ndim == 2 and labels.shape[1] != outputs:
         return f"; the model has {outputs} outputs, the labels {labels.shape[1]} columns"
     return ""
 
 
-def _origin(data: AbsDataset | None, given: Samples, part: str, row: int) -> str:
+def _origin(data: AbsDataset | None, given: Arrays, part: str, row: int) -> str:
     """Tell, for a row of a part that was drawn, its row among the samples as they were given; "" where nothing was drawn."""
     drawn = drawn_rows(data, len(given[0]), len(given[2]))
     if drawn is None:
@@ -354,14 +368,20 @@ def _bad_row(
     """Tell the first number that is not finite, or too large for the model, and the `origin` of its row; "" where there is
     none.
     """
+    parts: Any = array
+    for name in array.dtype.names or ():
+        if found := _bad_row(f"{part}['{name}']", parts[name], dtype, origin):
+            return found
     if array.dtype.kind != "f" or not array.size:
         return ""
+    # so many rows at a time that a chunk has `_CHUNK` numbers, whatever a row has
     step = max(_CHUNK * len(array) // array.size, 1)
     for start in range(0, len(array), step):
         rows = np.ascontiguousarray(array[start : start + step])
         converted = as_type(rows, dtype)
         if not all_finite(converted):
             said = str(first_bad_sample(converted, rows, range(start, start + len(rows)))).replace("x[", f"{part}[")
+            # the row of the first wrong number, counted in the whole array
             return said + origin(start + int(np.argwhere(~np.isfinite(converted))[0, 0]))
     return ""
 

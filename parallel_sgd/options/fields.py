@@ -39,6 +39,7 @@ class Flag:
     @property
     def decides(self) -> bool:
         """Whether the option has a part in the bits of the result."""
+        # by group, so that a new option in it is part of what `verify` compares without another list
         return self.group in ("training", "data")
 
 
@@ -75,6 +76,7 @@ class Options:
 
         Raises: UnknownName (a ValueError) naming the option, and the word that is probably meant.
         """
+        # words and dicts of words; other values are in their plain form already
         given = {name: about for name, about in known(type(self)) if isinstance(getattr(self, name), (str, Mapping))}
         return replace(self, **{name: about.form.meant(f"'{name}'", getattr(self, name)) for name, about in given.items()})
 
@@ -92,7 +94,7 @@ def about(
     text: str, check: Callable[[str, Any], Any] | None = None, flag: Flag | None = None, travels: str = VALUE
 ) -> Mapping[str, Option]:
     """Make the metadata of a field: it means `text`. A field without a `check` is checked together with the options on which it
-    depends, in `spec`.
+    depends, in `make_spec`.
     """
     return {"option": Option(text, check or _any, flag, travels)}
 
@@ -109,10 +111,12 @@ def described(**abouts: Mapping[str, Option]) -> Callable[[type[Given]], type[Gi
     """
 
     def decorate(kind: type[Given]) -> type[Given]:
+        # `_` is the mark of keyword arguments in a dataclass
         names = [name for name in inspect.get_annotations(kind) if name != "_"]
         if differing := set(names) ^ abouts.keys():
             raise TypeError(f"each option of {kind.__name__} must have a field and an 'about', got one of {sorted(differing)}")
         for name in names:
+            # the attribute becomes a field that `dataclass` finds
             setattr(kind, name, field(default=getattr(kind, name, MISSING), metadata=abouts[name]))
         return kind
 

@@ -61,6 +61,7 @@ class Form:
 
         Raises: Unnamed for a value that has no text.
         """
+        # a value that is written must be read as the same
         check_plain(value)
         return value
 
@@ -96,6 +97,7 @@ class OnceEvery(Form):
     """Form of a number of batches, or a text; `off` for None."""
 
     def read(self, option: str, given: str) -> str | int:
+        # a longer number would be no number of batches, and is left to the check of the option
         return int(given) if given.isdecimal() and len(given) < _MOST_DIGITS else given
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> str:
@@ -107,6 +109,7 @@ class PathOrText(Form):
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         given = os.fspath(value) if isinstance(value, os.PathLike) else value
+        # only texts that name a file now are told as paths; others, such as the word launcher, stay as they are
         return super().write(tell(given) if isinstance(given, str) and os.path.exists(given) else given)
 
 
@@ -125,6 +128,7 @@ class Pairs(Form):
             if not key or not separator:
                 raise ValueError(f"{option} must be KEY=VALUE, got {text!r}.")
             try:
+                # numbers where they look like numbers: the command line has no types
                 pairs[key] = number(value)
             except ValueError:
                 pairs[key] = value
@@ -137,6 +141,7 @@ class Pairs(Form):
             same = repr(self.read("", texts)) == repr(dict(value))
         except ValueError:
             same = False
+        # as a table, where texts would be read as something else
         return texts if same else encoded(dict(value))
 
 
@@ -154,6 +159,7 @@ class Weights(Form):
         try:
             while place < len(given) or not found:
                 if (pair := _WEIGHT.match(given, place)) is None:
+                    # quoted names may have commas and look like numbers
                     raise ValueError
                 quoted, plain, weight = pair.groups()
                 found[quoted.replace('""', '"') if quoted else _class(plain)] = float(weight)
@@ -179,6 +185,7 @@ def _class(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdecimal() and text == str(int(text)) else text
 
 
+# quoted where the plain text would be read as something else
 def _class_text(label: int | str) -> str:
     """Write a class as `Weights` reads it."""
     if isinstance(label, str) and (_class(label) != label or set(label) & set('",=') or label != label.strip()):
@@ -228,12 +235,14 @@ class Parts(Form):
         return self.meant(option, given)
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        # the number that stands for N, since file and command line have one text for both
         if isinstance(value, SyncSetting):
             number = value._number
             return f"{value.forms[0].partition(':')[0]}:{'inf' if number == math.inf else int(number)}"
         if isinstance(value, FixedBlocks):
             return f"fixed:{value.blocks}"
         if isinstance(value, Mapping):
+            # a JSON-like table has texts as keys: "3" would come back as the variable 3
             if wrong := [key for key in value if isinstance(key, str) and key.isdecimal()]:
                 raise Unnamed(f"parts by names that are numbers, {wrong[0]!r}")
             return {str(key): self._named(kind, tell) for key, kind in value.items()}
@@ -244,6 +253,7 @@ class Parts(Form):
         text = class_text(kind, tell)
         if ":" not in text:
             try:
+                # written only if the reader finds the same class by it
                 if _readers()[self.part]("", text) is kind:
                     return text
             except ValueError:
@@ -308,6 +318,7 @@ class Writers(Callbacks):
             return ""
         values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
         given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
+        # an address with a user and a password in it has an `@`
         text = "" if "@" in str(given) else object_text(kind, given, tell, os.path.isabs)
         return text if text == without_places(text) else ""
 
@@ -334,6 +345,7 @@ def number(text: str) -> float | int:
     try:
         return int(text)
     except ValueError:
+        # an integer first: 1 and 1.0 are different settings
         return float(text)
 
 
@@ -342,6 +354,7 @@ def check_plain(value: Any) -> None:
     if isinstance(value, (list, tuple, dict)):
         for item in value.values() if isinstance(value, dict) else value:
             check_plain(item)
+    # by type: a subclass would come back as its base
     elif value is not None and type(value) not in (bool, int, float, str):
         raise Unnamed(f"an object of a program, {type(value).__name__}")
 
@@ -357,6 +370,7 @@ def class_text(kind: Any, tell: Tell = os.path.abspath) -> str:
     """
     module, name = kind.__module__, getattr(kind, "__qualname__", "")
     place = sys.modules.get(module)
+    # found again by the same name, or it is not told
     if not name.isidentifier() or getattr(place, name, None) is not kind:
         raise Unnamed(f"made in a program, {name or kind!r}")
     if module.partition(".")[0] in ("nn", "parallel_sgd"):
@@ -390,10 +404,13 @@ def object_text(
     texts = []
     for name, value in given.items():
         if is_file is not None and isinstance(value, str) and value:
+            # an argument that is declared as a path is told relative to the run
             if name in parameters and "PathLike" in str(parameters[name].annotation):
                 value = tell(value) if is_file(value) else value
+            # a text that begins like a path of ours would be resolved as one when the file is read
             elif is_told(value):
                 raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a path")
+        # a parameter of texts would get the text '3' for the number 3
         if name in parameters and is_text(parameters[name]) and isinstance(value, (bool, int, float)):
             raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a text")
         try:

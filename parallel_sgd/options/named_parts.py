@@ -114,6 +114,7 @@ def assignment_forms(listed: int | None = 1) -> dict[str, Any]:
 def _forms(package: ModuleType, listed: int | None, default: str) -> dict[str, Any]:
     """Collect the forms of a package: the default first, those that take a number last."""
     kinds = [getattr(package, name) for name in package.__all__]
+    # of the class itself: a subclass does not inherit the words
     found = {form: kind for kind in kinds for form in getattr(kind, "__dict__", {}).get("forms", ())[:listed]}
     return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[0] != default)))
 
@@ -126,6 +127,7 @@ def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping
     word, colon, number = text.partition(":")
     for form, kind in forms.items():
         name, takes_number, _ = form.partition(":")
+        # `ssgd:2` and `stale` are neither words nor forms
         if word == name and bool(colon) == bool(takes_number):
             if not colon:
                 return kind

@@ -55,6 +55,7 @@ class ShippedClasses(Mapping[str, Any]):
 
 def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
     """Return the concrete classes derived from `base` that `module` exports, by lower-case name."""
+    # a package that composes its classes on demand: to list them must not import them all
     shipped = getattr(module, "SHIPPED", None)
     if shipped is not None:
         return ShippedClasses(module, shipped)
@@ -95,6 +96,7 @@ def find_class(
         near = _near(text if not separator else place, known, forms) or "."
         raise UnknownName(f"{option} {text!r} is unknown{near} Known: {names}; or write module.Class or file.py:Class.")
     head, colon, rest = text.partition(":")
+    # `topk:0.1` is a known name with something behind it
     is_known = bool(colon) and head.lower() in known  # then it is meant, unless a module of this name has the class
     try:
         module = _module(place, option)
@@ -197,6 +199,7 @@ def files_of(place: str) -> list[Path]:
 def _module(place: str, option: str) -> ModuleType:
     guard = _guard.get()
     if guard is not None:
+        # before the import, which runs the module (RUN-6)
         guard(place, option)
     try:
         if not place.endswith(".py"):
@@ -212,6 +215,7 @@ def _module(place: str, option: str) -> ModuleType:
 
 def _file_module(path: Path, option: str) -> ModuleType:
     """Import the module in a file; modules beside it can be imported too, as from a script."""
+    # imported under its own name, since classes that travel are found by module and name
     known = sys.modules.get(path.stem)
     if known is not None and Path(getattr(known, "__file__", None) or "").absolute() == path.absolute():
         return known
@@ -220,6 +224,7 @@ def _file_module(path: Path, option: str) -> ModuleType:
     if known is not None or path.stem in sys.stdlib_module_names:
         raise UnknownName(f"{option}: {path} has the name of another module, {path.stem}; rename it.")
     folder = str(path.parent.absolute())
+    # a package of the same name beside the file would be imported in its place
     spec = PathFinder.find_spec(path.stem, [folder]) if path.stem.isidentifier() else None
     if spec is None or spec.origin is None or not os.path.samefile(spec.origin, path):
         raise UnknownName(f"{option}: {path} must have the name of a module that nothing beside it hides; rename it.")
@@ -264,6 +269,7 @@ def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, 
     what = f"{option} {name.strip()}"
     arguments = _arguments(rest[0], found, what) if rest else {}
     try:
+        # apart from the call, so that a TypeError of the constructor is not told as one of the arguments
         inspect.signature(found).bind(**arguments)
     except TypeError as error:
         raise UnknownName(f"{what}: {error}; {_takes(name.strip(), found)}") from None
@@ -277,6 +283,7 @@ def split_objects(text: str) -> list[str]:
     """Split a text into its objects; commas stand between them and between their arguments."""
     objects: list[str] = []
     for part in _split(text):
+        # a part like KEY=VALUE belongs to the object before it, if that has arguments already
         if objects and _ARGUMENT.fullmatch(part) and _ARGUMENTS.search(objects[-1]):
             objects[-1] += f",{part}"
         else:
@@ -298,6 +305,7 @@ def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
             raise UnknownName(f"{what} has no argument {key!r}{did_you_mean(key, parameters) or '.'} It takes {takes}")
         if key in arguments:
             raise UnknownName(f"{what}: {key!r} must be given once, got it twice")
+        # the column named 2020, not the number
         if key in parameters and is_text(parameters[key]) and isinstance(value, (bool, int, float)):
             value = match[2].strip()
         arguments[key] = value
@@ -328,6 +336,7 @@ def literal(text: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # of a text that looks like a number
+            # literals alone: nothing of the text is computed
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         pass

@@ -39,6 +39,7 @@ class Event:
     def verdict(self) -> Verdict | None:
         fields = {name: value for name, value in self.fields.items() if name not in ("time", "event")}
         try:
+            # parsed as a message of the wire, with all its types, since a node may have written anything
             told = parse({"op": "Verdict", **fields}, (Verdict,)) if self.event == "verdict" else None
         except ProtocolError:
             return None
@@ -62,6 +63,7 @@ class NodeCase:
     @classmethod
     def read(cls, found: NodeDiagnostics) -> NodeCase:
         read = (RECORD_COPY, CONFIGURATION, EVENT_LOG, KEPT)
+        # before they are read: a small file may need much memory as JSON
         large = [path.name for path in found.files if path.name in read and not _is_small(path)]
         files = {path.name: path for path in found.files if path.name not in large}
         case = cls(found, _mapping(files.get(RECORD_COPY)), _mapping(files.get(CONFIGURATION)))
@@ -76,6 +78,7 @@ class NodeCase:
 
     @property
     def folder(self) -> str:
+        # an address in a file name: no slash, no colon
         address = "".join(c if c.isalnum() or c in ".-" else "-" for c in str(self.found.address))
         return f"nodes/{self.found.node}-{address}"
 
@@ -110,6 +113,7 @@ class Case:
         """All verdicts, attempt after attempt, within each first causes before their consequences."""
         found: list[Verdict] = []
         for node in self.nodes:  # the driver has told its findings to all nodes
+            # the same verdict from several nodes is one
             found += [verdict for verdict in node.verdicts if verdict not in found]
         # a cause in one attempt has no consequences in another
         attempts = sorted({verdict.attempt for verdict in found})
@@ -120,6 +124,7 @@ class Case:
         """Batches of each node of which the table has come, by one clock."""
         found: dict[int, list[Batch]] = {}
         for node in self.nodes:
+            # the table has the times of batches, and is there for failed jobs, too
             for path in node.found.files:
                 if path.name.startswith("BA-") and _is_small(path):
                     found.setdefault(node.found.node, []).extend(batches_of(read_columns(path)))

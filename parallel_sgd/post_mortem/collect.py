@@ -55,6 +55,7 @@ def _check(job: str, nodes: NodeAssignment, gathered: Diagnostics) -> None:
     """Check that an agent knows the job. Raises: UnknownJob, NetworkError."""
     if gathered.found:
         return
+    # none answered: the job may be known to all of them
     if len(gathered.unreached) == len(nodes):
         raise NetworkError(f"No agent could be asked about job {job}: {' '.join(gathered.unreached.values())}")
     newest = max(gathered.known, default="")
@@ -68,6 +69,7 @@ def write_archive(case: Case, target: Path, now: float) -> None:
 
     Raises: OSError when the disk refuses; an earlier archive is there still.
     """
+    # a draft beside it: a zip that is cut off would look like one
     draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
     try:
         with open(draft, "xb", opener=_private) as file:

@@ -64,6 +64,7 @@ def versions_of(case: Case) -> dict[str, Mapping[str, object]]:
     """Return the versions of the software on each node, as far as its process came to tell them."""
     told: dict[str, Mapping[str, object]] = {}
     for node in case.nodes:
+        # the agent's word from the beginning, in case the process never told its own
         started = next((event.fields for event in node.events if event.event == "accepted"), {})
         said = {name: node.configuration[name] for name in ("versions", "machine") if name in node.configuration}
         told[node.name] = {"python": started.get("python"), "parallel_sgd": started.get("version"), **said}
@@ -78,6 +79,7 @@ def _causes(case: Case) -> list[str]:
             return ["No agent knows of a failure: see the states of the nodes, and those that were not reached."]
         return ["No agent has a verdict; these nodes did not end well:", *(f"    {_outcome(node)}" for node in failed)]
     lines = []
+    # attempts are told one by one: a consequence belongs to the causes of its own
     for attempt in sorted({verdict.attempt for verdict in found}):
         own = [verdict for verdict in found if verdict.attempt == attempt]
         lines.append(f"Attempt {attempt + 1}: {clean_text(own[0].headline)}")
@@ -109,6 +111,7 @@ def _last_signals(node: NodeCase) -> list[str]:
 
 def _tail(events: list[Event]) -> list[str]:
     """Return the last lines, without the signals, which the section before has."""
+    # signals come several times a second and would push out all else
     return [_line(event) for event in events if event.event != "signal"][-_SHOWN_EVENTS:]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parallel_sgd.codec.interfaces import copies_of
-from parallel_sgd.engine.merge import Copy
+from parallel_sgd.engine.block_tree import Copy
 
 from ..engine.progress import COLUMNS, NOBODY, History, Row, Stretch
 from .table import Table
@@ -34,6 +34,7 @@ class Recorder:
         self._stretches = list(begun.stretches)
         self._table = table
         self._holders = bank.assignment.block_2_node
+        # without redundancy there is one answer for every batch, made once
         self._only = tuple(holders[0] for holders in self._holders) if bank.assignment.redundancy == 1 else None
         self._known: dict[tuple[Copy, ...], tuple[int, ...]] = {}
 
@@ -46,6 +47,7 @@ class Recorder:
         nodes = self._nodes()
         now = Stretch(self._attempt, epoch, batch, batch + 1, nodes)
         last = self._stretches[-1] if self._stretches else now
+        # consecutive batches with the same nodes are one stretch: the history of a long job stays short
         if (last.attempt, last.epoch, last.end, last.nodes) == (self._attempt, epoch, batch, nodes):
             self._stretches[-1] = Stretch(self._attempt, epoch, last.begin, batch + 1, nodes)
         else:
@@ -59,9 +61,11 @@ class Recorder:
             copies = copies_of(codec)
             # a codec that does not keep track says nothing about the others
             if copies is not None:
+                # the same orders of arrival come again and again, so each is resolved once
                 nodes = self._known.get(copies) or self._resolve(copies)
                 if told is None:
                     told = nodes
+                # a block that any variable lacks was not merged as a whole
                 elif NOBODY in nodes:
                     told = tuple(node if there != NOBODY else NOBODY for node, there in zip(told, nodes, strict=True))
         return told or self._only or self._likely()
@@ -100,6 +104,7 @@ class LedgerTable:
         self._blocks = tuple(sorted(blocks))
         self._waiting: list[Stretch] = []
         stands = [row for stretch in begun.stretches for row in stretch.rows()]
+        # without `committed`: a row that stands now must not be there as undone as well
         known = {row[:5] for row in stands}
         undone = {(*row[:5], 0) for row in _numbers(earlier) if row[:5] not in known}
         self._table = Table(path, [COLUMNS, *sorted([*stands, *undone])])
@@ -118,6 +123,7 @@ class LedgerTable:
 
     def _rows(self, stretch: Stretch) -> Iterable[Row]:
         yield from stretch.rows()
+        # copies of this worker's own that lost against another one (INV-3)
         for batch in range(stretch.begin, stretch.end):
             for block in self._blocks:
                 if stretch.nodes[block] != self._node:
@@ -127,6 +133,7 @@ class LedgerTable:
 def _numbers(rows: Iterable[Sequence[str]]) -> Iterable[Row]:
     """Yield the rows that were written as a whole, as numbers."""
     for row in rows:
+        # a worker that was killed may have left half a row
         if len(row) == len(COLUMNS) and all(text.isdecimal() for text in row):
             epoch, batch, block, node, attempt, committed = map(int, row)
             yield epoch, batch, block, node, attempt, committed

@@ -41,14 +41,17 @@ def bounded(key: str, value: object, told: str = "") -> object:
     Raises:
         ValueError: The number is out of its bounds, or not finite; the message names key, bounds and number.
     """
+    # a bool is an int, and has no size
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
     if isinstance(value, float) and key not in _BOUNDS:
         if not math.isfinite(value):
             raise ValueError(f"'{told or key}' must be a finite number, got {value}")
         return value
+    # of a key without bounds: what 64 bits hold, since TOML's integers have no end
     low, high = _BOUNDS.get(key, (-_MOST, _MOST))
     if not -high <= value <= high:  # a number that is merely too small meets the check of its option
+        # Python refuses to write very long integers
         shown = str(value) if isinstance(value, float) or abs(value) < _LONG else "a longer one"
         raise ValueError(f"'{told or key}' must be from {low} to {high}, got {shown}")
     return value
@@ -65,6 +68,7 @@ def check_title(title: str) -> str:
     if (
         not title
         or title in (".", "..")
+        # bytes, not letters: file systems count these
         or len(title.encode("utf-8", "surrogatepass")) > 200
         or not title.isprintable()
         or _SEPARATORS & set(title)

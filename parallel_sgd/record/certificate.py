@@ -43,6 +43,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     file = JobFile.read(run)
     told = {str(node): texts for node, texts in read_identities(run).items()}
     recorded = {str(node): texts for node, texts in file.nodes.items()}
+    # three witnesses of one fact: to change it, all must be changed
     if not told == recorded == manifest.nodes:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
     if changed := changed_settings(run / JOB_FILE, manifest):
@@ -58,7 +59,9 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"{OUTCOME} says that the run is {outcome.get('state', 'none')!r}, and only one that is done has a manifest"
     yield from _excuses(file, outcome)
     yield from _other_settings(file, outcome)
+    # later comparisons believe the hashes
     yield from _other_start(run, manifest)
+    # told, and then left out of what is computed from these tables
     damaged = list(_damaged_tables(run, lost_nodes(outcome)))
     yield from damaged
     epochs = read_hashes(run)
@@ -66,6 +69,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     for place, (expected, other) in enumerate(zip(chain, found, strict=False)):
         if expected != other:
             yield f"the tables of the weights (WH-*.csv) were changed in epoch {found[place][0]}"
+            # the first broken link names the epoch; all later ones differ because of it
             return
     if len(chain) != len(found):
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
@@ -77,6 +81,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     possible = sorted(epochs, reverse=True) if file.options.get("callbacks") else [max(epochs)]
     for path in sorted(run.glob("Node-[0-9]*-Retrieve/MODEL-*.model")):
         name = path.relative_to(run).as_posix()
+        # lazily: a model is read again for each epoch only where the last one did not fit
         findings = (list(_other_weights(name, path, epochs[epoch], epoch, node_of(path))) for epoch in possible)
         first = next(findings)
         if first and all(findings):
@@ -101,6 +106,7 @@ def _excuses(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
 
 def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
     """Yield the numbers among the settings that outcome.json, and so the page of the run, tells otherwise than job.toml."""
+    # the page shows these, so a changed outcome.json would show a run that was not
     told = outcome.get("settings", {})
     for name in ("seed", "epoch", "block_size", "redundancy", "blas_threads"):
         value = file.options.get(name)
@@ -123,6 +129,7 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
         columns, remark = read_table(Door(run), name)
         if remark and node_of(path) not in lost:
             yield f"{name}: {remark}"
+        # an honest table has each (epoch, variable) once
         rows = Counter(zip(*(columns.get(each, []) for each in HASH_COLUMNS[:2]), strict=True))
         twice = [f"{variable} after epoch {epoch:.0f}" for (epoch, variable), count in rows.items() if count > 1]
         if twice:
@@ -144,6 +151,7 @@ def _gaps(epochs: Epochs) -> Iterator[str]:
             if without:
                 yield f"the table of the weights of node {node} lacks {_few(without)} after epoch {epoch}"
                 break
+    # one worker at least was there from the beginning to the end
     whole = [node for node, those in spans.items() if those[0] == 1 and those[-1] == max(epochs)]
     if epochs and not whole:
         yield f"no table of the weights (WH-*.csv) has all epochs from 1 to {max(epochs)}"
@@ -157,6 +165,7 @@ def _other_weights(name: str, path: Path, rows: Mapping[str, Mapping[int, str]],
         return
     wrong = []
     for variable, values in rows.items():
+        # of the node's own if it told any; else of any worker, as all are equal
         known = {values[node]} if node in values else set(values.values())
         if variable not in arrays or hash_of(arrays[variable]) not in known:
             wrong.append(variable)
@@ -192,12 +201,15 @@ class Computed:
 
         Claims about the end of the run (models, figures) are compared where its last epoch was computed.
         """
+        # rows behind the start alone: those before were taken from the checkpoint
         computed = {epoch: rows for epoch, rows in read_hashes(self.again).items() if epoch > self.start}
         last = max(computed, default=0)
         if last != self.until:
             yield f"training ends after epoch {last} when it is computed again, the run's tables end after epoch {self.until}"
             return
+        # with other nodes only sets of values can be compared
         same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(computed))
+        # one sentence is enough: from the first difference on all epochs differ
         weights = next(_weights(epochs, computed, same_nodes), "")
         if weights:
             yield weights
@@ -212,6 +224,7 @@ class Computed:
 
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
+        # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
         calm = not is_hurt(read_outcome(Door(self.run))) and "resume" not in file.options and self.start == 0
         return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1
 
@@ -219,6 +232,7 @@ class Computed:
         """Compare the rows of tables of steps, but for the first columns; where not all was computed, as far as that goes."""
         for path in sorted(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
             node = node_of(path)
+            # a title may end like a node's name, so the ending is compared as a whole
             ending = f"-N({node}).csv" if path.name.endswith(f"-N({node}).csv") else ".csv"
             theirs = sorted(self.again.glob(f"Node-{node}-Retrieve/{kind}-*.csv"))
             other = next((each for each in theirs if each.name.endswith(")" + ".csv") == (ending != ".csv")), None)
@@ -234,8 +248,10 @@ class Computed:
         last = max(epochs)
         for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/EV-*.csv")):
             node, rows = node_of(path), _evaluations(path)
+            # other nodes than the run had: any node of the computation stands for all
             other = theirs.get(node if same_nodes else min(theirs, default=0), {})
             known = {str(epoch) for epoch in range(1, last + 1)}
+            # in the order of the table: the first row that is wrong is told
             for epoch, told in rows.items():
                 if epoch not in known:
                     yield f"node {node}: its table has an evaluation after epoch {epoch!r}, and the run has {last}"
@@ -255,6 +271,7 @@ class Computed:
             if other is None or _content(path) == _content(other):
                 continue
             (arrays, about), (others, expected) = parse(_content(path)), parse(_content(other))
+            # from the most to the least telling: variables, configuration, other metadata
             name = path.relative_to(self.run).as_posix()
             wrong = [each for each in {**arrays, **others} if not _equal(arrays.get(each), others.get(each))]
             if wrong:
@@ -289,6 +306,7 @@ class Computed:
                 each for each in {**theirs.arrays, **mine.arrays} if not _equal(mine.arrays.get(each), theirs.arrays.get(each))
             ]
             numbers, expected = mine.numbers, theirs.numbers
+            # by repr, in which NaN equals itself and 1 differs from 1.0
             wrong += [each for each in {**expected, **numbers} if repr(numbers.get(each)) != repr(expected.get(each))]
             if not wrong:
                 wrong = list(_other_header(mine.header, theirs.header, path.name))
@@ -312,6 +330,7 @@ class Computed:
             return None
         theirs = [each for each in checkpoints_of(self.again) if each.name == path.name]
         own = next((each for each in theirs if node_of(each) == node_of(path)), None) if same_nodes else None
+        # a state that is common may be compared with that of any worker
         if own is None and node_of(path) >= 0:
             workers = (each for each in theirs if node_of(each) >= 0)
             return next((each for each in workers if not Snapshot.read(_content(each)).header.personal), None)
@@ -380,10 +399,12 @@ def _epoch_of(path: Path) -> int:
 
 def _content(path: Path) -> bytes:
     """Return the content of a model or checkpoint, a regular file below its folder. Raises: RecordError; FileNotFoundError."""
+    # through the door: a model in a strange folder may be a link or a pipe (RUN-7)
     return Door(path.parent).read(path.name, MAX_FILE)
 
 
 def _same(claimed: object, value: float) -> bool:
+    # a figure may be NaN in an honest run, and NaN differs from itself
     return isinstance(claimed, (int, float)) and (claimed == value or (math.isnan(claimed) and math.isnan(value)))
 
 
@@ -392,6 +413,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _further(metadata: Mapping[str, str]) -> dict[str, str]:
+    # these are compared by themselves
     return {name: value for name, value in metadata.items() if name not in ("config", "sha256")}
 
 

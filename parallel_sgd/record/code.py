@@ -61,26 +61,33 @@ class CodeJudge:
             files_at: lists the files that would run.
         """
         name = self._flags.get(option, option.strip("-").replace("-", "_"))
+        # code that the user names now is the user's own
         if name in self._given:
             return
         path = self._file.path
+        # nodes may have told any name: nothing of theirs is imported at all (RUN-6)
         if self._file.fetched:
             raise CodeRefused(
                 f"The job file {path} has no {name!r}: it was code of one's own, {place[:80]!r}, as its nodes tell. "
                 f"Give {option}, or run the program again."
             )
+        # found without an import: a package runs its code when it is imported
         files = files_at()
         hashes = {str(file): _hash(file) for file in files}
         shown = ", ".join(f"{file} (SHA-256 {found or 'of nothing: it cannot be read'})" for file, found in hashes.items())
         what = f"The job file {path} needs code for {name!r}: {shown or f'the module {place[:80]!r}'}"
+        # `--no-code` before `--allow-code`: the stricter word counts
         if self._refuse:
             raise CodeRefused(f"{what}. --no-code refuses it.")
         if not self._allow:
             folder = path.parent.resolve()
+            # in the folder it came with the run, and its author is unknown
             if any(Path(file).resolve().is_relative_to(folder) for file in hashes):
                 raise CodeRefused(f"{what}, which lies in the folder of the run. Look at it, then give --allow-code.")
+            # unchanged since the run, by its hash, and not just of the same name
             if not hashes or not set(hashes.values()) <= self._listed():
                 raise CodeRefused(f"{what}, which the manifest of the run does not list. Look at it, then give --allow-code.")
+        # once for each text: a job may name one file for several options
         if what not in self._told:
             self._told.add(what)
             sys.stderr.write(f"{what}.\n")
@@ -95,6 +102,7 @@ class CodeJudge:
             else:
                 code = manifest.settings.get("code")
                 listed = code.values() if isinstance(code, dict) else ()
+                # empty hashes are of files that could not be read
                 self._known = {each for each in (*manifest.files.values(), *listed) if isinstance(each, str) and each}
         return self._known
 

@@ -38,6 +38,7 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     outcome = read_outcome(Door(run))
     settings = manifest.settings
     workers = settings.get("run", {}).get("workers", 0)
+    # below 0 is the server, which leaves other files
     named = {node for node in _nodes(manifest.files) if node >= 0}
     # after a restart fewer workers may have gone on, and a lost one may have left nothing
     nodes = named or {0} if is_hurt(outcome) else named | set(range(workers))
@@ -48,12 +49,14 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     for name in expected:
         if name not in manifest.files:
             yield f"{name} is in no list of the run, which leaves one"
+    # files of data and code that a user has put beside the run to repeat it
     needed = _inputs(settings)
     for name in [*files_of(run), *_strays(run)]:
         if name not in manifest.files and name not in needed:
             yield f"{name} stands in the folder and in no list of the run"
     options = settings.get("options", {})
     writes = options.get("writers") or settings.get("run", {}).get("writers")
+    # files in folders of nodes may be a callback's, others a writer's
     for name in left_by_others(manifest):
         calls = options.get("callbacks") and _FOLDER.fullmatch(name.partition("/")[0])
         if name not in needed and not writes and not calls:
@@ -74,6 +77,7 @@ def is_hurt(outcome: Mapping[str, Any]) -> bool:
 
 def lost_nodes(outcome: Mapping[str, Any]) -> set[int]:
     """Return the nodes that the run lost and could do without."""
+    # outcome.json was checked on reading: numbers are numbers
     return {int(node) for node, *_ in outcome.get("failures") or ()}
 
 
@@ -129,6 +133,7 @@ def _strays(run: Path) -> list[str]:
     for folder, _, names in os.walk(run):
         way = Path(folder).relative_to(run).parts
         if len(way) >= 2 and way[1] == FOLDER and _FOLDER.fullmatch(way[0]):
+            # drafts of a checkpoint lie beside it after a kill, and are no strangers
             known = (position_of, _DRAFT.fullmatch) if len(way) == 2 else ()
             strange = (name for name in names if not any(is_known(name) for is_known in known))
             found += ["/".join((*way, name)) for name in strange if not Path(folder, name).is_symlink()]
@@ -139,6 +144,7 @@ def _inputs(settings: Mapping[str, Any]) -> set[str]:
     """Return the names of the files of data and code of a job: to repeat a moved run, a user puts them beside it."""
     options = (value for name, value in settings.get("options", {}).items() if name not in _NO_INPUTS)
     texts = [*map(str, settings.get("data", {}).values()), *map(str, options)]
+    # words with a dot in texts of options: generous, since these only excuse a file
     return {name.rpartition("/")[2] for text in texts for name in re.findall(r"[^\s'\",:=()]+\.\w+", text)}
 
 

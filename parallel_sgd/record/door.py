@@ -70,6 +70,7 @@ class Door:
         told = self._told(name)
         try:
             file = open_below(self.folder, told.split("/"))
+        # apart from the rest: many files of a run may be absent, which is no fault
         except FileNotFoundError:
             raise
         except (OSError, ValueError) as error:
@@ -85,6 +86,7 @@ class Door:
         """Return the content of a file of at most `most` bytes. Raises: as `open`; RecordError also where reading fails."""
         with self.open(name, most) as file:
             try:
+                # of the size that was checked: a file that grows meanwhile is cut, not followed
                 return file.read(os.fstat(file.fileno()).st_size)  # which reserves no more, however much it may have
             except OSError as error:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
@@ -104,6 +106,7 @@ class Door:
         Raises: as `text`; CutOff for a text that is no JSON; RecordError for no object, or too large a one.
         """
         text = self.text(name, most)
+        # counted in the text: JSON may need many times its length in memory
         if not is_within(text):
             raise self.error(name, "would take more memory than a file of a run may")
         try:
@@ -119,6 +122,7 @@ class Door:
         memory.
         """
         text = self.text(name, MOST_TOML)
+        # each header, value and dotted key makes objects
         if not is_within(text) or _TOML_GROWTH * (text.count("\n[") + text.count("=") + text.count(".")) > 64 << 20:
             raise self.error(name, "would take more memory than a file of a run may")
         try:
@@ -136,6 +140,7 @@ class Door:
 
     def tail(self, name: str | Path, most: int) -> bytes:
         """Return the last bytes of a file of any size, at most `most`. Raises: as `read`."""
+        # of any size, since only its end is read
         with self.open(name, sys.maxsize) as file:
             try:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - most))
@@ -145,6 +150,7 @@ class Door:
 
     def has(self, name: str | Path) -> bool:
         """Tell if there is anything of this name, be it a link to nothing."""
+        # `lexists`: a broken link is something, and is refused where it is opened
         return os.path.lexists(self.folder / self._told(name))
 
     def names(self, *way: str, folders: bool = False) -> list[str]:
@@ -165,14 +171,17 @@ class Door:
     def _entries(self, way: tuple[str, ...]) -> Iterator[tuple[str, int]]:
         try:
             folder = open_folder(self.folder, way)
+        # no folder has no names; a link in its place is none
         except OSError:
             return
         try:
             with os.scandir(folder) as entries:
                 for number, entry in enumerate(entries):
+                    # a folder of millions of entries would hold up every command
                     if number >= MOST_NAMES:
                         raise self.error("/".join(way) or ".", f"must hold at most {MOST_NAMES} files")
                     with contextlib.suppress(OSError):  # it may have gone
+                        # not followed: a link counts as what it is
                         yield entry.name, entry.stat(follow_symlinks=False).st_mode
         finally:
             os.close(folder)

@@ -49,14 +49,17 @@ def complete(
         detail: why it has.
         ended: by job, how others had ended.
     """
+    # a node that does not know the job says nothing about its end
     known = {node: state for node, state in states.items() if state != "unknown"}
     runs: dict[Path, dict[int, list[Path]]] = {}
     for node, paths in files.items():
         if paths:
+            # the folder of the run, above that of the node
             runs.setdefault(paths[0].parent.parent, {})[node] = paths
     for run, own in runs.items():
         try:
             adopt(run, own)
+            # as long as any node trains, tables and outcome would be of a moment
             if not any(known.get(node) in _RUNNING for node in own):
                 _log.info("The page of the run: %s", _complete(run, own, known, outcome, detail, ended or {}))
         except Exception as error:  # noqa: BLE001  the files may hold anything
@@ -66,18 +69,22 @@ def complete(
 def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, detail: str, ended: Mapping[str, str]) -> Path:
     begun = Run.read(run)
     before = "" if begun is None else ended.get(begun.job, "")
+    # a failed node decides, then a good end
     ways = (way for way in ("failed", "done", "stopped") if way in states.values())
     state = outcome or before or next(ways, "failed")
     history = JobHistory.read(files)
+    # what the submitter knew until it left, such as incidents, is in no table
     about = _told(run)
     problems: list[str] = []
     done = ""
     try:
+        # the record came from nodes and may be anything; the page needs none of it
         file = JobFile.read(run)
     except ValueError as error:
         _log.warning("The run has no record of its settings: %s", error)
     else:
         about = about or _described(file)
+        # the ledger of a job that failed has holes by nature
         if state == "done":
             ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
             problems = list(ledger.problems) if ledger else []
@@ -95,6 +102,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
         about["ended"] = time.time()
     publish(run / OUTCOME, json.dumps(data_without_places(about, run), indent=1), 0o644)
     page = write_report(run)
+    # after the page was written: the manifest has no page, and all other files are complete
     if done:
         with spared("The manifest of the run"):
             write_run_manifest(run, done)
@@ -107,12 +115,14 @@ def _told(run: Path) -> dict[str, Any]:
         content = read_outcome(Door(run))
     except RecordError:
         return {}
+    # the time of the end is told anew, if it is known
     return {name: value for name, value in content.items() if name != "ended"}
 
 
 def _grid(file: JobFile, history: JobHistory) -> Grid:
     """Return the batches and blocks that were to be applied, as far as the record and the tables tell."""
     epochs, redundancy = (int(file.options.get(name, 1)) for name in ("epoch", "redundancy"))
+    # tables tell how far training came; the options only how far it might have
     if file.options.get("callbacks"):  # which may have ended it
         epochs = int(max((row["epoch"] for row in history.rows), default=epochs))
     batches = int(max((row["batch"] for row in history.steps), default=1))
@@ -129,6 +139,7 @@ def _described(file: JobFile) -> dict[str, Any]:
     }
     try:
         model = Model.load(file.model)
+    # a model of a user's classes cannot be drawn without their code, which is not run here (RUN-6)
     except (ModelFileError, OSError, ValueError):  # one with classes of the user's
         return content
     name = type(model).__name__

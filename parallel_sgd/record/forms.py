@@ -25,6 +25,7 @@ class Misfit(ValueError):
 
 def _refuse(key: str, expected: str, value: Any) -> Misfit:
     shown = repr(value) if isinstance(value, (str, int, float, bool, type(None))) and len(str(value)) <= _SHOWN else ""
+    # short plain values alone are shown: others may be long, or have control characters
     return Misfit(f"cannot be used: '{key}' must be {expected}, got {shown or 'a ' + type(value).__name__}")
 
 
@@ -38,6 +39,7 @@ def text(key: str, value: Any) -> str:
     Raises: Misfit for another type.
     """
     if type(value) is not str:
+        # exact types: a bool is no number, and a subclass may do anything
         raise _refuse(key, "a text", value)
     return value
 
@@ -51,6 +53,7 @@ def number(key: str, value: Any) -> float | int:
 
     Raises: Misfit for another type, a number that is not finite, or an integer beyond 2^53 - 1.
     """
+    # beyond 2^53 readers of JSON make other numbers of it
     if type(value) not in (int, float) or (isinstance(value, int) and abs(value) > MOST_COUNT) or not math.isfinite(value):
         raise _refuse(key, "a finite number", value)
     return value  # type: ignore[no-any-return]
@@ -76,6 +79,7 @@ def any_of(*forms: Form) -> Form:
     """Return the form of values that one of the forms takes; a misfit is told as the last one tells it."""
 
     def form(key: str, value: Any) -> Any:
+        # tried in order, so the last form is the one whose sentence is told
         for each in forms[:-1]:
             try:
                 return each(key, value)
@@ -112,6 +116,7 @@ def map_of(values: Form) -> Form:
     def form(key: str, value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise _refuse(key, "an object", value)
+        # the name is cut: it is the stranger's, and stands in a message
         return {name: values(f"{key}.{name[:_SHOWN]}", item) for name, item in value.items()}
 
     return form
@@ -127,6 +132,7 @@ def record(fields: Mapping[str, Form], needed: Sequence[str] = ()) -> Form:
         for name in needed:
             if name not in value:
                 raise Misfit(f"cannot be used: '{before}{name}' is missing")
+        # fields that are not known are kept: a later release may write more
         return {name: fields.get(name, anything)(f"{before}{name}", item) for name, item in value.items()}
 
     return form

@@ -11,6 +11,7 @@ from rpc.support.files import open_unlinked
 
 __all__ = ["digest_of", "sha256_of"]
 
+# large enough for the hash to be the bottleneck, small enough for any memory
 _CHUNK: Final = 1 << 20
 
 

@@ -14,7 +14,7 @@ from nn import arguments
 from nn.model.history import VALIDATION, History
 
 from .door import Door, RecordError
-from .tables import Column, read_table, warn
+from .tables import Column, Columns, by_node, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
@@ -82,15 +82,23 @@ class JobHistory(History):
             files: by node, the files that it has left.
         """
         found: dict[int, tuple[Table, Table]] = {}
+        # by node, since `BY` tables are of servers, too
         sent: dict[int, Table] = {}
         for node, paths in sorted(files.items()):
             tables: dict[str, Table] = {}
             for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-"))):
+                kind, table = path.name.partition("-")[0], Columns()
                 try:
-                    tables[path.name.partition("-")[0]], remark = read_table(Door(path.parent), path)
+                    table, remark = read_table(Door(path.parent), path)
                 except RecordError as error:
                     remark = f"Node({node}): {error}."
                 warn([remark])
+                if node_of(path.name) is not None:
+                    tables[kind] = table
+                elif kind == "BY":
+                    sent |= by_node(table)
+                else:
+                    found |= {other: (rows, {}) for other, rows in by_node(table).items()}
             if "TR" in tables:
                 found[node] = tables["TR"], tables.get("EV", {})
             if "BY" in tables:
@@ -116,12 +124,13 @@ class JobHistory(History):
         return whole
 
     def _add_bytes(self, counted: bool) -> None:
-        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. What goes between two epochs belongs to
+        """Put the bytes sent into the rows of steps and epochs, if they were `counted`. Packets between two epochs belong to
         the first one.
         """
         self._counted = counted
         by_step: Counter[tuple[int, int]] = Counter()
         by_epoch: Counter[int] = Counter()
+        # sums of what each node tells it has sent: each packet once, by its sender
         for row in self.traffic:
             by_step[int(row[EPOCH]), int(row["batch"])] += int(row["bytes_sent"])
             by_epoch[int(row[EPOCH])] += int(row["bytes_sent"])
@@ -141,6 +150,7 @@ class JobHistory(History):
 
         if per == TRAFFIC:
             return pandas.DataFrame(self.traffic, columns=[*_KEYS, *_COUNTS]).set_index(list(_KEYS))
+        # keys of the index: an epoch, or epoch and batch
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
         # a worker that was lost early has no rows
@@ -175,10 +185,12 @@ class JobHistory(History):
             for key, label in ((name, "training"), (VALIDATION + name, "test")):
                 points = []
                 for row in (row for row in rows if key in row):
+                    # ends of epochs stand behind all their batches
                     at = row[EPOCH], row.get("batch", math.inf)
                     # a worker that was killed has not told its last batches
                     place = (row[EPOCH] - 1) * each + row["batch"] if self._per_row == STEP else row[EPOCH]
                     points.append((sent.get(at, 0.0) if sent else place, row[key]))
+                # test lines of single workers would hide each other where all evaluate the same model
                 if points and (who == "mean" or key == name):
                     places, values = zip(*points, strict=True)
                     yield label if who == "mean" else f"worker {who}", list(places), list(values), 1.6 if who == "mean" else 0.5
@@ -190,11 +202,13 @@ class JobHistory(History):
         for row in self.traffic:
             sent[float(row[EPOCH]), float(row["batch"])] += int(row["bytes_sent"])
         total, found = 0, {}
+        # one pass over all moments in order: bytes grow and never shrink
         for at in sorted(ends | sent.keys()):
             total += sent[at]
             found[at] = float(total)
         return found
 
+    # columns that are no figures, so they have no panel of their own
     _apart = frozenset({EPOCH, BYTES})
     _counted = False
     _per_row = EPOCH
@@ -224,6 +238,7 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
         places = zip(*(table.get(name, ()) for name in ("Codec", "Epochs", "Batches", *_COUNTS.values())), strict=False)
         for codec, epoch, batch, *counts in places:
             sums = found.setdefault((node, str(codec), int(epoch), int(batch)), [0] * len(_COUNTS))
+            # a table may have a batch in several rows: packets that came after the row was written
             sums[:] = (before + int(count) for before, count in zip(sums, counts, strict=True))
     return [
         {**dict(zip(_KEYS, key, strict=True)), **dict(zip(_COUNTS, counts, strict=True))}
@@ -236,10 +251,12 @@ def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figur
     steps: defaultdict[tuple[int, int], list[Figures]] = defaultdict(list)
     for table in trained:
         names = [name for name in table if name not in _POSITION]
+        # to the shortest column: a table that is cut off ends within a row
         for place in range(min(map(len, table.values()), default=0)):
             row = {name: float(table[name][place]) for name in ("Time", *names)}
             steps[int(table["Epochs"][place]), int(table["Batches"][place])].append(row)
     by_step = [
+        # the batch is over when the last worker has computed it
         {EPOCH: epoch, "batch": batch, "time": max(row["Time"] for row in rows), **_mean(rows)}
         for (epoch, batch), rows in sorted(steps.items())
     ]

@@ -15,6 +15,7 @@ IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
 ATTEMPT_COLUMNS: Final = ("Attempt", "Node", "Computes with")
 KERNELS: Final = "OpenBLAS kernels"
 """Part of an identity that names the set of BLAS kernels."""
+# by name, not by value: two machines differ in them, and portable bits do not
 _ELSEWHERE: Final = frozenset({KERNELS, "functions for", "thread(s)"})
 """Parts that do not count where bits are portable."""
 
@@ -29,6 +30,7 @@ def own_identity() -> str:
     'Parallel-SGD 1.1.0, Python 3.11.7, scipy-openblas 0.3.31, NumPy 2.4.6, functions for AVX2, OpenBLAS kernels Haswell, ...'
     """
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    # (NumPy's name of the library may have commas)
     # a comma separates the parts of an identity
     library = f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}".replace(",", "")
     return f"Parallel-SGD {VERSION}, Python {platform.python_version()}, {library}, {describe_blas()}"
@@ -53,6 +55,7 @@ def parts_of(identity: str) -> dict[str, str]:
     found = {}
     for piece in identity.split(", "):
         first, _, rest = piece.partition(" ")
+        # "1 thread(s)" has its number first, "NumPy 2.4.6" last
         name, _, value = (rest, "", first) if first.isdecimal() else piece.rpartition(" ")
         found[name] = value
     return found
@@ -66,11 +69,13 @@ def differences(was: Iterable[str], now: Iterable[str], *, portable: bool = Fals
         now: identities of the processes that computed again.
         portable: the run has portable bits, which depend on neither kernels nor functions nor threads.
     """
+    # sets: a node may have had several processes, one after the other
     before, after = ([parts_of(each) for each in identities] for identities in (was, now))
     names = dict.fromkeys(name for each in (*before, *after) for name in each if not (portable and name in _ELSEWHERE))
     found = []
     for name in names:
         old, new = ({each.get(name, "none") for each in identities} for identities in (before, after))
+        # within the run itself processes may differ, which no single computation could be equal to
         if old and new and (old != new or len(old) > 1):
             found.append(f"{name} {' and '.join(sorted(old))} (here {' and '.join(sorted(new))})")
     return found

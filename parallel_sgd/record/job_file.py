@@ -42,6 +42,7 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }
+# written as TOML lists of numbers, where all other lists are texts
 _PLAIN_LISTS: Final = ("options.gd_params",)
 ROWS: Final = re.compile(r"\S{1,40} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
 _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
@@ -96,6 +97,7 @@ class JobFile:
         Raises: ValueError naming the file, the key, the expectation and the value; OSError.
         """
         if os.path.isdir(path):
+            # by Door: a job file is of a stranger like all others (RUN-7)
             path = path / JOB_FILE
         try:
             content = Door(path.parent).toml(path.name)
@@ -107,6 +109,7 @@ class JobFile:
             found = path.parent.resolve() / path.name  # a link such as runs/latest names another run once one has begun
             return cls(path=found, **_checked(content, found.parent))
         except ValueError as error:
+            # a question is its own end of the sentence
             raise ValueError(f"The job file {path} cannot be used: {error}{'' if str(error).endswith('?') else '.'}") from error
 
 
@@ -124,9 +127,11 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for table, kinds in _TABLES.items():
         values = content.get(table, {})
         _refuse_unknown(table, values, kinds)
+        # a key that is not known may be a misspelt one, and its default would train something else (RUN-9)
         for name, value in values.items():
             _check_type(f"{table}.{name}", value, kinds[name])
         for name in _NEEDED[table]:
+            # types first: numbers are compared below
             if name not in values:
                 raise ValueError(f"'{table}.{name}' is missing")
     for table in ("unnamed", CODE_TABLE):
@@ -135,11 +140,13 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     model, data, run = (content[name] for name in ("model", "data", "run"))
     for name in ("workers", "blocks"):
         if run[name] < 1:
+            # bounds are looked at by `_check_type`; this is the lower end
             raise ValueError(f"'run.{name}' must be a positive integer, got {run[name]}")
     rows = content.get("rows", {})
     for name, value in rows.items():
         if not ROWS.fullmatch(value):
             raise ValueError(f"'rows.{name}' must be a type, a shape and checksums, got {value[:60]!r}")
+    # options without a flag have no text, so a file cannot have them
     flags = {name: about.flag for name, about in known_options() if about.flag is not None}
     options = content.get("options", {})
     _refuse_unknown("options", options, flags)
@@ -147,23 +154,28 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         _check_type(f"options.{name}", value, types(flags[name]))
     unnamed = dict(content.get("unnamed", {}))
     if content.get(FETCHED):
+        # of a run that nodes told: these would call what they name
         options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
     kept = None
     if "file" in data:
         kept = KeptData(data["file"], data.get("file_sha256", ""))
+        # a plain name: the file lies beside it, nowhere else
         if Path(kept.file).name != kept.file:
             raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
         if not _is_there(folder, kept.file, MAX_FILE):
+            # asked for like any other part that is not there
             unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
     texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
     options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}
     for name, value in {**texts, **options}.items():
         if name in texts or isinstance(FORMS[flags[name].form], (Parts, Callbacks)):
+            # each text may name a class whose file is gone
             values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             what = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
             if what and name not in unnamed:
                 unnamed[name] = what
     if not is_plain(model["file"]):
+        # a path upwards could have any file hashed or loaded
         raise ValueError(f"'model.file' must be a plain path below the folder, got {model['file'][:80]!r}")
     file = folder / model["file"]
     if not _is_there(folder, model["file"], MAX_FILE):
@@ -204,6 +216,7 @@ def _found(form: str, value: Any, folder: Path) -> Any:
         return {name: _found(form, each, folder) for name, each in value.items()}
     if not isinstance(value, str):
         return value
+    # by its form: only paths, parts and callbacks may name files
     made = FORMS[form]
     if isinstance(made, PathOrText):
         return found_path(value, folder)
@@ -235,10 +248,13 @@ def types(flag: Flag) -> tuple[type, ...]:
 
 def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
     """Check the type of a value. Raises: ValueError naming the key, for another type, and for a number beyond its bounds."""
+    # exact types: true is no number here
     if type(value) not in kinds:
         words = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
         shown = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a long integer"
         raise ValueError(f"'{name}' must be {' or '.join(words[kind] for kind in kinds[:2])}, got {shown[:200]}")
+    # texts alone, but for the parameters of the rule
     if type(value) is list and name not in _PLAIN_LISTS and not all(isinstance(item, str) for item in value):
         raise ValueError(f"'{name}' must be a list of texts, got {value!r}")
+    # before anything is made of the number (RUN-9)
     bounded(name, value)

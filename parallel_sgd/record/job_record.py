@@ -79,10 +79,12 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
     for name, parts in (("dataset", (spec.data,)), ("transform", steps)):
         try:
             tables["data"][name] = ",".join(_object(part, tell) for part in parts) or "none"
+            # tried at once, so that one value without a text costs its own line and not the file
             toml_of(tables["data"][name])
         except Unnamed as error:
             tables["data"].pop(name, None)
             unnamed[name] = str(error)
+    # kept only where no text stands for them: a named data set is loaded again
     if folder is not None and "dataset" in unnamed:
         try:
             kept = keep(folder, spec.data, spec.options.keep_data)
@@ -92,6 +94,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
             unnamed["dataset"] = str(error)
     tables["data"]["sha256"] = spec.data.checksum()
     for each in fields(JobOptions):
+        # the options as they were asked for: what was decided follows again from them
         about = each.metadata["option"]
         if about.flag is None and about.travels == CODE and getattr(spec.asked, each.name):
             unnamed[each.name] = "objects of a program"
@@ -116,7 +119,9 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "blocks": plan.assignment.block_count,
         **({"writers": len(spec.asked.writers)} if spec.asked.writers else {}),
     }
+    # texts of objects may have lone surrogates, which no TOML has
     tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
+    # hashes of the code that was named, so that another file is noticed before it runs
     tables[CODE_TABLE] = _code(tables, place)
     tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
@@ -144,8 +149,10 @@ def add_identities(folder: Path, nodes: Identities) -> None:
 
     Raises: OSError; RecordError where there is none that can be read.
     """
+    # once: TOML refuses a table that stands twice
     if nodes and "nodes" not in Door(folder).toml(JOB_FILE):
         lines = [f"{node} = {toml_of(texts)}" for node, texts in sorted(nodes.items())]
+        # as text behind the rest, so that the file stays as it was written
         publish(
             folder / JOB_FILE,
             "\n".join([Door(folder).text(JOB_FILE, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n",
@@ -156,10 +163,12 @@ def add_identities(folder: Path, nodes: Identities) -> None:
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
     """Move the record of a run that nodes have into its folder, out of their `files`; a record that is there stays as it is."""
     for paths in files.values():
+        # moved, not copied: beside the tables they would be taken for files of the node
         for path in [path for path in paths if path.name in RECORD_FILES]:
             paths.remove(path)
             target = run / (JOB_FILE, MODEL_FILE)[RECORD_FILES.index(path.name)]
             with contextlib.suppress(OSError, RecordError):  # it then stays where it is
+                # the submitter's own record counts more than what a node tells
                 if not target.exists():
                     # marked, since a node could have named any code
                     head = f"{FETCHED} = true\n".encode() if target.name == JOB_FILE else b""
@@ -184,6 +193,7 @@ def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, st
     for text in (part for value in values for given in texts_in(value) for part in split_objects(given)):
         if told := place_in(text):
             for file in files_of(place_in(found_paths(text, folder, arguments=False))):
+                # a file that cannot be read has no hash, and needs `--allow-code` then
                 with contextlib.suppress(OSError):
                     found[told if told.endswith(".py") else f"{told} ({file.name})"] = sha256_of(file)
     return found

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from nn.dataset import ArrayDataset
-from nn.dataset.interface import PARTS, AbsDataset
-from nn.dataset.npz import read_arrays
+from nn.dataset.interface import PARTS, AbsDataset, leaves, of_leaves
+from nn.dataset.npz import names_in, read_arrays
 from rpc.support.files import open_to_write
 
 from ..options.forms import Unnamed
@@ -54,6 +54,7 @@ def keep(folder: Path, data: AbsDataset, most: float) -> KeptData:
     Raises:
         Unnamed: They are too large, of another type than numbers, or the disk is full.
     """
+    # as loaded: what the job trains on, before any transform
     arrays = data.load()
     size = sum(array.nbytes for array in arrays) / _MIB
     if most == 0:
@@ -64,10 +65,13 @@ def keep(folder: Path, data: AbsDataset, most: float) -> KeptData:
             f"samples in the memory of a program: {size:.1f} MiB, and keep_data={most:g} keeps up to {most:g} MiB in a run; "
             f"keep_data={needed} (--keep-data {needed}) would have kept them"
         )
-    if any(array.dtype.kind not in _KINDS or array.dtype.itemsize > 8 for array in arrays):
+    parts = leaves(arrays)
+    # no text, no object, no long double: others may read these bytes otherwise
+    if any(array.dtype.kind not in _KINDS or array.dtype.itemsize > 8 for array in parts.values()):
         raise Unnamed("samples in the memory of a program, of types that no file of a run takes")
     content = io.BytesIO()
-    np.savez(content, **dict(zip(PARTS, arrays, strict=True)), allow_pickle=False)
+    np.savez(content, allow_pickle=False, **parts)
+    # a draft first, since the folder may be read while a large file is written
     draft = folder / f".{DATA_FILE}.{secrets.token_hex(8)}"
     try:
         with open(open_to_write(draft, os.O_EXCL, 0o644), "wb") as file:
@@ -95,5 +99,7 @@ def load_kept(path: Path, sha256: str | None) -> ArrayDataset:
         found = sha256_of(path)
         if found != sha256:
             raise ValueError(f"the SHA-256 of {path} is {found}, not {sha256}")
-    train_x, train_y, test_x, test_y = read_arrays(path, PARTS)
+    names = names_in(path)
+    wanted = [name for name in names if name.partition("/")[0] in PARTS] if len(names) > len(PARTS) else list(PARTS)
+    train_x, train_y, test_x, test_y = of_leaves(dict(zip(wanted, read_arrays(path, wanted), strict=True)))
     return ArrayDataset(train_x, train_y, test_x, test_y)

@@ -47,8 +47,10 @@ class PublicKey:
         """
         content = _read_key(path, name)
         try:
+            # parsers raise errors of their own kinds for what is no key
             key: object = serialization.load_pem_public_key(content)
         except Exception as error:
+            # the most common mistake, told by name
             meant = ": this is a private key" if b"PRIVATE KEY" in content else ""
             raise ValueError(f"{name} must be a public key, {_WANTED}, got {path}{meant}") from error
         return cls(path, _fingerprint(_checked_curve(key, path, name)))
@@ -88,6 +90,7 @@ class SigningKey:
         library(name)
         content = _read_key(path, name)
         passphrase = None
+        # asked before the key is parsed: parsing without it would fail with no word about passphrases
         if b"ENCRYPTED" in content:
             if not sys.stdin.isatty():
                 raise ValueError(f"{name} needs a terminal that can be asked for the passphrase of {path}, and there is none")
@@ -95,10 +98,12 @@ class SigningKey:
         try:
             key: object = serialization.load_pem_private_key(content, passphrase)
         except Exception as error:
+            # of an encrypted file this is nearly always the cause
             if passphrase is not None:
                 raise ValueError(f"{name} cannot be read: this is not the passphrase of {path}") from error
             meant = ": this is a public key" if b"PUBLIC KEY" in content else ""
             raise ValueError(f"{name} must be a private key, {_WANTED}, got {path}{meant}") from error
+        # the public part goes into the run; the private one stays in its file
         public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey) else None
         return cls(path, _pem(_checked_curve(public, path, name)), passphrase)
 

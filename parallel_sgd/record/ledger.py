@@ -28,6 +28,7 @@ Table = NDArray[np.int64]
 EPOCH, BATCH, BLOCK, NODE, ATTEMPT, COMMITTED = range(len(COLUMNS))
 _MOST_TOLD = 5
 _LOWEST = np.array([1, 1, 0, -MOST_BLOCKS, 1, 0])
+# bounds of what may stand in a row: sums and indices below rely on them
 _HIGHEST = np.array([MOST_EPOCHS, 1 << 53, MOST_BLOCKS, MOST_BLOCKS, 1 << 53, 1])
 _MOST_LACKING = 1 << 12
 """Blocks that may be looked for beyond those that there are four times over: a table may claim any number of batches."""
@@ -97,10 +98,12 @@ class Ledger:
             grid: the batches and blocks that were to be applied.
             path: the file of the ledger.
         """
+        # from which table each row comes: the same row in two tables is one claim of two workers
         source = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         every = np.concatenate([np.empty((0, len(COLUMNS)), np.int64), *tables])
         stands = every[:, COMMITTED] == 1
         claims, source = every[stands], source[stands]
+        # of each block the claim of the first table counts
         keys, first, place = _by_block(claims, source)
         twice = _twice(claims, source, first[place], place, grid.redundancy)
         problems = [*_holes(keys, grid), *_doubles(claims, place, twice)]
@@ -114,7 +117,9 @@ def _by_block(claims: Table, source: NDArray[np.int64]) -> tuple[Table, NDArray[
     """Return the (epoch, batch, block) there are; for each the first claim, by source; and for each claim the place of its
     block.
     """
+    # by source first, so that `first` is the first table's
     order = np.lexsort((claims[:, NODE], claims[:, ATTEMPT], source))
+    # rows of keys, each with its first claim and the place of every claim
     keys, first, place = np.unique(claims[order, : BLOCK + 1], axis=0, return_index=True, return_inverse=True)
     back = np.empty(len(claims), np.int64)
     back[order] = place.reshape(-1)
@@ -129,9 +134,12 @@ def _twice(
     Within one worker's table there may be no other; between two, one of the same attempt where blocks are redundant.
     """
     own = claims[first]
+    # another node or attempt than the first claim has
     other = (claims[:, NODE : ATTEMPT + 1] != own[:, NODE : ATTEMPT + 1]).any(axis=1)
+    # with redundancy each worker merges the copy that came first to it: of the same attempt that is right
     copy = (source != source[first]) & (claims[:, ATTEMPT] == own[:, ATTEMPT]) & (redundancy > 1)
     _, inverse, times = np.unique(np.stack([place, source]), axis=1, return_inverse=True, return_counts=True)
+    # the same block twice in one worker's table was applied twice
     again: NDArray[np.bool_] = times[inverse.reshape(-1)] > 1
     doubled: NDArray[np.bool_] = (other & ~copy) | again
     return doubled
@@ -145,6 +153,7 @@ def _holes(keys: Table, grid: Grid) -> list[str]:
         batches, blocks = grid.batches, grid.blocks
         own = keys[keys[:, EPOCH] == epoch]
         if grid.resumed and epoch < grid.epochs and len(own):
+            # a job before may have had another size of epoch: it must be complete in itself
             batches, blocks = int(own[:, BATCH].max()), int(own[:, BLOCK].max()) + 1
         room -= batches * blocks
         if room < 0:
@@ -184,6 +193,7 @@ def _shortened(said: list[str], count: int | None = None) -> list[str]:
 
 def _unique(rows: Table) -> Table:
     """Return the rows sorted, every one once; of one that some call committed and others not, the committed one."""
+    # committed first among equal rows, so that it is the one that stays
     ordered: Table = rows[np.lexsort((-rows[:, COMMITTED], *(rows[:, column] for column in range(ATTEMPT, -1, -1))))]
     same = np.zeros(len(ordered), bool)
     same[1:] = (ordered[1:, :COMMITTED] == ordered[:-1, :COMMITTED]).all(axis=1)
@@ -211,6 +221,7 @@ def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger |
         found.update((node, path) for path in paths if path.name == f"LEDGER-{title}-N({node}).csv")
     if not found:
         return None
+    # equal contents are parsed once: under synchronous types all tables are the same
     contents: dict[bytes, int] = {}  # most workers have the same
     for node, path in found.items():
         try:
@@ -222,9 +233,11 @@ def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger |
         try:
             tables.append(_table(content))
         except ValueError:  # one row of it may be the reason
+            # row by row, and slower: what can be read counts
             columns, remark = read_table(Door(found[node].parent), found[node])
             warn([remark])
             tables.append(np.array([columns.get(name, []) for name in COLUMNS], np.float64).T.astype(np.int64))
+    # beside the first worker's files, where people look
     home = min(found)
     ledger = Ledger.of(tables, grid, found[home].parent / f"LEDGER-{title}.csv")
     ledger.save()
@@ -239,11 +252,13 @@ def _table(content: bytes) -> Table:
 
     Raises: ValueError for a file that is no ledger, or has a row that cannot be one.
     """
+    # behind the last whole line there is half a row
     end = content.rfind(b"\n") + 1
     file = BytesIO(content[:end])
     head = file.readline(200).decode("utf-8").rstrip("\r\n")
     if tuple(head.split(",")) != COLUMNS:
         raise ValueError(f"it begins with {head[:80]!r}, not with {','.join(COLUMNS)!r}")
+    # `loadtxt` warns of a file without rows
     if file.tell() == end:
         return np.empty((0, len(COLUMNS)), np.int64)
     table = np.loadtxt(file, np.int64, delimiter=",", ndmin=2)  # line by line: a list of all takes 30 times the file

@@ -33,12 +33,15 @@ def sign(run: Path, hashes: Mapping[str, str | None], ignored: Iterable[Path], k
         OSError: A file cannot be read.
     """
     config = _Listed([run / name for name in hashes])
+    # what verifiers pass over must be told to the signer, too: it is part of what is signed
     config.set_ignored_paths(paths=ignored, ignore_git_paths=False)
     signer = signing.Config().use_elliptic_key_signer(private_key=key, password=passphrase)
+    # away from the run: the library writes its file directly, not whole or not at all
     with tempfile.TemporaryDirectory(prefix="psgd-sign-") as place:
         file = Path(place, "signature")
         signer.set_hashing_config(config).sign(run, file)
         text = file.read_text("utf-8")
+    # hashed by the library itself: a file that has changed since the manifest is found here
     for name, found in config.found.items():
         if hashes[name] not in (None, found):
             raise ValueError(f"{name} is not what its manifest says")
@@ -56,6 +59,7 @@ def check(run: Path, signature: Path, key: Path) -> None:
     Raises:
         ValueError: It is not; the message says why.
     """
+    # callbacks and pages may lie beside what is signed
     verifier = verifying.Config().use_elliptic_key_verifier(public_key=key).set_ignore_unsigned_files(True)
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # where the library warns of formats of its earlier versions

@@ -26,6 +26,7 @@ def _moment(key: str, value: Any) -> float:
 
 def _figure(key: str, value: Any) -> float:
     """Take a figure of the result, which may be not finite."""
+    # NaN and infinities are honest figures: a loss may end so
     if isinstance(value, float) and not math.isfinite(value):
         return value
     return float(number(key, value))
@@ -45,6 +46,7 @@ _CAUSES: Final = list_of(rest=_CAUSE)
 _FORM: Final[Form] = record(
     {
         "format": _COUNT,
+        # everything that page and commands read, so that none of them looks at types again
         **dict.fromkeys(("state", "message", "fault", "reason"), text),
         "ended": _moment,
         "figures": map_of(_figure),

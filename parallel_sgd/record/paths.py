@@ -36,10 +36,12 @@ def told_path(path: str, folder: Path) -> str:
     """
     absolute, run, home = (os.path.abspath(each) for each in (path, folder, os.path.expanduser("~")))
     # a run lies in `runs/` of the directory of its project
+    # files of the project move with it; files elsewhere in the home keep their place there
     project = os.path.dirname(os.path.dirname(run))
     if _is_within(absolute, home) and not _is_within(absolute, project):
         return f"~/{os.path.relpath(absolute, home)}"
     told = os.path.relpath(absolute, run)
+    # "./" marks the text as one of these; a bare name could be a word
     return told if told.startswith("..") else f"./{told}"
 
 
@@ -63,10 +65,12 @@ def found_paths(text: str, folder: Path, *, arguments: bool = True) -> str:
     def argument(match: re.Match[str]) -> str:
         try:
             value = str(ast.literal_eval(match[0]))
+        # as a literal: quotes and escapes are those of an argument
         except (ValueError, SyntaxError):
             return match[0]
         return repr(_found(value, folder)) if is_told(value) else match[0]
 
+    # arguments first: their paths stand in quotes, which the pattern for code passes over
     return _CODE.sub(lambda match: _found(match[0], folder), _ARGUMENT.sub(argument, text) if arguments else text)
 
 
@@ -88,6 +92,7 @@ def missing_code(text: str, folder: Path) -> str:
         folder: that of the job file.
     """
     for file, name in _CLASS.findall(text):
+        # only where it is missing, so that most texts cost one look
         if not os.path.isfile(file):
             place = Path(file)
             copies = sorted(folder.glob(f"Node-*-Retrieve/SOURCE-{glob.escape(place.name)}"))
@@ -99,6 +104,7 @@ def missing_code(text: str, folder: Path) -> str:
 def _found(told: str, folder: Path) -> str:
     place = os.path.normpath(folder / os.path.expanduser(told))
     name = os.path.basename(place)
+    # where it was, beside the job file, or by name as a command line would find it
     return next((each for each in (place, str(folder / name)) if os.path.exists(each)), name)
 
 

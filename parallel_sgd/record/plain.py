@@ -33,6 +33,7 @@ def encoded(value: Any) -> Any:
     if type(value) is list:
         return [encoded(item) for item in value]
     if type(value) is dict:
+        # a dict that looks like a tag must be written as pairs, or it would be read as what the tag means
         if all(type(key) is str for key in value) and not (len(value) == 1 and next(iter(value)) in _TAGS):
             return {key: encoded(item) for key, item in value.items()}
         return {_PAIRS: [[encoded(key), encoded(item)] for key, item in value.items()]}
@@ -50,6 +51,7 @@ def decoded(value: Any) -> Any:
         return [decoded(item) for item in value]
     if not isinstance(value, dict):
         return value
+    # a tag is the only key of its table
     tag = next(iter(value)) if len(value) == 1 else None
     if tag not in _TAGS:
         return {key: decoded(item) for key, item in value.items()}
@@ -82,7 +84,9 @@ def toml_of(value: Any) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise NoText(f"a text that is no Unicode, {value[:60]!r}") from None
+        # TOML wants DEL escaped, which JSON does not
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # before numbers: a bool is an int
     if isinstance(value, bool):
         return "true" if value else "false"
     try:

@@ -17,12 +17,13 @@ from ..engine.progress import COLUMNS, History
 from .block_history import LedgerTable
 from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
-from .table import Earlier, Table
+from .table import NODE, Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
 KINDS = ("TR", "EV", "TI", "AC", "BA", "BY", "CO", "WH", "ID")
 RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
 """Settings of a run, and the model that it begins with: kept by its nodes for a command that fetches it from elsewhere."""
+_STEP_COLUMNS: Final = ("Time", "Epochs", "Batches", "in", "Total", "Loss")
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 TRAFFIC_COLUMNS: Final = (
     *("Codec", "Epochs", "Batches"),
@@ -56,6 +57,7 @@ class TrainingReport:
         self._node, self._earlier = node_id, earlier
         self._ledger_path = directory / f"LEDGER-{title}-N({node_id}).csv"
         self._ledger: LedgerTable | None = None
+        # a ledger of the last run of this title is none of this one
         if earlier is None:
             self._ledger_path.unlink(missing_ok=True)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
@@ -66,7 +68,7 @@ class TrainingReport:
         self._traffic: Callable[[tuple[int, int] | None], Iterable[BatchPackets]] = lambda _: ()
         self._saved = 0.0  # the time of the first row since the last `save`
         heads: list[tuple[str, ...]] = [
-            ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
+            (*_STEP_COLUMNS, *metrics),
             ("Loss", *metrics, "Epoch"),
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
             _ACCOUNT_COLUMNS,
@@ -79,6 +81,7 @@ class TrainingReport:
         tables = []
         self._evaluated = 0  # epochs
         for kind, path, head in zip(KINDS, self.paths, heads, strict=True):
+            # accounts and costs are of this process alone, and written at its end
             rows = [] if earlier is None or kind in _AT_THE_END else earlier.rows(path, node_id, head)
             tables.append(Table(path, [head, *rows]))
             if kind == "EV":
@@ -103,11 +106,13 @@ class TrainingReport:
         """
         self._rows.append(row)
         if row[0] - self._saved >= SAVE_SECONDS:
+            # by the time of the rows: a step costs no look at a clock
             self.save()
             self._saved = row[0]
 
     def batch(self, row: BatchRow) -> None:
         """Add one batch: the row of `BatchWatch`, which goes out with the others."""
+        # out with the others, since a row costs less than a file access
         self._batch_rows.append(row)
 
     def traffic(self, counted: Callable[[tuple[int, int] | None], Iterable[BatchPackets]]) -> None:
@@ -124,6 +129,7 @@ class TrainingReport:
         """Add the row of an epoch after which training goes on with the state of another worker, if this one was stopped before
         it had evaluated the epoch itself.
         """
+        # only the one epoch that is lacking: others are rows of its own
         if self._evaluated == epoch - 1 and values:
             self.evaluation(epoch, values)
 
@@ -131,6 +137,7 @@ class TrainingReport:
         """Add one epoch, from 1: the seconds that it took, by the kind of work. `times` are those until now, of all epochs
         together.
         """
+        # times are told as sums, tables have seconds of the epoch
         passed = Times(*(now - before for now, before in zip(times, self._times, strict=True)))
         self._times = times
         self._epochs.add([(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
@@ -138,6 +145,7 @@ class TrainingReport:
 
     def weights(self, epoch: int, values: Mapping[str, Array]) -> None:
         """Add one epoch, from 1: the hash of each variable after it, by which the epoch can be verified."""
+        # hashes of what is in memory, before anything is written
         self._hashes.add([(epoch, name, hash_of(value)) for name, value in values.items()])
         self._hashes.save()
 
@@ -171,6 +179,7 @@ class TrainingReport:
         self._steps.add(self._rows)
         self._rows.clear()
         if over or self._batch_rows:
+            # packets of batches that have a row: later ones may still come
             last = None if over else (int(self._batch_rows[-1][1]) - 1, int(self._batch_rows[-1][2]) - 1)
             self._packets_of_batches.add(self._traffic(last))
         # as text, which takes a fifth of the time of a general writer
@@ -200,29 +209,83 @@ class ServerTraffic:
         self._table.save()
 
 
+class CommonTables:
+    """Tables `TR-<title>.csv` and `BY-<title>.csv` of the workers of a process that have no tables of their own.
+
+    They have the columns of those, and the number of the worker in a last one, `Node`.
+
+    Args:
+        directory: the folder of the first worker.
+        title: that of the job.
+        metrics: names of the metrics.
+        earlier: the part that is over, of a job that goes on.
+    """
+
+    def __init__(self, directory: Path, title: str, metrics: Sequence[str], earlier: Earlier | None = None) -> None:
+        self._earlier = earlier
+        self._heads = {"TR": (*_STEP_COLUMNS, *metrics, NODE), "BY": (*TRAFFIC_COLUMNS, NODE)}
+        self.paths = {kind: directory / f"{kind}-{title}.csv" for kind in self._heads}
+        self._rows: dict[str, list[tuple[object, ...]]] = {kind: [] for kind in self._heads}
+        self._traffic: dict[int, Callable[[], Iterable[BatchPackets]]] = {}
+
+    def steps(self, node: int) -> Callable[[tuple[float | int, ...]], None]:
+        """Return a function that adds a block step of a worker, a row as `TrainingReport.step` takes it."""
+        add = self._rows["TR"].append
+        return lambda row: add((*row, node))
+
+    def traffic(self, node: int, counted: Callable[[], Iterable[BatchPackets]]) -> None:
+        """Take the packets of a worker from `Accounts.traffic` when the tables are written."""
+        self._traffic[node] = counted
+
+    def write(self) -> None:
+        """Write the rows until now, in the order of batches and nodes.
+
+        Raises: OSError when the disk refuses.
+        """
+        for node, counted in self._traffic.items():
+            self._rows["BY"] += [(*row, node) for row in counted()]
+        for kind, head in self._heads.items():
+            if rows := self._rows[kind]:
+                rows.sort(key=lambda row: (row[1], row[2], row[-1]))
+                path = self.paths[kind]
+                earlier = [] if self._earlier is None else self._earlier.rows(path, 0, head)
+                Table(path, [head, *earlier, *rows]).close()
+
+
 class StepRows:
     """Rows of block steps, with metrics that are computed for several at a time.
 
     While a model of some size is trained, each step finds the caches full of something else, and code that runs once in a step
     takes several times as long as code that runs again and again. So work that belongs to no one step waits for others of its
     kind, for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
+
+    Args:
+        enter: takes a row.
+        metrics: the metrics, each with the place of its output among those with a loss.
     """
 
-    def __init__(self, report: TrainingReport, metrics: Sequence[Metric]) -> None:
-        self._report, self._metrics = report, metrics
-        self._waiting: list[tuple[tuple[float | int, ...], Array, Array]] = []
+    def __init__(self, enter: Callable[[tuple[float | int, ...]], None], metrics: Sequence[tuple[int, Metric]]) -> None:
+        self._enter_row, self._metrics = enter, metrics
+        self._waiting: list[tuple[tuple[float | int, ...], list[Array], list[Array]]] = []
         self._last = -math.inf  # second of the step before
 
-    def add(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+    def add(self, head: tuple[float | int, ...], labels: Sequence[Array], predictions: Sequence[Array]) -> None:
         """Add one block step: its row up to the metrics, and the arrays of which these are computed, which may change
         afterwards.
+
+        Args:
+            head: the row up to the metrics.
+            labels: those of each output with a loss.
+            predictions: those of each of these outputs.
         """
+        # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
-        if slow or label.nbytes + prediction.nbytes > _WAITING_BYTES:
+        if slow or sum(each.nbytes for each in (*labels, *predictions)) > _WAITING_BYTES:
             self.flush()
-            self._enter(head, label, prediction)
+            self._enter(head, labels, predictions)
             return
-        self._waiting.append((head, label.copy(), prediction.copy()))
+        # copied: model and feeder use their arrays again
+        self._waiting.append((head, [each.copy() for each in labels], [each.copy() for each in predictions]))
         if len(self._waiting) >= _MOST_WAITING:
             self.flush()
 
@@ -232,10 +295,10 @@ class StepRows:
         for row in waiting:
             self._enter(*row)
 
-    def _enter(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+    def _enter(self, head: tuple[float | int, ...], labels: Sequence[Array], predictions: Sequence[Array]) -> None:
         results = []
-        for metric in self._metrics:
+        for place, metric in self._metrics:
             metric.reset()
-            metric.update(label, prediction)
+            metric.update(labels[place], predictions[place])
             results.append(metric.result())
-        self._report.step((*head, *results))
+        self._enter_row((*head, *results))

@@ -39,7 +39,7 @@ from ..checkpoint.choose import choose
 from ..checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from ..checkpoint.resume import NODES, RESUMES
 from ..checkpoint.schedule import keeps
-from ..engine.accounts import NodeAccounts
+from ..engine.accounts import AccountsOfNodes, NodeAccounts
 from ..engine.progress import Position
 from ..options.spec import JobSpec
 from .bounds import MOST_EPOCHS
@@ -57,6 +57,7 @@ from .weight_hashes import chain_of, hash_of
 LOCK: Final = ".lock"
 _WORK: Final = re.compile(r"agent-[0-9]+")
 _NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
+# each of these may appear or change after the manifest was written
 _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
@@ -102,7 +103,7 @@ class JobResult(dict[str, float]):
         super().__init__(_means(figures))
         self.models = dict(models)
         self.files = dict(files)
-        self.accounts = dict(accounts)
+        self.accounts: Mapping[int, NodeAccounts] = accounts if isinstance(accounts, AccountsOfNodes) else dict(accounts)
         self.job_id = job_id
         self.failures = dict(failures or {})
         self.restarts = restarts
@@ -168,10 +169,12 @@ def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     for node, own in sorted(figures.items()):
         for name, value in own.items() if isinstance(own, Mapping) else ():
             values = found.setdefault(str(name), [])
+            # a figure from a node: anything may stand there (RUN-8)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
                 values.append(value)
             else:
                 _log.warning("Node(%s): its figure %s is %s, and is left out.", node, clean(str(name)), clean(repr(value), 60))
+    # where no worker has a figure it is NaN, and its name stays
     return {name: float(statistics.mean(values)) if values else math.nan for name, values in found.items()}
 
 
@@ -198,6 +201,7 @@ def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
     """
     inside = run.path.absolute()
     places = agents.place(job, inside)
+    # relative where it lies in the run, so that a run that is moved finds them (RUN-11)
     run.about[WORK] = [str(place.relative_to(inside) if place.is_relative_to(inside) else place) for place in places]
 
 
@@ -220,14 +224,17 @@ def keep_checkpoints(
     run = Run.read(path)
     if run is None:  # it was deleted meanwhile
         return
+    # `work_dir` elsewhere belongs to its user and is not cleared
     works = [work for work in works_of(run) if work.parent == run.path]
     if not works:
         return
     missed = ", ".join(map(str, sorted(unsaved)))
+    # something is missing at home, so the only copy stays where it is
     if missed:
         _log.warning("What the workers have left stays in %s: not all files of node(s) %s were saved.", run.path, missed)
         return
     try:
+        # all moved first: until then nothing is removed
         if _move_needed(run, workers, server, keeps(every)):
             for work in works:
                 shutil.rmtree(work, ignore_errors=True)
@@ -239,6 +246,7 @@ def _move_needed(run: Run, workers: Sequence[int], server: int | None, stays: Ca
     held = HeldCheckpoints(stores_of_run(run))
     choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None or not choice.whole:
+        # with checkpoints of some workers only, all stay: another choice may be made by hand
         return False
     owners = {choice.position: sorted({source.owner for source in choice.sources.values()})}
     for offer in held.offers:
@@ -257,6 +265,7 @@ def _move_needed(run: Run, workers: Sequence[int], server: int | None, stays: Ca
 def _move(file: Path | None, folder: Path) -> None:
     if file is not None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # in the same folder, so the move is a rename
         os.replace(file, folder / file.name)
 
 
@@ -293,6 +302,7 @@ class RunManifest:
         try:
             content = door.json(MANIFEST)
         except FileNotFoundError:
+            # no manifest is written for a run that failed
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
         except CutOff as error:
             raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
@@ -303,6 +313,7 @@ class RunManifest:
             raise RecordError(f"The manifest {path} {told}.") from error
         if made.format != FORMAT:
             raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
+        # the names are opened later, below the folder
         for name in made.files:
             if not is_plain(name):
                 raise RecordError(
@@ -354,10 +365,13 @@ def files_of(run: Path) -> list[str]:
     found = []
     for folder, folders, names in os.walk(run):
         place = Path(folder)
+        # checkpoints may be deleted by their owner, so no list has them
         passed_over = work if place == run else {FOLDER} if place.parent == run and _NODE.fullmatch(place.name) else set()
+        # in place: `os.walk` follows what stays in the list
         folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(place / name))
         for name in sorted(names):
             path = Path(folder, name)
+            # locks are held while a run is written
             top = path.parent == run and (name in (MANIFEST, *_LATER) or path.suffix == LOCK)
             if not top and not path.is_symlink():
                 found.append(path.relative_to(run).as_posix())

@@ -1,20 +1,16 @@
-"""Settings of a run as its `job.toml` tells them, and which of them differ from the defaults."""
+"""Settings of a run as its `job.toml` tells them."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
 from typing import Any, Final
 
-from ..options.forms import Unnamed
-from ..options.job_options import JobOptions
 from .door import Door
 from .files import JOB_FILE
 
-__all__ = ["DATA", "differing", "settings_of_run"]
+__all__ = ["DATA", "settings_of_run", "text_of"]
 DATA: Final = ("dataset", "transform")
 """Settings that tell the data of a run."""
 _RUN: Final = ("workers", "server", "blocks")
-_TITLE: Final = "mission_title"
 _MOST_TEXT: Final = 200
 
 
@@ -33,39 +29,18 @@ def settings_of_run(door: Door) -> dict[str, str]:
         values = content.get(table, {})
         if not isinstance(values, dict):
             raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")
-        found |= {name: _text(value) for name, value in values.items() if names is None or name in names}
+        found |= {name: text_of(value) for name, value in values.items() if names is None or name in names}
     return found
 
 
-def differing(settings: dict[str, str]) -> dict[str, str]:
-    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do.
-
-    One block per worker is the default.
-    """
-    defaults = {**_defaults(), "blocks": settings.get("workers", "")}
-    return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
-
-
-def _defaults() -> dict[str, str]:
-    found = {"server": _text(False)}
-    for each in fields(JobOptions):
-        about = each.metadata["option"]
-        if about.flag is not None and each.default not in (MISSING, None):
-            try:
-                found[each.name] = _text(about.form.write(each.default, str))
-            except Unnamed:
-                continue
-    return found
-
-
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Return a value of TOML as a text for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return _cut(", ".join(map(_text, value)))
+        return _cut(", ".join(map(text_of, value)))
     if isinstance(value, dict):
-        return _cut(", ".join(f"{name}: {_text(one)}" for name, one in value.items()))
+        return _cut(", ".join(f"{name}: {text_of(one)}" for name, one in value.items()))
     return f"{value:.10g}" if isinstance(value, float) else _cut(str(value))
 
 

@@ -64,7 +64,9 @@ def sign_run(run: Path, key: SigningKey) -> Path:
         OSError: A file cannot be read or written.
     """
     manifest = RunManifest.read(run)
+    # the key file is signed, too, so that it cannot be exchanged
     hashes: dict[str, str | None] = {**manifest.files, MANIFEST: None, PUBLIC_KEY: None}
+    # links are refused before anything is hashed through them
     for name in [*manifest.files, MANIFEST]:
         _regular_below(run, name)
     # before it signs: the signature covers the key, too
@@ -97,20 +99,24 @@ def signature_of(run: Path, manifest: RunManifest, signer: PublicKey | None) -> 
         material, names = _contents(read_regular(_regular_below(run, SIGNATURE), _MOST))
     except (OSError, ValueError) as error:
         return Signature("bad", f"{SIGNATURE} is no signature that can be read: {getattr(error, 'strerror', None) or error}.")
+    # another kind of signature of the same format
     if "publicKey" not in material:
         said = f"{SIGNATURE} is by a certificate or an identity, not by a key; the command model_signing verifies it."
         return Signature("unchecked" if signer is None else "bad", said)
     hint = material["publicKey"].get("hint")
+    # files that the manifest names and the signature does not
     return _checked(run, hint if isinstance(hint, str) else "", {*manifest.files, MANIFEST} - names, names, signer)
 
 
 def _checked(run: Path, hint: str, uncovered: Collection[str], names: Collection[str], signer: PublicKey | None) -> Signature:
     claimed = f"the key with SHA-256 {hint[:64]}" if hint else "a key that it does not name"
+    # a signature of some of the files proves nothing about the others
     if uncovered:
         return Signature("bad", f"{SIGNATURE}, by {claimed}, does not cover {', '.join(sorted(uncovered)[:3])}.", hint)
     key = signer
     try:
         if key is None and os.path.lexists(run / PUBLIC_KEY):
+            # without a demanded signer the key beside it shows only that both belong together
             key = PublicKey.read(_regular_below(run, PUBLIC_KEY), PUBLIC_KEY)
         for name in names:
             _regular_below(run, name)
@@ -119,6 +125,7 @@ def _checked(run: Path, hint: str, uncovered: Collection[str], names: Collection
     if key is None:
         said = f"{SIGNATURE} says that {claimed} has signed; give --signer KEY.pub to have it checked."
         return Signature("unchecked", said, hint)
+    # told before the library is asked: the reason is clearer
     if hint and hint != key.fingerprint:
         return Signature("bad", f"The run is signed by {claimed}, not by {key.path.name}, {key.fingerprint}.", hint)
     try:
@@ -152,11 +159,13 @@ def _unsigned(run: Path, signed: Collection[str]) -> list[Path]:
     signed.
     """
     found = {Path(name) for name in _LATER}
+    # their checkpoints move into the run after the signature was written
     found |= {Path(name).parent / FOLDER for name in signed if "/" in name}  # those of local workers come when these end
     for place, folders, files in os.walk(run):
         here = Path(place).relative_to(run)
         for folder in list(folders):
             inside = f"{(here / folder).as_posix()}/"
+            # a folder without any signed file is passed over as a whole
             if not any(name.startswith(inside) for name in signed):
                 folders.remove(folder)
                 found.add(here / folder)

@@ -39,6 +39,7 @@ class Simulated:
         links: bytes that each link has carried, and the seconds that they take at its full bandwidth.
         digest: SHA-256 of all arrivals, in hexadecimal digits: equal for equal jobs, on any machine.
         failures: those after which the job went on.
+        outside: properties of the job beyond the platform's calibration, a sentence each; none where nothing was calibrated.
         arrivals: order of arrival, where it was kept (`simulation.order.Arrivals`): give it as `arrivals=` to have it again.
     """
 
@@ -52,6 +53,7 @@ class Simulated:
     digest: str = field(repr=False)
     failures: Sequence[Failure] = field(default=(), repr=False)
     arrivals: object = field(default=None, repr=False)
+    outside: Sequence[str] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         rate = self.events / self.real_seconds if self.real_seconds else 0.0
@@ -59,4 +61,5 @@ class Simulated:
             f"simulated, not measured: {self.seconds:.6g} s on {self.platform} ({self.events:,} events in "
             f"{self.real_seconds:.3g} s here, {rate:,.0f} a second)"
             f"{'' if self.codec_time else ', without the time of codecs'}"
+            f"{'; outside of what was calibrated: ' + '; '.join(self.outside) if self.outside else ''}"
         )

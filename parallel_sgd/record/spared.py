@@ -23,8 +23,10 @@ def spared(what: str, remarks: list[str] | None = None) -> Iterator[None]:
     """
     try:
         yield
+    # not KeyboardInterrupt: the user may still stop what follows
     except Exception as error:  # noqa: BLE001  the result counts more than any error
         said = f"{what} failed ({type(error).__name__}: {str(error)[:_MOST_TEXT]}); training has its result."
         if remarks is not None:
             remarks.append(said)
+        # the traceback goes to the log, the sentence to the user
         _log.warning("%s", said, exc_info=error)

@@ -63,6 +63,7 @@ class Effort(NamedTuple):
     @property
     def shares(self) -> str:
         """Shares as words: computing, exchanging, waiting."""
+        # shares are rounded, so the rest could be a little below 0
         rest = max(0.0, 1 - self.computing - self.waiting)
         return f"computing {self.computing:.0%}, exchanging {rest:.0%}, waiting {self.waiting:.0%}".replace("%", " %")
 
@@ -82,9 +83,10 @@ def best_epoch(history: JobHistory) -> Best | None:
     """Return the best epoch of a `history` on test data: by the first metric with a name that tells if large is good, else by
     the loss.
     """
-    names = [name for name in history.columns() if name.startswith(VALIDATION) and name != VALIDATION + _LOSS]
+    names = [name for name in history.columns() if name.startswith(VALIDATION) and not name.endswith(_LOSS)]
     for name in (*names, VALIDATION + _LOSS):
         try:
+            # asks what callbacks would ask: whether more of it is better
             monitor = Monitor(history, name)
         except ValueError:  # a metric of the user's own
             continue
@@ -109,6 +111,7 @@ def effort_of(times: Iterable[Times], copies: int = 1) -> Effort | None:
         return None
     whole = sum(each.total for each in told)
     compute, wait = sum(each.compute for each in told), sum(each.wait for each in told)
+    # redundant blocks were computed several times, which one worker alone would not do
     return Effort(len(told), max(each.total for each in told), compute / copies, compute / whole, wait / whole)
 
 

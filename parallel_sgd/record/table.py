@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
+from typing import Final
 
 from rpc.support.files import append, open_below, publish
 from rpc.support.logs import get_logger
 
+NODE: Final = "Node"
+"""Column of tables that several workers share: the number of the worker."""
 _MODE = 0o666  # less the bits of the user's mask
 _log = get_logger("parallel_sgd.record.report")
 
@@ -50,6 +53,7 @@ class Table:
         try:
             self.close()
         except OSError as error:
+            # told once while the disk is full, not with every save
             if not self._refused:
                 self._refused = True
                 _log.warning("%s cannot be written, training goes on and its rows are kept: %s.", self._path, error.strerror)
@@ -62,6 +66,7 @@ class Table:
         if not self._rows and not self._text:
             return
         self._take_rows()
+        # a file of an earlier run stays until the first rows of this one are written
         if self._begun:
             append(self._path, self._text, _MODE)
         else:  # the one before is there until this has its place
@@ -84,12 +89,14 @@ class Earlier:
         columns.
         """
         kind = path.name.partition("-")[0]
+        # a run that goes on may have another title, so a table of its kind will do
         found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
         opened = next(filter(None, (_opened(self.folder, file.name) for file in found)), None)
         if opened is None:
             return []
         with io.TextIOWrapper(opened, "utf-8", "replace", newline="") as file:
             rows = csv.reader(file)
+            # metrics have changed: rows of other columns cannot be continued
             if next(rows, None) != list(head):
                 return []
             kept = takewhile(lambda numbered: self._keeps(kind, *numbered, len(head)), enumerate(rows))
@@ -99,6 +106,7 @@ class Earlier:
         """Tell if a row stays; False for the first row that is beyond the position, or was not written as a whole."""
         if len(row) != columns:
             return False
+        # `LedgerTable` decides which of its rows stand, by the state itself
         if kind == "LEDGER":
             return True
         if kind == "EV":

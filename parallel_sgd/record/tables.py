@@ -21,9 +21,21 @@ from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES
 from .identity import ATTEMPT_COLUMNS, IDENTITY_COLUMNS
+from .table import NODE
 from .weight_hashes import HASH_COLUMNS
 
-__all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_hashes", "read_identities", "read_table", "warn"]
+__all__ = [
+    "Column",
+    "Columns",
+    "TableRows",
+    "by_node",
+    "node_of",
+    "read_columns",
+    "read_hashes",
+    "read_identities",
+    "read_table",
+    "warn",
+]
 
 Column = list[float | str]
 Columns = dict[str, Column]
@@ -144,9 +156,11 @@ class TableRows:
     def __post_init__(self) -> None:
         known, other = _KINDS[self.kind]
         lacking = [name for name in known if name not in self.head]
+        # columns go by name: equal ones would hide each other
         if lacking or len(set(self.head)) != len(self.head) or len(self.head) > _MOST_COLUMNS:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
+        known = {**known, NODE: _NODE_NUMBER}
         self._converts = [known.get(name, other) for name in self.head]
         self.columns = {name: [] for name in self.head}
 
@@ -161,6 +175,7 @@ class TableRows:
                 list(map(convert, texts)) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
             ]
         except _Misfit:
+            # numbered as lines of the file, for the reason that is told
             kept = [values for number, row in enumerate(rows, self._read + 1) if (values := self._row(number, row)) is not None]
             made = [list(values) for values in zip(*kept, strict=True)]
         self._read += len(rows)
@@ -188,6 +203,7 @@ class TableRows:
     def leave_out(self, why: str) -> None:
         """Count a row that is left out; of the first one `why` is kept, the reason."""
         self.left_out += 1
+        # the first reason is enough: a table that is wrong is so in many rows
         self.why = self.why or why
 
 
@@ -245,6 +261,17 @@ def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
         return table.columns, ""
     count = f"{table.left_out} row{'s' if table.left_out > 1 else ''}"
     return table.columns, clean_text(f"{whose}: {count} of {file} left out: {table.why}.")
+
+
+def by_node(table: Mapping[str, Column]) -> dict[int, Columns]:
+    """Return the parts of a table that several workers share, by node, without the column of the nodes."""
+    places: dict[int, list[int]] = {}
+    for place, node in enumerate(table.get(NODE, ())):
+        places.setdefault(int(node), []).append(place)
+    return {
+        node: {name: [column[place] for place in own] for name, column in table.items() if name != NODE}
+        for node, own in sorted(places.items())
+    }
 
 
 def read_columns(path: Path) -> Columns:

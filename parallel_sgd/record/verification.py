@@ -35,11 +35,13 @@ _log = get_logger(SUBMIT_LOGGER)
 
 def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
     """Yield the differences from the manifest, by file, and where it can be told by setting, epoch and variable."""
+    # all hashes of the weights once, to name epoch and variable
     epochs, door = read_hashes(run), Door(run)
     for name, expected in manifest.files.items():
         path = run / name
         try:
             found = door.sha256(name)
+        # a file that is gone is told like one that was changed
         except FileNotFoundError as error:
             yield f"{name} cannot be read: {error.strerror}"
             continue
@@ -57,6 +59,7 @@ def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
             return f": {error}"
         return f": {differs}" if differs else ", outside of the samples"
     known: Mapping[str, Collection[str]] = {}
+    # which variables, if it is a model
     if path.name == MODEL_FILE and manifest.start:  # an older run has none
         when, known = "at the start", {name: (value,) for name, value in manifest.start.items()}
     elif path.name.startswith("MODEL-") and epochs:
@@ -87,11 +90,13 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
         except (ModelFileError, OSError) as error:
             yield f"{name} cannot be read: {error}"
             continue
+        # the manifest has no checkpoints, but the tables have the hashes of their weights
         hashes = {each: hash_of(arrays[f"{VALUE}/{each}"]) for each in known if f"{VALUE}/{each}" in arrays}
         wrong = [each for each, values in known.items() if hashes.get(each) not in values.values()]
         if wrong:
             yield f"{name} was changed: after epoch {position.epoch} the variable {', '.join(wrong)} was another"
             continue
+        # weights as told, and something else is not
         try:
             Snapshot.read(content)
         except CheckpointError:
@@ -104,6 +109,7 @@ def changed_data(file: JobFile, data: AbsDataset) -> str:
         return ""
     found = differing_rows(file.rows, data)
     said = "; ".join(found)
+    # checksums by rows were added later
     if not said:  # an older run, which has no more
         return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
     use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
@@ -142,6 +148,7 @@ def rows_that_differ(was: str, now: str) -> str:
     wrong = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     ranges: list[list[int]] = []  # blocks that follow each other are one
     for number in wrong:
+        # neighbouring blocks are told as one range
         if ranges and ranges[-1][1] == borders[number]:
             ranges[-1][1] = borders[number + 1]
         else:
@@ -159,6 +166,7 @@ def changed_settings(path: Path, manifest: RunManifest) -> list[str]:
     except (OSError, ValueError) as error:
         return [str(error)]
     was, is_now = _flat(manifest.settings), _flat(now)
+    # by table and name, so that a moved line is no change
     changed = [name for name in {**was, **is_now} if was.get(name) != is_now.get(name)]
     return [f"'{name}' was {was.get(name)!r}, it is {is_now.get(name)!r}" for name in changed]
 
@@ -181,6 +189,7 @@ class Nearest:
 
     def copy(self, place: Path) -> Path:
         """Make a folder with these files, and no others, for `resume`; return it."""
+        # links and other checkpoints stay behind: `resume` finds just these
         for owner in {source.owner for source in self.choice.sources.values()}:
             file = self.held.file(owner, self.choice.position)
             if file is not None:
@@ -198,16 +207,19 @@ def nearest(folder: Path, epochs: Epochs, before: int, workers: int, server_keep
     """
     run = Run.read(folder)
     held = HeldCheckpoints([] if run is None else stores_of_run(run))
+    # ends of epochs alone: between them there are no hashes to compare with
     offers = [offer for offer in held.offers if offer.batch == 0 and 0 < offer.epoch < before]
     while offers:
         choice = choose({0: offers}, range(workers), Parameter_Server if server_keeps else None)
         if choice is None or not choice.whole:
+            # each worker would need a state of its own that was not kept
             return None
         found = Nearest(held, choice)
         wrong = _differs(found, epochs)
         if not wrong:
             return found
         _log.warning("%s It is skipped.", wrong)
+        # older than the faulty one
         offers = [offer for offer in offers if offer.position < choice.position]
     return None
 

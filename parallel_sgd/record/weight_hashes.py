@@ -23,6 +23,7 @@ def hash_of(value: Array) -> str:
     """Return the SHA-256 over type, shape and bytes of an array."""
     # little-endian everywhere, so that machines of either order agree
     plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+    # type and shape, too: equal bytes of another shape are other weights
     digest = hashlib.sha256(f"{plain.dtype.str}{value.shape}\n".encode())
     digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
@@ -33,6 +34,7 @@ def chain_of(epochs: Epochs) -> list[list[Any]]:
     links: list[list[Any]] = []
     last = ""
     for epoch, variables in sorted(epochs.items()):
+        # values, not nodes: equal weights on any number of workers give one hash
         rows = {variable: sorted(set(values.values())) for variable, values in sorted(variables.items())}
         last = hashlib.sha256(f"{last} {epoch} {rows}".encode()).hexdigest()
         links.append([epoch, last])
@@ -48,6 +50,7 @@ def first_difference(one: Epochs, other: Epochs) -> tuple[int, str, int] | None:
         for variable, values in other[epoch].items():
             mine = one[epoch].get(variable, {})
             for node, value in sorted(values.items()):
+                # workers with models of their own are compared each with itself
                 if value not in ({mine[node]} if node in mine and len(set(mine.values())) > 1 else set(mine.values())):
                     return epoch, variable, node
     return None

@@ -15,8 +15,8 @@ from statistics import median_low
 from typing import Final, NamedTuple
 
 from .records import Batch, Key, Runs
+from .terms import SERVER, worker
 
-SERVER: Final = -2
 _LEAST = 20e-6  # seconds; a shorter wait is none
 _SHARE = 0.001  # of the run; less is not told
 Costs = Mapping[int, Sequence[tuple[str, float, float]]]
@@ -108,8 +108,10 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
     waits: Counter[tuple[int, int]] = Counter()
     for node, rows in runs.items():
         for row in rows:
+            # every wait, on the path or not: the matrix of waits shows all
             if row.peer is not None:
                 waits[node, row.peer] += row.wait  # type: ignore[assignment]
+    # from the end, where each piece of time has one cause
     path = list(critical_path(runs, failures))
     normal = _normal(runs, {step.key for step in path})
     shares = {node: _shares(own) for node, own in (costs or {}).items()}
@@ -128,6 +130,7 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
     total = sum(step.seconds for step in path)
     causes = []
     for (kind, place), seconds in faults.items():
+        # a codec that is slow on one worker alone is that worker's
         for node, own in alone[kind, place].most_common(1):
             place += f" on {worker(node)}" if own > seconds / 2 else ""
         if seconds > _SHARE * total:
@@ -154,10 +157,12 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             waited = min(row.wait, now - opened)
             yield Step("merge", node, row.key, now - opened - waited)
             now = opened + waited
+            # very short waits have no packet worth following
             if waited > _LEAST:
                 sender, left = _sender(row, node, runs, places)
                 reached = min(now, max(left, opened))
                 yield Step("link", node, row.key, now - reached, row.peer)
+                # the sender's batch is followed; at most once around all workers, since clocks may disagree by a little
                 if opened < left and runs[sender][places[sender][row.key]].begin < reached and hops < len(runs):
                     hops += 1
                     node, place, now = sender, places[sender][row.key], reached
@@ -175,6 +180,7 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             return
         now = min(runs[before][place].end, row.begin)
         restarted = any(now <= moment <= row.begin for moment in failures)
+        # the table of the worker begins here: it was started later, or its rows are lost
         if before != node and not restarted:
             return
         yield Step(RESTART if restarted else "between", node, row.key, row.begin - now)
@@ -225,6 +231,7 @@ def _normal(runs: Runs, keys: set[Key]) -> dict[tuple[str, Key], float]:
                 if end is not None:
                     found["between", row.key].append(max(0.0, row.begin - end))
             end = row.end
+    # low: of two workers the faster one is the measure, so the slower one is to blame
     return {key: median_low(seconds) for key, seconds in found.items()}
 
 
@@ -263,11 +270,6 @@ def _entries(
             yield CODEC, codec, seconds * share
         if not own:
             yield CODEC, ALL_CODECS, seconds
-
-
-def worker(node: int) -> str:
-    """Return the name of a `node` on a page: its number, or parameter server."""
-    return "parameter server" if node == SERVER else f"worker {node}"
 
 
 def link(one: int, other: int) -> str:

@@ -49,6 +49,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     effort = effort_in(run)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
     found["one worker alone"] = _ABSENT if effort is None else seconds(effort.alone)
+    # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:.2g}"
     if outcome.get("incidents"):
@@ -65,6 +66,7 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     result = _compared(
         names, [(_FIGURE.get(key, key), *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results"
     )
+    # a value that is absent is the default
     rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
     lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds", BYTES)}
@@ -118,6 +120,7 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
                         "test": test,
                         "run": number,
                     }
+                    # every n-th point: enough to see, and small enough for a page
                     yield {**common, "points": points[:: -(-len(points) // _MOST_POINTS)]}
 
 

@@ -15,9 +15,9 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import Effort, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, SERVER, Blame, Cause, blame
+from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
 from .records import Batch, RunRecords, Runs
-from .terms import word
+from .terms import SERVER, word
 from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
@@ -65,16 +65,22 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
 def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     """Return how many workers shared how many cores of one machine; None where each could have one, or where it is unknown."""
     told = records.outcome.get("environment") or {}
+    # one process: its workers have one core between them
     if WORKERS_IN_TURN in told:  # one computes at a time
         told = {WORKERS_HERE: told[WORKERS_IN_TURN], CORES_HERE: "1"}
     workers, cores = (str(told.get(name, "")) for name in (WORKERS_HERE, CORES_HERE))
+    # texts of a file that may be a stranger's: short numbers only
     if not (workers.isdecimal() and cores.isdecimal() and len(workers) + len(cores) < _MOST_DIGITS):
         return None
     return (int(workers), int(cores)) if int(workers) > int(cores) else None
 
 
 def platform_of(records: RunRecords) -> str:
-    """Return the platform of the simulated run in `records`, in a line; "" of any other run."""
+    """Return the platform of a simulated run in a line, "" of any other.
+
+    Args:
+        records: those of the run.
+    """
     return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
 
 
@@ -91,6 +97,7 @@ def effort_in(records: RunRecords) -> Effort | None:
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:
     """Return causes in which no link of the one machine is accused of the seconds that the turns on its cores took."""
     turns = sum(cause.seconds for cause in causes if cause.kind == LINK)
+    # on shared cores a packet that is late has waited for its receiver's turn
     kept = [cause for cause in causes if cause.kind != LINK]
     kept += [Cause(CORES, f"{workers} workers", turns)] if turns else []
     return sorted(kept, key=lambda cause: -cause.seconds)
@@ -128,6 +135,7 @@ def curves(history: JobHistory) -> dict[str, Any]:
 
 def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
     own = history.workers.items() if 1 < len(history.workers) <= _MOST_LINES else ()
+    # batches of an epoch, by which batches are numbered through
     each = max((row["batch"] for row in history.steps), default=0) if per == STEP else 0
     for name in names:
         for node, worker in own:
@@ -146,6 +154,7 @@ def _line(
     missing.
     """
     found = [((row[EPOCH] - 1) * each + row["batch"] if each else row[EPOCH], row[column]) for row in rows if column in row]
+    # a curve breaks at a loss that is not finite; the rest of it is drawn
     found = [point for point in found if isfinite(point[1])]
     if found:
         shown = _MOST_POINTS if of_all else max(100, _MOST_POINTS // 4)
@@ -159,6 +168,7 @@ def _phases(runs: Runs, failures: Sequence[float]) -> dict[str, Any]:
     seconds = {name: [round(sum(getattr(row, name) for row in runs[node]), 6) for node in workers] for name in ORDER}
     gaps = [runs[node][-1].end - runs[node][0].begin - sum(row.total for row in runs[node]) for node in workers]
     restarts = [sum(_gaps(runs[node], failures)) for node in workers]
+    # what is left of a gap beside restarts
     seconds["between"] = [round(max(0.0, gap - restart), 6) for gap, restart in zip(gaps, restarts, strict=True)]
     if any(restarts):
         seconds["restart"] = [round(restart, 6) for restart in restarts]
@@ -198,6 +208,7 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
                 ways[node, int(peer), str(way)] += int(wire)
                 whose = f"{name} ({codec})" if name else str(codec)
                 variables[whose][node] += int(wire)
+            # the server's tables are not all there, so its bytes are what the workers have received
             elif int(peer) == SERVER:  # which keeps no tables
                 ways[SERVER, node, str(way)] += int(wire)
     links: Counter[tuple[int, int]] = Counter()
@@ -224,12 +235,14 @@ def _batches(runs: Runs, failures: Sequence[float] = ()) -> dict[str, Any]:
     """
     zero = min((rows[0].begin for rows in runs.values()), default=0.0)
     sent = {(node, row.key): row.begin + row.sent for node, rows in runs.items() for row in rows}
+    # neighbouring batches as one box, so that long runs stay readable and small
     group = -(-sum(map(len, runs.values())) // _MOST_BATCHES) or 1
     found = []
     for node, rows in sorted(runs.items()):
         for start in range(0, len(rows), group):
             together = rows[start : start + group]
             first, longest = together[0], max(together, key=lambda row: row.wait)
+            # with several batches in a box an arrow would point into the middle of nothing
             left = None if longest.peer is None or group > 1 else sent.get((longest.peer, longest.key))
             found.append(
                 [
@@ -250,12 +263,6 @@ def _batches(runs: Runs, failures: Sequence[float] = ()) -> dict[str, Any]:
         if begins and zero <= moment <= begins[-1]
     ]
     return {"workers": sorted(runs), "rows": found, "restarts": restarts}
-
-
-def slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:
-    """Return the batches that took longest, each with its node."""
-    every = [(node, row) for node, rows in runs.items() for row in rows]
-    return sorted(every, key=lambda pair: -pair[1].total)[:count]
 
 
 def _micro(seconds: float) -> int:

@@ -41,6 +41,7 @@ _MOST_SECONDS: Final = 60.0
 MOST_VIEWERS: Final = 400
 MOST_STRANGERS: Final = 64
 STRANGER_SECONDS: Final = 5.0
+# one two-hundredth of a core at most
 _REST: Final = 200
 _NICE: Final = 15
 _LOG_LINES: Final = 80
@@ -76,9 +77,11 @@ class LivePage:
         except ImportError as error:
             raise ImportError("The live page needs Starlette and uvicorn: pip install starlette uvicorn") from error
         self._feed = _Feed(source, about or {})
+        # 144 random bits: the address is the only key to the page
         self._token = secrets.token_urlsafe(18)
         self._socket = socket.socket()
         try:
+            # a page that is opened again soon after another one has ended has the same port
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((HERE, port))
             self._socket.listen(128)  # from now on viewers that come wait until the thread is there
@@ -88,6 +91,7 @@ class LivePage:
         self.port: int = self._socket.getsockname()[1]
         # behind the #, where no request and no log of a server tells it; the page takes it out of the address
         self.address = f"http://{HERE}:{self.port}/#token={self._token}"
+        # its logs would go to the user's terminal
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
         less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
         self._html = _html()
@@ -120,6 +124,7 @@ class LivePage:
     def _serve(self) -> None:
         if sys.platform == "linux":  # elsewhere threads have no priority of their own
             with contextlib.suppress(OSError):
+                # a page must not slow the training that it shows
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         self._server.run([self._socket])
 
@@ -181,6 +186,7 @@ def _few(token: str) -> type[asyncio.Protocol]:
                 oldest: Any = next(iter(strangers))
                 strangers.pop(oldest).cancel()
                 oldest.transport.abort()
+            # a stranger that says nothing goes by itself
             strangers[self] = self.loop.call_later(STRANGER_SECONDS, transport.abort)
 
         def _is_admitted(self) -> bool:
@@ -195,6 +201,7 @@ def _few(token: str) -> type[asyncio.Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
+            # a viewer that reads nothing holds memory of the server
             self.stalled = self.loop.call_later(_STALL_SECONDS, self.transport.abort)
 
         def resume_writing(self) -> None:
@@ -219,6 +226,7 @@ def _few(token: str) -> type[asyncio.Protocol]:
 def _holds(query: bytes, token: str) -> bool:
     """Tell if the query of a request has the token."""
     given = parse_qs(query.decode("latin-1")).get("token", [""])[0]
+    # in constant time: the token must not be guessed letter by letter
     return secrets.compare_digest(given.encode(), token.encode())
 
 
@@ -281,6 +289,7 @@ class _Feed:
         used = time.thread_time()
         while self._viewers and not self._is_over:
             is_last = self._closing
+            # in a thread of its own: reading tables must not stop the server
             text, cost = await asyncio.to_thread(self._state)
             async with self._news:
                 self._number, self._text, self._is_over = self._number + 1, text, is_last
@@ -302,6 +311,7 @@ class _Feed:
                 "log": [*self.lines.kept] or [*seen.log],
                 **self.end,
             }
+        # the page stays alive, and tells why it has nothing
         except Exception as error:  # noqa: BLE001  files and agents may say anything, and viewers wait for something
             content = {"problem": f"{type(error).__name__}: {error}"}
         return embedded(content), time.thread_time() - used
@@ -332,6 +342,7 @@ def _listed(seen: Seen) -> dict[str, Any]:
     """Return the rows of the tables of the cluster: of a job that has agents of one machine for itself, only its nodes."""
     busy = {row.get("agent") for row in seen.nodes}
     own = bool(seen.job) and all(row.get("agent") in busy and not row.get("problem") for row in seen.agents)
+    # a cluster of one machine with this job alone: tables of agents would say the same thing
     own = own and len({row.get("host") for row in seen.agents}) <= 1 and all(row.get("job") == seen.job for row in seen.jobs)
     return {"agents": [] if own else seen.agents, "jobs": [] if own else seen.jobs, "nodes": seen.nodes}
 

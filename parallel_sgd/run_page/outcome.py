@@ -20,10 +20,11 @@ from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import InProcessNodes, are_here
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
+from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
-from parallel_sgd.record.settings import differing, settings_of_run
+from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
@@ -116,6 +117,7 @@ class Outcome:
             "incidents": self.incidents,
             "ended": time.time(),
         }
+        # RUN-11: a run may be passed on, so no path of this machine stays in it
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
         records = RunRecords.read(folder)
         if self._end["state"] != "done":
@@ -142,12 +144,14 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             raise
         finally:
             try:
+                # a job that was refused has no folder to write into
                 if run.has_begun:
                     outcome.write(run.path)
                     if outcome.page is not None and outcome.end["state"] != "done":
                         _log.info("report   %s", shown(outcome.page), extra=PLAIN)
                         if _can_go_on(run.path):
                             _log.info("go on    resume='last', or --resume last", extra=PLAIN)
+            # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
             with spared("The last state of the live page"):
@@ -210,6 +214,7 @@ def _of_nodes(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     told = read_identities(folder)
     if not told:
         return dict(environment)
+    # those of the nodes say more than those of the submitter
     kept = {name: value for name, value in environment.items() if name not in (*versions(), "computes with")}
     texts = {text for texts in told.values() for text in texts}
     if len(texts) == 1:

@@ -86,6 +86,7 @@ _NAMES: Final = ("Epochs", "Batches", "Time", *(name.capitalize() for name in Ba
 
 def batches_of(table: Mapping[str, Column]) -> list[Batch]:
     """Return the rows of a table `BA` that make sense, in order of time."""
+    # an older run or one that is cut off may lack columns
     if not table.keys() >= set(_NAMES):
         return []
     found = []
@@ -93,6 +94,7 @@ def batches_of(table: Mapping[str, Column]) -> list[Batch]:
         *numbers, peer = row
         try:
             epoch, batch, *seconds = map(float, numbers)
+            # rows of a node may hold anything (RUN-8)
             if all(map(isfinite, (epoch, batch, *seconds))):
                 found.append(Batch._make((int(epoch), int(batch), *seconds, None if peer == "" else int(peer))))
         except (ValueError, OverflowError):
@@ -109,10 +111,12 @@ def aligned(runs: Runs) -> dict[int, Sequence[Batch]]:
     fastest: dict[tuple[int, int | None], float] = {}
     for node, row, seconds in _flights(runs):
         fastest[node, row.peer] = min(fastest.get((node, row.peer), seconds), seconds)
+    # clocks of one host agree to a millisecond: nothing to be done
     if min(fastest.values(), default=0.0) > -0.001:
         return dict(runs)
     first = min(runs)
     shifts = {
+        # half of the difference, as if both directions took the same time
         node: (fastest[node, first] - fastest[first, node]) / 2
         for node in runs
         if (node, first) in fastest and (first, node) in fastest
@@ -189,6 +193,7 @@ class RunRecords:
         except RecordError as error:
             problems.append(str(error))
         for place in _places(door, current):
+            # logs lie beside the folder of the tables
             beside = [place[:-1]] if place[-1] == _OUT else []
             for name in sorted("/".join((*way, name)) for way in (place, *beside) for name in door.names(*way)):
                 file, inside = name.rpartition("/")[2], name.count("/") == len(place)
@@ -196,12 +201,14 @@ class RunRecords:
                 if known and known[1] == "BY" and read is not None:
                     continue  # a part of it would give wrong sums
                 try:
+                    # the first of a kind counts: places are in the order in which they are to be believed
                     if known and known[1] not in tables.get(int(known[2]), {}):
                         tables.setdefault(int(known[2]), {})[known[1]] = table(name)
                     elif file.endswith(".log") and not any(
                         other.endswith(f"/{file}") and file.startswith("Fit") for other in logs
                     ):
                         logs["/".join(name.split("/")[-2:])] = _tail(door, name)
+                    # that of the job before those of single workers
                     elif inside and file.startswith("LEDGER-") and ("-N(" not in file or not ledger):
                         ledger = table(name)
                 except RecordError as error:
@@ -209,6 +216,7 @@ class RunRecords:
         try:
             run = read_run(door)
         except CutOff:
+            # nothing told of the run itself; its tables may be good
             run, cut_off = None, [_RECORD, *cut_off]
         except RecordError as error:
             run, problems = None, [str(error), *problems]
@@ -251,6 +259,7 @@ def _places(door: Door, current: bool) -> list[tuple[str, ...]]:
         if _OUT in door.names(agent, job, folders=True)
     }
     newest = max(works.values(), default=0) if current else 0
+    # the newest attempt first, so that its tables count
     return [*retrieved, *sorted((place for place in works if works[place] >= newest), key=lambda place: -works[place])]
 
 
@@ -275,6 +284,7 @@ def _attempt(door: Door, *job: str) -> int:
     try:
         attempt = door.json("/".join((*job, _RECORD))).get("attempt")
     except (OSError, RecordError):
+        # gone, or not written yet: the first attempt
         return 0
     return attempt if isinstance(attempt, int) else 0
 

@@ -9,19 +9,19 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.history import BYTES
-from parallel_sgd.record.settings import differing, settings_of_run
+from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
-from .blame import worker
 from .data import WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data, platform_of
 from .records import RunRecords
-from .terms import PHASES, term
+from .terms import PHASES, term, worker
 from .timeline import write_timeline
 
 REPORT: Final = PAGE
@@ -53,6 +53,7 @@ def write_report(folder: Path) -> Path:
 def write_page(records: RunRecords) -> Path:
     """Write the page and the timeline of `records` that were read already; return the path of the page. Raises: OSError."""
     page = without_places(render(records, page_data(records)), records.folder)
+    # RUN-4: `report` never rewrites a file of the manifest
     if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
         write_timeline(records.batches, records.folder)
     path = records.folder / REPORT
@@ -68,6 +69,7 @@ def script(name: str) -> str:
 def embedded(content: object) -> str:
     """Return JSON that ends no script."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=str)
+    # in a script element only `</` and two separators could end it or break it
     return text.replace("<", "\\u003c").replace("\N{LINE SEPARATOR}", "\\u2028").replace("\N{PARAGRAPH SEPARATOR}", "\\u2029")
 
 
@@ -126,7 +128,10 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
         return head
     times = outcome.get("simulated") or {}
     took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
-    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.</p>"
+    trace = f" SHA-256 of its trace: <code>{escape(str(times['digest']))}</code>." if times else ""
+    beyond = "; ".join(times.get("outside") or ())
+    marked = f"<p>Outside of what was calibrated: {escape(beyond)}.</p>" if beyond else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.{trace}</p>{marked}"
 
 
 def _story(records: RunRecords) -> str:

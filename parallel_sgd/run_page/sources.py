@@ -23,8 +23,8 @@ from rpc.messages import Verdict
 from rpc.submit import Follower, node_folder
 from rpc.support.files import sample
 
-from .blame import worker
 from .records import RunRecords
+from .terms import worker
 
 _FEW: Final = 8
 """Workers; of each of more less is read, so that a state of all of them costs no more."""
@@ -100,10 +100,12 @@ class SampledTables:
             with door.open(name, sys.maxsize) as file:
                 status = os.fstat(file.fileno())
                 state = status.st_ino, status.st_size, status.st_mtime_ns
+                # the same inode, size and time: nothing to read again
                 if path not in self._known or self._known[path][0] != state:
                     text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
                     head, *rows = csv.reader(text.splitlines())
                     table = TableRows(path.name.partition("-")[0], head)
+                    # told once at the end, not in every state
                     table.add(rows)  # rows that make no sense are left out here, and told when the run has ended
                     self._known[path] = state, table.columns
                 return self._known[path][1]
@@ -123,6 +125,7 @@ class RunSource:
         if folder is None:
             return Seen(RunRecords(Path(), None))
         records = RunRecords.read(folder, self._tables.read, current=True)
+        # asked once: the options of a run do not change
         self._epochs = self._epochs or _epochs_in(folder)
         far, log, run = done(records, self._epochs), _tails(records), records.run
         if run is None:
@@ -156,11 +159,13 @@ class ClusterSource:
         state = _state_of([str(entry["outcome"] or entry["state"]) for entry in entries])
         title = str(entries[0]["title"]) if entries else ""
         current = {entry["node"] for entry in entries}
+        # tables of nodes that a shrink has left behind belong to no present node
         tables = {node: own for node, own in records.tables.items() if node in current}
         records = RunRecords(self.folder, None, {"state": state} if entries else {}, tables, {}, records.logs)
         if state == "failed":
             records = self._with_story(records, entries)
         shares = [percent / 100 for node, (percent, _) in follower.progress.items() if node in current]
+        # the slowest decides: a job is as far as its last worker
         far = max(done(records, self._epochs), min(shares, default=0.0))
         log = [*follower.notices, *_tails(records)]
         return Seen(records, far, began, title, follower.job, self._agents(), self._jobs(), self._nodes(held), log)
@@ -184,6 +189,7 @@ class ClusterSource:
             said = [str(event.fields.get("detail", "")) for event in events if event.event == "state"]
             if entry["state"] != "done":
                 failures[entry["node"]] = str(entry["state"]), said[-1] if said else ""
+            # rows of earlier attempts tell of failures that are over
             own = [event for event in events if event.fields.get("attempt") == entry["attempt"]]
             told = (event.verdict for event in own)  # those of the driver all nodes have
             verdicts += [verdict for verdict in told if verdict is not None and verdict not in verdicts]
@@ -203,6 +209,7 @@ class ClusterSource:
                 continue
             told = {"agent": agent.address, "host": "", "slots": "", "problem": agent.problem}
             if status is not None:
+                # an agent of several slots is one agent
                 known.add(status.instance)
                 told |= {"host": status.name, "slots": f"{status.jobs} of {status.slots} in use"}
             rows.append(told)
@@ -244,6 +251,7 @@ def done(records: RunRecords, epochs: int) -> float:
         steps = tables.get("TR", {})
         if epochs and steps.get("Total"):
             total, each = steps["Total"][-1], steps["in"][-1]
+            # no rows yet, or a table of zeros
             if isinstance(total, float) and isinstance(each, float) and each > 0:
                 shares.append(min(1.0, total / (each * epochs)))
     return min(shares, default=0.0)

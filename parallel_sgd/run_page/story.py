@@ -11,9 +11,9 @@ from parallel_sgd.checkpoint.locate import stores_of_run, works_of
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
-from .blame import SERVER, worker
 from .records import RunRecords
 from .tables import folded, seconds, stamp, table
+from .terms import SERVER, worker
 
 _LOST = re.compile(r"Node\((-?\d+)\) at \S+ is lost: (.+)")
 INTERRUPT: Final = KeyboardInterrupt.__name__
@@ -93,6 +93,7 @@ def end_of(error: BaseException, goes_on: bool) -> dict[str, Any]:
         end = {**said_of(error), "reason": error.reason}
         end["failures"] = [[node, state, detail] for node, (state, detail) in error.failures.items()]
         caused = any(verdict.rank != _FOLLOWS for verdict in error.verdicts)
+        # stopped by a person, unless a failure had caused it
         stopped = not caused and all(state == "stopped" for state, _ in error.failures.values())
     end["notes"] = [str(note) for note in getattr(error, "__notes__", ())]
     return {**end, "state": "left" if goes_on else "stopped" if stopped else "failed"}
@@ -125,6 +126,7 @@ def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
     answers = _culprits(incident.get("causes") or (), incident["message"])
     later = [(row.begin, row, node) for node, rows in records.batches.items() for row in rows if row.begin > moment]
     if later:
+        # the first batch after the failure, of any worker
         begin, row, _ = min(later)
         ran = _nodes_of(records, number + 1)
         on = f", with {people(ran)}" if ran else ""
@@ -168,6 +170,7 @@ def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) 
         said = message if message.endswith((".", "!", "?")) else f"{message}."
         return [("Who failed", " ".join([said, *notes]))]
     first = [cause for cause in causes if cause["rank"] == causes[0]["rank"]]
+    # consequences of one loss are many; the first says it
     if causes[0]["rank"] == _FOLLOWS:  # a further node that says that it lost the first one says nothing new
         first = first[:1]
     alike: dict[tuple[str, str], list[Cause]] = {}
@@ -205,6 +208,7 @@ def _what(cause: Cause) -> tuple[str, str]:
 def _where(causes: Sequence[Cause]) -> str:
     cause = causes[0]
     place = f"in epoch {cause['epoch']}, batch {cause['batch']}" if cause["epoch"] else "before the first batch"
+    # one process can be named; of several the numbers do
     process = f" (process {cause['pid']} on {cause['host']})" if len(causes) == 1 else ""
     return f"{place} of attempt {cause['attempt'] + 1}{process}"
 
@@ -229,6 +233,7 @@ def _noticed(cause: Cause) -> str:
 
 def _done(outcome: Mapping[str, Any], causes: Sequence[Cause]) -> str:
     """Tell the end of the other nodes, and why nothing more was tried."""
+    # the causes themselves are told above
     culprits = {cause["node"] for cause in causes if cause["rank"] == causes[0]["rank"] != _FOLLOWS}
     others = [int(node) for node, *_ in outcome.get("failures") or () if int(node) not in culprits]
     parts = [f"{_begin(people(others))} ended{', too: nobody can go on alone' * bool(culprits)}."] if others else []

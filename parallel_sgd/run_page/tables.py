@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from nn.model.history import History
 
-from .blame import WAIT, worker
-from .data import slowest
-from .records import RunRecords, Runs
-from .terms import PHASES, term, word
+from .blame import WAIT
+from .records import Batch, RunRecords, Runs
+from .terms import PHASES, term, word, worker
 from .timeline import ORDER
 
 _EXACT: Final = dict(PHASES.values())
@@ -126,8 +125,15 @@ def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Seq
     """Return the cells of a picture, the largest first; a value that a cell has between its place and its number gets a column,
     too.
     """
+    # the largest first, and no more than a page can show
     found = [(rows[x], columns[y], *rest) for y, x, *rest in sorted(cells, key=lambda cell: -cell[-1])[:200]]
     return table(head, found, " ".join(head))
+
+
+def _slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:
+    """Return the batches that took longest, each with its node."""
+    every = [(node, row) for node, rows in runs.items() for row in rows]
+    return sorted(every, key=lambda pair: -pair[1].total)[:count]
 
 
 def slowest_table(runs: Runs) -> str:
@@ -140,7 +146,7 @@ def slowest_table(runs: Runs) -> str:
             *(Seconds(getattr(row, name)) for name in ORDER),
             _peer(row.peer),
         )
-        for node, row in slowest(runs, 20)
+        for node, row in _slowest(runs, 20)
     ]
     return table(["", "epoch", "batch", "in all", *map(word, ORDER), "waited for"], rows, "The slowest batches", _EXACT)
 
@@ -155,6 +161,7 @@ def ledger(records: RunRecords) -> str:
     counts = Counter(zip(*columns, strict=False))
     if not counts:
         return "<p>There is no ledger: each worker trains a model of its own, or the run has not ended.</p>"
+    # by attempt first, as time went
     whose = sorted({(node, attempt) for node, attempt, _ in counts}, key=lambda pair: (pair[1], pair[0]))
     rows = [
         (worker(int(node)), int(attempt), counts[node, attempt, 1.0], counts[node, attempt, 0.0]) for node, attempt in whose
@@ -185,6 +192,7 @@ def picture(svg: str, text: str) -> str:
     """Return the picture as an image of its own, so that its styles stay with it, and the summary for readers that do not see
     it.
     """
+    # as an image its styles cannot reach the page, nor the page's scripts it
     shown_as = base64.b64encode(svg.encode()).decode()
     drawn = f'<img class="model" alt="The layers of the model" src="data:image/svg+xml;base64,{shown_as}">' if svg else ""
     return drawn + (folded("Layers as a table", f"<pre>{escape(text)}</pre>", is_open=not svg) if text else "")

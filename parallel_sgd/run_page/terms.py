@@ -7,7 +7,10 @@ from html import escape
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["PHASES", "term", "word"]
+__all__ = ["PHASES", "SERVER", "term", "word", "worker"]
+
+SERVER: Final = -2
+"""Id of the parameter server in tables."""
 
 PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -38,3 +41,8 @@ def term(shown: str, exact: str) -> str:
         exact: term of the field; only the text is returned where it is empty.
     """
     return f'<abbr title="{escape(exact, quote=True)}">{escape(shown)}</abbr>' if exact else escape(shown)
+
+
+def worker(node: int) -> str:
+    """Return the name of a `node` on a page: its number, or parameter server."""
+    return "parameter server" if node == SERVER else f"worker {node}"

@@ -12,8 +12,8 @@ from typing import Final
 from parallel_sgd.record.files import TIMELINE
 from rpc.support.files import publish
 
-from .blame import worker
 from .records import Runs
+from .terms import worker
 
 _MODE: Final = 0o644
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
@@ -61,5 +61,6 @@ def _events(runs: Runs) -> Iterator[str]:
 def write_timeline(runs: Runs, folder: Path) -> Path:
     """Write the timeline into the folder of a run. Raises: OSError."""
     path = folder / TIMELINE
+    # mtime=0: the same batches give the same bytes, which the manifest hashes
     publish(path, gzip.compress(trace(runs).encode(), 1, mtime=0), _MODE)
     return path

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from .network import network_of
     from .platform import Platform
     from .platform_text import parse_platform, platform_from_toml, platform_of, platform_to_toml
+    from .shrink import shrunk
 
-__all__ = ["Platform", "network_of", "parse_platform", "platform_from_toml", "platform_of", "platform_to_toml"]
+__all__ = ["Platform", "network_of", "parse_platform", "platform_from_toml", "platform_of", "platform_to_toml", "shrunk"]
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -17,5 +18,6 @@ __getattr__, __dir__ = lazily(
         "network": "network_of",
         "platform": "Platform",
         "platform_text": "parse_platform platform_from_toml platform_of platform_to_toml",
+        "shrink": "shrunk",
     },
 )

@@ -20,6 +20,7 @@ import numpy as np
 
 from network.names import did_you_mean
 from network.units import RATE, rate_of
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from rpc.support.files import read_toml
 
@@ -28,7 +29,6 @@ from ..engine.channel import Parameter_Server
 from ..engine.exchange import Participant
 from ..engine.parameter_server import build_server
 from ..engine.plan import WorkerPlan, likes_of
-from ..engine.training import Samples
 from ..engine.worker import build_worker
 from ..profiles import IIDBlockAssignment, ISetting
 from .compute import DEFAULT, MEASURED, time_of
@@ -200,7 +200,7 @@ _Sample = tuple[int, int, float]
 _Samples = dict[str, list[_Sample]]
 
 
-def measured_codec_time(plan: WorkerPlan, model: Model, samples: Samples, server: bool) -> CodecTime:
+def measured_codec_time(plan: WorkerPlan, model: Model, samples: Arrays, server: bool) -> CodecTime:
     """Measure the times of the codecs of a job here, with at most eight of its workers.
 
     Args:
@@ -239,7 +239,7 @@ def measured_codec_time(plan: WorkerPlan, model: Model, samples: Samples, server
 
 
 def _measure(
-    plan: WorkerPlan, model: Model, samples: Samples, server: bool, batches: int, made: _Samples, taken: _Samples
+    plan: WorkerPlan, model: Model, samples: Arrays, server: bool, batches: int, made: _Samples, taken: _Samples
 ) -> None:
     """Let the workers of a plan exchange the gradients of blocks of one sample, and note the calls of their codecs."""
     plan = replace(plan, options=replace(plan.options, epoch=1, block_size=1, callbacks=(), checkpoint_every=None))

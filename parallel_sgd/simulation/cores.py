@@ -24,7 +24,7 @@ class Cores(Generic[Node]):
         self._queue: deque[Node] = deque()
 
     def grant(self, node: Node, moment: float) -> bool:
-        """Tell if a node may begin a turn now; if not, it waits in the queue.
+        """Tell if a node may begin a turn now; if not, it waits in the queue, whose first is woken as `next` says.
 
         Args:
             node: the node.
@@ -40,6 +40,21 @@ class Cores(Generic[Node]):
         if node not in self._queue:
             self._queue.append(node)
         return False
+
+    def is_first(self, node: Node) -> bool:
+        """Tell if a node is the first in the queue."""
+        return bool(self._queue) and self._queue[0] is node
+
+    def leave(self, node: Node) -> bool:
+        """Take a node that will have no turn any more out of the queue; tell if it was in it.
+
+        Args:
+            node: the node.
+        """
+        if node not in self._queue:
+            return False
+        self._queue.remove(node)
+        return True
 
     def take(self, end: float) -> None:
         """Let the node that has begun a turn keep its core until `end`."""

@@ -12,19 +12,20 @@ from typing import Final
 
 from network.faults.plan import FaultPlan
 from nn.dataset.download import Bar
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.model.batches import as_type
 from rpc.support.logs import is_quiet
 
+from ..codec import Codec
 from ..codec.choice import choose_codecs, choose_server_codecs
 from ..engine.accounts import Figures
 from ..engine.batches import Batches, BlockFeeder
 from ..engine.plan import WorkerPlan
-from ..engine.training import Samples
 from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
 from ..record.simulated import Failure, Simulated
-from .codec_time import CodecTime, measured_codec_time
+from .codec_time import CodecTime, codec_time_of, measured_codec_time
 from .compute import Schedule
 from .failures import Disturbed
 from .immediate import Immediate
@@ -49,25 +50,42 @@ class Execution:
 
     Args:
         shared: whether the workers share a state: one model, and one update for all.
+        distinct: most different blocks of a batch, None for all.
+        learns: whether the job learns, or only takes its time.
 
     Attributes:
         monotonic: returns the seconds of the clock.
         simulated: the times, once the job has run on simulated nodes; else None.
     """
 
-    def __init__(self, shared: bool = False) -> None:
+    def __init__(self, shared: bool = False, distinct: int | None = None, learns: bool = True) -> None:
+        self._distinct, self._learns = distinct, learns
         self._clock = SkippingClock()
         self.monotonic: Callable[[], float] = self._clock.monotonic
         self.simulated: Simulated | None = None
         self.shared = shared
         self._evaluated: tuple[int, Figures] = (-1, {})
+        self._feeder: BlockFeeder | None = None
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
-        """Return the plan that the nodes follow here; each has a state of its own, where they share one."""
-        self._evaluated = (-1, {})
+        """Return the plan that the nodes follow here; each has a state of its own, where they share one.
+
+        They take turns, so each waits while all others compute: the limit of waiting is that for all of them.
+        """
+        self._evaluated, self._feeder = (-1, {}), None
+        usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
+        if plan.options.ssgd_timeout_limit == usual:
+            limit = self._limit(usual, plan.assignment.node_count)
+            plan = replace(plan, options=replace(plan.options, ssgd_timeout_limit=limit))
         if not self.shared:
             return plan
-        return SharedPlan(plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt)
+        return SharedPlan(
+            plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt, self._distinct, self._learns
+        )
+
+    def _limit(self, usual: float, nodes: int) -> float:
+        """Return the limit of waiting of some nodes, of which `usual` is that of a node with a machine of its own."""
+        return usual * nodes
 
     def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
         """Return a function that is called with the evaluation of a node, in its place, or None."""
@@ -77,11 +95,19 @@ class Execution:
         state = container.state
 
         def once(measure: Callable[[], Figures]) -> Figures:
-            if self._evaluated[0] != state.steps:
-                self._evaluated = (state.steps, measure())
+            if self._evaluated[0] != state.version:
+                self._evaluated = (state.version, measure())
             return dict(self._evaluated[1])
 
         return once
+
+    def feeder(self, make: Callable[[], BlockFeeder]) -> BlockFeeder:
+        """Return the source of the samples of a worker: one for all that share a state, which are in the same epoch."""
+        if not self.shared:
+            return make()
+        if self._feeder is None:
+            self._feeder = make()
+        return self._feeder
 
     def block(self, node: int) -> Callable[[int, int, int], None] | None:
         """Return a function that is called with epoch, batch and block before each block step of a node, or None."""
@@ -114,8 +140,10 @@ class SimulatedExecution(Execution):
     Raises: ValueError naming the field that does not fit.
     """
 
-    def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> None:
-        super().__init__(is_shared(nodes, plan, model))
+    def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> None:
+        distinct = nodes.distinct if nodes.learns else 1
+        super().__init__(is_shared(nodes, plan, model), distinct, nodes.learns)
+        self._said = nodes.simulated
         self.clock = self._timeline = Timeline(wall=time.time())
         self.start_seconds = nodes.start_seconds
         self.faults = FaultPlan.parse(str(plan.options.fault), nodes.seed)
@@ -131,23 +159,29 @@ class SimulatedExecution(Execution):
         self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
         blocks = {node: sorted(plan.assignment.node_2_block[node]) for node in plan.assignment.nodes}
         schedule = Schedule(batches, blocks, plan.options.epoch)
-        self._measured = _block_seconds(model, plan, samples) if nodes.compute.is_measured else None
+        self._measured = _compute(nodes, plan, model, samples) if nodes.compute.is_measured else None
         self._compute = nodes.compute.fitted(schedule, self._measured)
         self._arrivals = nodes.arrivals
         self._costs = _codec_time(nodes, plan, model, samples)
+        calibration = nodes.platform.calibration
+        self._outside = (
+            ()
+            if calibration is None
+            else calibration.outside(
+                len(nodes.worker_ids),
+                int(model.store.values.size),
+                plan.options.block_size,
+                {codec.__name__ for codec in _codecs(nodes, plan, model)},
+            )
+        )
         self._networks: list[LinkNetwork] = []
         self._kernel: Kernel | None = None
         self._recorder: Recorder | None = None
         self.failures: list[Failure] = []
         self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
 
-    def plan(self, plan: WorkerPlan) -> WorkerPlan:
-        """Return the plan without a limit of waiting, unless the job gives one of its own."""
-        plan = super().plan(plan)
-        usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
-        if plan.options.ssgd_timeout_limit != usual:
-            return plan
-        return replace(plan, options=replace(plan.options, ssgd_timeout_limit=_NO_LIMIT))
+    def _limit(self, usual: float, nodes: int) -> float:
+        return _NO_LIMIT
 
     def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
         """Return a function that evaluates, and lets the time of that pass."""
@@ -232,7 +266,7 @@ class SimulatedExecution(Execution):
                 before = links.get(link, (0.0, 0.0))
                 links[link] = before[0] + size, before[1] + busy
         self.simulated = Simulated(
-            self._platform.describe(),
+            self._said,
             kernel.ended,
             kernel.events,
             took,
@@ -242,10 +276,11 @@ class SimulatedExecution(Execution):
             kernel.digest.hexdigest(),
             tuple(self.failures),
             None if self._recorder is None else self._recorder.arrivals,
+            self._outside,
         )
 
 
-def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Samples) -> Execution:
+def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> Execution:
     """Return the execution of a job in this process.
 
     Args:
@@ -272,6 +307,13 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
     Raises: ValueError where `nodes.shared` asks for it and the job cannot.
     """
     wanted = nodes.shared
+    if isinstance(nodes, SimulatedNodes) and (nodes.distinct is not None or not nodes.learns):
+        name, wanted = "distinct" if nodes.learns else "learn", True
+        if not can_share(plan, model) or any(len(blocks) > 1 for blocks in plan.assignment.node_2_block):
+            raise ValueError(
+                f"{name!r} must be {None if nodes.learns else True} for this job: its workers are not in equal states in every "
+                f"batch, have callbacks or buffers of their own, or several blocks"
+            )
     if wanted and not can_share(plan, model):
         raise ValueError(
             "'shared' must be None or False for this job: its workers are not in equal states in every batch, or have "
@@ -281,30 +323,52 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
     return bool(wanted) or (wanted is None and many and can_share(plan, model))
 
 
-def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> CodecTime:
-    """Return the times of the codecs of a job, measured where they are not given."""
-    if nodes.codec_time is None:
-        return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
+def _codecs(nodes: SimulatedNodes, plan: WorkerPlan, model: Model) -> list[type[Codec]]:
+    """Return the classes of the codecs of a job; none where shards have one of their own."""
+    if plan.options.op_type.by_shard:
+        return []
     variables = len(model.store.variables)
-    codecs = choose_codecs(plan.codec, plan.default_codec, variables)
+    codecs = list(choose_codecs(plan.codec, plan.default_codec, variables))
     if nodes.has_parameter_server:
         codecs += choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
-    if not plan.options.op_type.by_shard:  # its shards have a codec of their own
-        nodes.codec_time.check(codecs)
+    return codecs
+
+
+def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> CodecTime:
+    """Return the times of the codecs of a job: given, calibrated, or measured here."""
+    codecs = _codecs(nodes, plan, model)
+    if nodes.codec_time is None:
+        calibration = nodes.platform.calibration
+        table = {} if calibration is None else calibration.table()
+        if codecs and all(codec.__name__ in table for codec in codecs):
+            calibrated = codec_time_of({codec.__name__: table[codec.__name__] for codec in codecs})
+            if calibrated is not None:
+                return calibrated
+        return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
+    nodes.codec_time.check(codecs)
     return nodes.codec_time
 
 
-def _block_seconds(model: Model, plan: WorkerPlan, samples: Samples) -> float:
+def _compute(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arrays) -> float:
+    """Return the seconds of a block step: calibrated for such a job, or measured here."""
+    calibration = nodes.platform.calibration
+    if calibration is not None and calibration.computes(int(model.store.values.size), plan.options.block_size):
+        return calibration.compute
+    return _block_seconds(model, plan, samples)
+
+
+def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:
     """Time the block step of a copy of the model, and return the median."""
     copy = deepcopy(model)
     options = plan.options
     batches = Batches(len(samples[0]), options.block_size, plan.assignment.block_count)
-    feeder = BlockFeeder(batches, copy._take_samples(samples[0]), copy._take_labels(samples[1], len(samples[0])), plan.order, 0)
+    given = copy._take_samples(samples[0])
+    feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], len(given[0])), plan.order, 0)
     feeder.begin(0)
     found = []
     for _ in range(_STEPS):
         x, y, weight = feeder.deal(0, 0)
         began = time.perf_counter()
-        copy.runner.step(as_type(x, copy.dtype), y, lambda _: None, (0, 0, 0, 0), weight)
+        copy.runner.step(tuple([as_type(each, copy.dtype) for each in x]), y, lambda _: None, (0, 0, 0, 0), weight)
         found.append(time.perf_counter() - began)
     return statistics.median(found)

@@ -1,6 +1,6 @@
 """Failures of simulated nodes: how they come about by a fault plan, and how agents and driver learn of them in virtual time.
 
-What decides is what decides on real nodes: a `StallDetector` for each process, which takes the signals of its training, and the
+The decisions are those on real nodes: a `StallDetector` for each process, which takes the signals of its training, and the
 `ClusterMonitor` of the driver. Heartbeats of nodes that are well are no events: the monitor gets them in bulk where all wait.
 An agent knows at once that a process has ended, and the driver hears of it after the latency of the platform.
 """
@@ -36,6 +36,7 @@ from rpc.liveness.stall_detector import Declare, Signs, StallDetector
 from rpc.messages import Verdict
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
+from ..engine.accounts import EVERY
 from ..record.simulated import Failure
 from .kernel import Carrier, Gone, Kernel
 from .network import LinkNetwork
@@ -104,7 +105,12 @@ class Disturbed(Carrier):
         self._held: dict[tuple[int, int], tuple[float, object]] = {}
 
     def disturb(self, fault: LinkFault, begins: bool) -> None:
-        """Let a fault begin or end: `duplicate` or `reorder`."""
+        """Let a fault begin or end.
+
+        Args:
+            fault: of the kind `duplicate` or `reorder`.
+            begins: whether it begins; else it ends.
+        """
         pair = fault.sender, fault.receiver
         if begins:
             self._kinds[pair] = fault.kind
@@ -112,6 +118,15 @@ class Disturbed(Carrier):
             self._kinds.pop(pair, None)
 
     def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
+        """Take a packet.
+
+        Args:
+            now: moment in seconds at which it leaves.
+            source: node that sends it.
+            target: node that gets it.
+            size: its bytes.
+            item: the packet.
+        """
         kind = self._kinds.get((source, target))
         if kind == "reorder" and (source, target) not in self._held:
             self._held[source, target] = size, item
@@ -125,7 +140,11 @@ class Disturbed(Carrier):
             self.network.send(now, source, target, *held)
 
     def release(self, now: float) -> None:
-        """Send the messages that no other one has followed: without one to change places with they go as they are."""
+        """Send the messages that no other one has followed: without one to change places with they go as they are.
+
+        Args:
+            now: the moment in seconds.
+        """
         held, self._held = self._held, {}
         for (source, target), message in held.items():
             self.network.send(now, source, target, *message)
@@ -138,7 +157,7 @@ class Disturbed(Carrier):
 
 
 class Nodes:
-    """Agents of the nodes of an attempt, and what their driver knows.
+    """Agents of the nodes of an attempt, and the knowledge of their driver.
 
     Args:
         kernel: runs the nodes.
@@ -258,11 +277,23 @@ class Nodes:
     # ---- what the agents see
 
     def begins(self, node: int, moment: float) -> None:
+        """Note that a node begins a turn.
+
+        Args:
+            node: the node.
+            moment: of the turn, in seconds.
+        """
         detector = self.detectors[node]
         if moment - detector.silent_since > self._brief:
             detector.handle(Signs(moment, moment), moment)  # it has shown all the time that it waits
 
     def computes(self, node: int, until: float) -> None:
+        """Note that a node computes.
+
+        Args:
+            node: the node.
+            until: end of its computing, in seconds.
+        """
         self._silent(node, until)
 
     def _silent(self, node: int, until: float) -> None:
@@ -337,7 +368,12 @@ class Nodes:
         raise Ended
 
     def idle(self, now: float, until: float) -> None:
-        """Let the driver draw its conclusions where all nodes wait in vain."""
+        """Let the driver draw its conclusions where all nodes wait in vain.
+
+        Args:
+            now: the moment in seconds.
+            until: the next moment at which anything happens.
+        """
         if isinstance(self._kernel.network, Disturbed):
             self._kernel.network.release(now)
         if self._beating >= now or (waiting := self._kernel.waiting()) is None or not waiting:
@@ -377,7 +413,8 @@ class Nodes:
         found: dict[int, list[list[int]]] = {}
         for node, participant in self._kernel.participants().items():
             counts: dict[int, list[int]] = {}
-            for entry in participant.exchange.bank.accounts.entries():
+            entries = participant.exchange.bank.accounts.entries()
+            for entry in (entry for entry in entries if entry.peer != EVERY):
                 counts.setdefault(entry.peer, [entry.peer, 0, 0])[1 if entry.direction == "sent" else 2] += entry.packets
             found[node] = list(counts.values())
         return found

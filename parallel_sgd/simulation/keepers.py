@@ -1,4 +1,4 @@
-"""Keepers of checkpoints of simulated nodes: what is saved is there at once, so that it depends on no thread."""
+"""Keepers of checkpoints of simulated nodes: a checkpoint is there at once, so that it depends on no thread."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import hashlib
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from heapq import heappop, heappush, heapreplace
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from network.clock import Clock
 from network.frames import FrameReader
-from network.message import Undecoded
-from network.wire import Kind, Sent, as_bytes, pack
+from network.message import Message, Undecoded
+from network.wire import Kind, Sent, pack, size_of
 
 from ..codec.interfaces import Codec
-from ..engine.accounts import PERFORMANCE, check_conserved
+from ..engine.accounts import MEMORY, PERFORMANCE, check_rows
 from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
 from .cores import Cores
@@ -74,18 +74,22 @@ class MemoryChannel:
         kernel: the kernel that carries its packets.
         node_id: the node.
         seat: the place of the node in the kernel, which is told of looks at the peers.
+
+    Attributes: `by_link`, whether the accounts of the node have a row for each peer.
     """
 
-    __slots__ = ("_kernel", "_others", "_seat", "clock", "node_id")
+    __slots__ = ("_kernel", "_others", "_seat", "by_link", "clock", "node_id")
 
     def __init__(self, kernel: Kernel, node_id: int, seat: Seat) -> None:
         self._kernel, self.node_id, self._seat = kernel, node_id, seat
         self._others = Others(kernel.here, node_id)
         self.clock: Clock = kernel.watch
+        self.by_link = node_id < SAMPLE or kernel.size <= _MOST_BY_LINK
 
     def peers(self) -> Others:
         """Return all other nodes that have not left: the same object as long as they are the same."""
         self._seat.looks_at_peers = True
+        self._kernel.lookers.add(self._seat)
         if self._others.nodes is not self._kernel.here:
             self._others = Others(self._kernel.here, self.node_id)
         return self._others
@@ -154,6 +158,7 @@ class Seat:
         cores: those of its host, where it has to share them, else None.
         inbox: packets that have arrived, with their senders.
         looks_at_peers: whether its wait may end when a node leaves.
+        place: that in the order of the nodes.
         gone: whether its process is no more, or stands still for ever.
     """
 
@@ -167,12 +172,13 @@ class Seat:
         "looks_at_peers",
         "node",
         "participant",
+        "place",
         "result",
         "wait",
     )
 
-    def __init__(self, node: int) -> None:
-        self.node = node
+    def __init__(self, node: int, place: int = 0) -> None:
+        self.node, self.place = node, place
         # codecs find their settings in a context variable, so each node has a context of its own
         self.context: Context = copy_context()
         self.participant: Participant | None = None
@@ -197,10 +203,12 @@ class Kernel:
         transport: name under which the accounts count the packets. Those of "tcp" are counted as they are sealed there.
 
     Attributes:
-        here: the nodes that have not left, in their order.
-        events: number of the events so far.
+        here: the nodes that have not left, in their order; another object when one has.
+        lookers: places of nodes that have looked at their peers.
+        events: number of the events so far: arrivals of packets, and moments at which a node looks again.
         ended: the moment at which the last node has ended.
         digest: SHA-256 of the events so far.
+        size: number of the nodes.
         watch: clock of the accounts of the nodes.
         costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
         order: keeps or sets the order of arrival; None: packets are taken as they come.
@@ -217,7 +225,10 @@ class Kernel:
     ) -> None:
         self.network: Carrier = Immediate() if network is None else network
         self.transport = transport
-        self.here: Mapping[int, None] = dict.fromkeys(nodes)
+        self.size = len(nodes)
+        self._present = dict.fromkeys(nodes)
+        self.here: Collection[int] = self._present.keys()
+        self.lookers: set[Seat] = set()
         self.events = 0
         self.ended = clock.monotonic()
         self.digest = hashlib.sha256()
@@ -228,13 +239,13 @@ class Kernel:
         self._timeline = clock if isinstance(clock, Timeline) else None
         self.watch: Clock = self._timeline or PERFORMANCE
         self._classes = classes
-        self._seats = {node: Seat(node) for node in nodes}
+        self._seats = {node: Seat(node, place) for place, node in enumerate(nodes)}
         self._reader = FrameReader()
         self._reader.classes = classes
         self._alarms: list[tuple[float, int, int | Callable[[], None]]] = []
         self._left = 0
         self._number = 0
-        self._last: tuple[int, object, Parcel] | None = None
+        self._last: tuple[Key, object, Parcel] | None = None
         # packets that leave while their node is charged: networks take them in the order of time
         self._later: list[_Leaving] = []
         self._leaving: list[tuple[float, int, Iterator[_Leaving], _Leaving]] = []
@@ -261,7 +272,7 @@ class Kernel:
         return seat.participant
 
     def post(self, sender: int, target: int, key: Key, content: object) -> Sent:
-        """Take a packet; its arrays are copied at once, and once for all targets in a row.
+        """Take a packet; its arrays are copied at once, and once for all targets in a row, which have the same key object.
 
         Args:
             sender: the node that posts.
@@ -278,13 +289,13 @@ class Kernel:
         if self._seats[sender].gone:
             return Sent(0, 0)
         last = self._last
-        if last is not None and last[1] is content and last[0] == sender and last[2].key == key and _is_still(content, last[2]):
+        if last is not None and last[0] is key and last[1] is content:
             parcel = last[2]
         else:
             parcel = self._pack(key, content)
             if self.costs is not None:
                 self._charge(self.costs.encode, sender, parcel)
-            self._last = (sender, content, parcel)
+            self._last = (key, content, parcel)
         timeline = self._timeline
         if timeline is not None and timeline.charged:
             self._later.append((timeline.monotonic(), sender, target, parcel))
@@ -302,6 +313,11 @@ class Kernel:
                 self._timeline.charge(seconds)
 
     def _pack(self, key: Key, content: object) -> Parcel:
+        sealed = self.transport == "tcp"
+        known = size_of(key, content, sealed)
+        if known is not None:  # as the wire would bring it, which would take three times as long
+            value = tuple(map(_copied, content)) if type(content) is tuple else _copied(content)
+            return Parcel(key, Message(key, value, known.raw, known.overhead), known)
         # packed though it stays in this process: a value that cannot travel fails here, too, and bytes are counted alike
         packed = pack(Kind.MESSAGE, key, content, False, self._classes)
         self._reader.feed(b"".join(packed.buffers()))
@@ -314,10 +330,12 @@ class Kernel:
         for array in _arrays(message.content):
             array.flags.writeable = False
         size = Sent(packed.raw, packed.overhead)
-        if self.transport == "tcp":
+        if sealed:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
-            sealed = pack(Kind.MESSAGE, key, content, True, self._classes)
-            size = Sent(sealed.raw, sealed.overhead)
+            records = pack(Kind.MESSAGE, key, content, True, self._classes)
+            size = Sent(records.raw, records.overhead)
+        elif self.transport == MEMORY:
+            size = Sent(packed.raw, 0)  # the frame that tells of it is no packet
         return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)
 
     def wake(self, moment: float, node: int) -> None:
@@ -388,6 +406,7 @@ class Kernel:
             moment = coming
             self._clock.advance_to(moment)
             arrivals = self.network.advance(moment)
+            self.events += max(0, len(arrivals) - 1)
             turns = dict.fromkeys([self._arrive(arrival) for arrival in arrivals])
         elif alarms:
             moment, _, node = heappop(alarms)
@@ -400,7 +419,10 @@ class Kernel:
                 self._seats[node].alarm = math.inf
         else:
             moment, turns = self._clock.monotonic(), self._movable()
-        return sum(self._turn(seat, moment) for seat in turns)
+        ended = 0
+        for seat in turns:
+            ended += self._turn(seat, moment)
+        return ended
 
     def _let_leave(self) -> None:
         """Give the network the packets that leave before anything else happens."""
@@ -439,11 +461,16 @@ class Kernel:
 
     def _turn(self, seat: Seat, moment: float) -> int:
         """Let the node have a turn if it has time and a core; return 1 if it has ended, else 0."""
-        if seat.result is not None or seat.busy > moment or seat.gone:
-            return 0  # what has arrived waits until the node has time for it
         cores = seat.cores
+        if seat.result is not None or seat.gone:
+            if cores is not None and cores.leave(seat):
+                self._wake_next(cores, moment)
+            return 0
+        if seat.busy > moment:
+            return 0  # what has arrived waits until the node has time for it
         if cores is not None and not cores.grant(seat, moment):
-            self._wake_next(cores, moment)
+            if cores.is_first(seat):  # if all woke the first, and it them, they would go round for ever
+                self._wake_next(cores, moment)
             return 0
         timeline = self._timeline
         if timeline is not None:
@@ -525,11 +552,12 @@ class Kernel:
 
     def _leave(self, seat: Seat) -> None:
         """Let a node go that has done its work; packets that are on their way to it stay in flight."""
-        self.here = {node: None for node in self.here if node != seat.node}
+        self._present.pop(seat.node, None)
+        self.here = self._present.keys()  # another object: they are not the same any more
         now = self._clock.monotonic()
-        for other in self._seats.values():
-            if other.looks_at_peers and other.result is None and other is not seat:
-                self.wake(now, other.node)
+        self.lookers = {other for other in self.lookers if other.looks_at_peers and other.result is None and other is not seat}
+        for other in sorted(self.lookers, key=lambda looker: looker.place):
+            self.wake(now, other.node)
 
     def _deliver(self, seat: Seat, sender: int, parcel: Parcel) -> None:
         seat.participant.exchange.deliver(sender, parcel.message)  # type: ignore[union-attr]
@@ -576,15 +604,14 @@ class Kernel:
             for _, sender, receiver, item in self.network.advance(math.inf):
                 flying[sender, receiver, cast("Parcel", item).key[-1]] += 1
             books = {node: seat.participant.exchange.bank.accounts for node, seat in self._seats.items() if seat.participant}
-            in_flight: Counter[tuple[int, int, int]] = Counter()
-            for (sender, receiver, place), count in flying.items():
-                for variable in books[sender].joined(place).variables:
-                    in_flight[sender, receiver, variable] = count
-            check_conserved({node: accounts.entries() for node, accounts in books.items()}, in_flight)
+            check_rows(books, flying)
 
 
 #: Seconds in which nothing happens, that agents hear of.
 _LONG: Final = 5.0
+#: Workers that have tables and a row of the accounts for each peer, where most have not.
+SAMPLE: Final = 4
+_MOST_BY_LINK: Final = 256
 #: Nodes from which on the collector of cycles is felt.
 _MANY: Final = 16
 #: Types of values that cannot change once their arrays are read-only.
@@ -592,32 +619,24 @@ _FIXED: Final = frozenset({int, float, bool, str, bytes, type(None), np.ndarray}
 _EVENT: Final = struct.Struct("<dqqq").pack
 
 
+def _copied(item: Any) -> Any:
+    """Return a copy of an array that cannot be written to, and any other item as it is."""
+    if type(item) is not np.ndarray:
+        return item
+    owner = item if item.base is None else item.base
+    is_fixed = type(owner) is np.ndarray and owner.base is None and not (owner.flags.writeable or item.flags.writeable)
+    if is_fixed and item.flags.c_contiguous:
+        return item  # its owner has made it so that nothing writes to it any more
+    copy = item.copy()  # in the order of the wire
+    copy.flags.writeable = False
+    return copy
+
+
 def _arrays(content: object) -> list[NDArray[Any]]:
     """Return the arrays of the content of a message."""
     if isinstance(content, Undecoded):
         return content.arrays
     return [item for item in (content if isinstance(content, tuple) else (content,)) if isinstance(item, np.ndarray)]
-
-
-def _is_still(content: object, parcel: Parcel) -> bool:
-    """Tell if `content`, of which `parcel` was made, has the same bits still; False where that takes long to find out."""
-    copies = parcel.message.content
-    if type(content) is np.ndarray and type(copies) is np.ndarray:
-        return _is_same(content, copies)
-    if type(content) is not tuple or type(copies) is not tuple or len(content) != len(copies):
-        return False
-    return all(
-        _is_same(item, copy) if type(copy) is np.ndarray else type(item) in _FIXED
-        for item, copy in zip(content, copies, strict=True)
-    )
-
-
-def _is_same(array: object, copy: NDArray[Any]) -> bool:
-    if type(array) is not np.ndarray or array.dtype != copy.dtype or array.shape != copy.shape:
-        return False
-    if not array.flags.c_contiguous:
-        return False
-    return array.nbytes == 0 or as_bytes(array) == as_bytes(copy)
 
 
 @contextmanager

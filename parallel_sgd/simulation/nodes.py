@@ -32,6 +32,8 @@ class SimulatedNodes(InProcessNodes):
 
     Attributes:
         start_seconds: after a failure, from the order to start again until a process trains.
+        distinct: most different blocks of a batch, None for all.
+        learns: whether jobs learn, or only take their time.
     """
 
     start_seconds = START_SECONDS
@@ -40,6 +42,8 @@ class SimulatedNodes(InProcessNodes):
         self, platform: Platform, compute: Compute, codec_time: CodecTime | None, arrivals: Arrivals | bool | None, seed: int
     ) -> None:
         super().__init__()
+        self.distinct: int | None = None
+        self.learns = True
         self.platform, self.compute, self.seed = platform, compute, seed
         self.codec_time, self.arrivals = codec_time, arrivals
         self.simulated = platform.describe()
@@ -56,9 +60,11 @@ def simulated(
     seed: int = 0,
     shared: bool | None = None,
     restart: Any = START_SECONDS,
+    distinct: int | None = None,
+    learn: bool = True,
 ) -> SimulatedNodes:
-    """Return `count` simulated nodes (and a parameter server), on which a job computes in this process what it computes on
-    agents, to the bit, and is timed by a virtual clock.
+    """Return `count` simulated nodes (and a parameter server), on which a job computes in this process, with the bits that
+    it has on agents, and is timed by a virtual clock.
 
     Args:
         count: number of workers, at least 1.
@@ -72,6 +78,10 @@ def simulated(
         arrivals: True keeps the order in which packets arrive, in `result.simulated.arrivals`; such an order is followed.
         seed: keys the draws of the times, never those of training.
         shared: whether workers that are in equal states have one model, as a job of many needs it; None: past 16 workers.
+        distinct: most different blocks of a batch, at least 1: past these a worker sends the gradients of another block, which
+            saves memory and time, and gives other bits; None: every worker has its own.
+        learn: False for the times alone: gradients are computed of one block and sent in every batch, so bytes are of the
+            right size, and no parameter changes.
         restart: time that the processes of a node take to start again after a failure, such as `1s`.
 
     Raises: ValueError or TypeError naming the field, before anything runs.
@@ -86,6 +96,10 @@ def simulated(
         raise TypeError(f"'seed' must be an integer, got {seed!r}")
     if shared is not None and not isinstance(shared, bool):
         raise TypeError(f"'shared' must be True, False or None, got {shared!r}")
+    if distinct is not None:
+        positive("distinct", distinct)
+    if not isinstance(learn, bool):
+        raise TypeError(f"'learn' must be True or False, got {learn!r}")
     here = [*range(count), Parameter_Server] if ps else [*range(count)]
     if isinstance(arrivals, Arrivals):
         arrivals.check(here)
@@ -94,6 +108,11 @@ def simulated(
     times = compute_of(compute, seed, range(count))
     nodes = SimulatedNodes(platform_of(platform).fitted(len(here)), times, codec_time_of(codec_time), arrivals, seed)
     nodes.shared = shared
+    nodes.distinct, nodes.learns = distinct if distinct is None or distinct < count else None, learn
+    if not learn:
+        nodes.simulated += "; time only, nothing is learned"
+    elif nodes.distinct is not None:
+        nodes.simulated += f"; {nodes.distinct:,} different blocks in a batch, the other workers send the gradients of these"
     nodes.start_seconds = time_of("'restart'", restart)
     for node_id in here:
         nodes.add(node_id, Address("simulated", node_id + 3))

@@ -15,6 +15,8 @@ from typing import Final
 from network.names import did_you_mean
 from network.units import plain_number, rate_text, time_text
 
+from .calibration import Calibration
+
 __all__ = ["FACTORS", "MODELS", "PORTS", "SHAPES", "Factors", "Platform"]
 
 STAR, RING, MESH, FAT_TREE, TWO_SITES, MATRIX = SHAPES = ("star", "ring", "mesh", "fat tree", "two sites", "matrix")
@@ -76,7 +78,8 @@ class Platform:
         local_latency: seconds between nodes of a host.
         speeds: relative speed of computing of each node; empty: 1.
         transport: frames of which kind of connection are counted, one of `TRANSPORTS`.
-        note: where the figures come from, such as a calibration's date.
+        note: where the figures come from.
+        calibration: measurements behind it; None: there are none.
 
     Raises:
         ValueError: A field is out of range, does not fit another one, or is missing.
@@ -109,6 +112,7 @@ class Platform:
     speeds: tuple[float, ...] = ()
     transport: str = "tcp"
     note: str = ""
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         _among("shape", self.shape, SHAPES)
@@ -144,6 +148,8 @@ class Platform:
         _among("transport", self.transport, tuple(TRANSPORTS))
         if not isinstance(self.note, str):
             raise _error("note", "a text", self.note)
+        if self.calibration is not None and not isinstance(self.calibration, Calibration):
+            raise _error("calibration", "a Calibration", self.calibration)
         if not isinstance(self.cross_traffic, bool):
             raise _error("cross_traffic", "true or false", self.cross_traffic)
 
@@ -261,7 +267,9 @@ class Platform:
 
     def describe(self) -> str:
         """Return one line for the head of a report."""
-        return "; ".join(filter(None, (self._hosts_text(), self._network_text(), self._model_text(), self.note)))
+        measured = self.calibration
+        told = "" if measured is None else f"calibrated {measured.date} with {measured.workers} workers"
+        return "; ".join(filter(None, (self._hosts_text(), self._network_text(), self._model_text(), told, self.note)))
 
     def _hosts_text(self) -> str:
         text = self.shape if self.hosts is None else f"{self.shape} of {_counted(self.hosts, 'host')}"

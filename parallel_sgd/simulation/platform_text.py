@@ -26,6 +26,7 @@ from network.units import RATE, TIME, rate_of, rate_text, seconds_of, time_text
 from rpc.support.files import parsed_toml, read_toml
 
 from ..record.plain import toml_of
+from .calibration import Calibration, calibration_lines
 from .platform import FACTORS, FULL, HALF, MODELS, PORTS, SHAPES, TRANSPORTS, Platform
 
 __all__ = ["parse_platform", "platform_from_toml", "platform_of", "platform_to_toml"]
@@ -225,6 +226,8 @@ def _from_table(content: Mapping[str, Any]) -> Platform:
 
 def _read(name: str, value: Any) -> Any:
     """Return the value of a field for an entry of the file; `Platform` checks it further."""
+    if name == "calibration":
+        return Calibration.of(value)
     if name in _RATES:
         return _quantity(name, value, _RATE, rate_of, "a rate such as '1Gbit/s', or bytes per second")
     if name in _TIMES:
@@ -254,13 +257,15 @@ def platform_to_toml(platform: Platform) -> str:
     lines = []
     for field in fields(platform):
         value = getattr(platform, field.name)
-        if value == field.default and field.name != "shape":
+        if (value == field.default and field.name != "shape") or isinstance(value, Calibration):
             continue
         if field.name in _LINES:
             rows = ",\n".join(f"    {toml_of(list(row))}" for row in value)
             lines.append(f"{field.name} = [\n{rows},\n]")
         else:
             lines.append(f"{field.name} = {toml_of(_written(field.name, value))}")
+    if platform.calibration is not None:
+        lines += calibration_lines(platform.calibration, toml_of)
     return "\n".join(lines) + "\n"
 
 

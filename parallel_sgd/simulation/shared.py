@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -36,15 +36,42 @@ class SharedState:
 
     Args:
         rule: the rule of the job.
+        distinct: most blocks of a batch of which gradients are computed; the others have those of one of these. None: all.
+        learns: whether there are gradients of each batch, and updates; without, all batches have those of the first.
 
     Attributes:
         steps: number of updates.
+        version: number of different parameters so far.
     """
 
-    def __init__(self, rule: IGradientDescent) -> None:
+    def __init__(self, rule: IGradientDescent, distinct: int | None = None, learns: bool = True) -> None:
         self.rule = rule
         self.steps = 0
+        self.version = 0
+        self._distinct, self._learns = distinct, learns
+        self._kept: dict[int, tuple[int, dict[int, Array]]] = {}
         self._results: list[Array] = []
+
+    def keep(self, block: int, place: int, gradient: Array) -> None:
+        """Keep a gradient for other blocks, if they need not have their own.
+
+        Args:
+            block: the block.
+            place: place of the vector.
+            gradient: the vector, which nothing writes to.
+        """
+        if self._distinct is not None:
+            slot = block % self._distinct
+            if slot not in self._kept or self._kept[slot][0] != self.version:
+                self._kept[slot] = self.version, {}
+            self._kept[slot][1][place] = gradient
+
+    def kept(self, block: int) -> dict[int, Array] | None:
+        """Return the gradients that a block may have, by place in the order of backward; None: they have to be computed."""
+        if self._distinct is None:
+            return None
+        version, gradients = self._kept.get(block % self._distinct, (-1, {}))
+        return gradients if version == self.version else None
 
     def apply(self, step: int, results: Sequence[Array], store: VariableStore) -> None:
         """Apply the results of a batch, or compare them with those that were applied.
@@ -56,9 +83,13 @@ class SharedState:
 
         Raises: Diverged.
         """
+        if not self._learns:
+            self.steps = max(self.steps, step + 1)
+            return
         if step == self.steps:
             self._results = [np.array(result) for result in results]
             self.steps += 1
+            self.version += 1
             if self.rule.reads_stretches:
                 joined = JoinedVectors(self._results) if len(self._results) > 1 else self._results[0].reshape(-1)
                 self.rule.update_from(store.values, joined)
@@ -80,7 +111,7 @@ class SharedOptimizer(PSGDOptimizer):
     """Optimizer of one of the workers that share a state.
 
     Args:
-        state: what they share.
+        state: the shared one.
         store: the variables of the shared model.
         exchange: the exchange of the worker.
     """
@@ -100,7 +131,19 @@ class SharedOptimizer(PSGDOptimizer):
             self._missing[place] = self._counts[place]
             if self._steps != self._state.steps:
                 raise Diverged("A worker computes with parameters of another update: simulate with shared=False")
-            self.partners.put(place, block_id, self._gradients[place].copy())
+            gradient = self._gradients[place].copy()
+            gradient.flags.writeable = False  # so that a packet may have it as it is
+            self._state.keep(block_id, place, gradient)
+            self.partners.put(place, block_id, gradient)
+
+    def reuse(self, block_id: int) -> Callable[[], None] | None:
+        """Return a function that puts the gradients of another block for one that need not have its own; else None."""
+        kept = self._state.kept(block_id)
+        return None if kept is None else partial(self._put, block_id, kept)
+
+    def _put(self, block_id: int, gradients: Mapping[int, Array]) -> None:
+        for place, gradient in gradients.items():
+            self.partners.put(place, block_id, gradient)
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient, then apply the rule to all, unless another worker has done so."""
@@ -116,7 +159,7 @@ class SharedContainer(OpContainer):
     """Container of the optimizers of workers that share a state.
 
     Args:
-        state: what they share.
+        state: the shared one.
     """
 
     state: SharedState | None = None
@@ -130,13 +173,23 @@ class SharedContainer(OpContainer):
 
 @dataclass(frozen=True)
 class SharedPlan(WorkerPlan):
-    """Plan of workers that share a state."""
+    """Plan of workers that share a state.
+
+    Args:
+        distinct: as of `SharedState`.
+        learns: as of `SharedState`.
+    """
+
+    distinct: int | None = None
+    learns: bool = True
 
     @cached_property
     def optimizer(self) -> OpContainer:
         """Optimizer of the workers; all that it builds share one state."""
         given = super().optimizer
-        return SharedContainer(given.op_type, given.gd_type, given.gd_params, SharedState(given.rule()))
+        return SharedContainer(
+            given.op_type, given.gd_type, given.gd_params, SharedState(given.rule(), self.distinct, self.learns)
+        )
 
 
 def can_share(plan: WorkerPlan, model: Model) -> bool:

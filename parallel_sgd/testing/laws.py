@@ -92,6 +92,7 @@ def check_codec(
     for name, kind in (("codec", codec), ("server", Codec if server is None else server)):
         if not isinstance(kind, type) or not issubclass(kind, Codec):
             raise TypeError(f"check_codec '{name}' must be a class derived from Codec, got {kind!r}")
+    # as a job does, so that a misspelt one is not taken for one that has no effect
     check_parameters(parameters or {}, [codec, *([server] if server else [])])
     trial = _Trial(
         codec,
@@ -128,6 +129,7 @@ class _Trial:
         last = assignment.block_count - 1
 
         def of_tail(batch: int, block: int, variable: int, shapes: Shapes) -> Array:
+            # the mean over blocks stays what it would be: the one sample counts for all of them
             return gradient(batch, block, variable, shapes) * np.float32(1 if batch != 1 else (last + 1) * (block == last))
 
         return ArrayJob(
@@ -168,6 +170,7 @@ def _tried(holds: Law, trial: _Trial, assignment: ISetting) -> str:
     except CodecLawError:
         raise
     except Exception as error:
+        # with the author's line: the error is of the codec and not of the laws
         note(error)
         told = f"It was tried on {assignment.node_count} worker(s), {type(assignment).__name__}; 'assignments' names others."
         vars(error).setdefault("__notes__", []).append(told)  # `add_note` is new in Python 3.11
@@ -212,6 +215,7 @@ def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
     """Try that the arrays that a codec is given stay as they are."""
     try:
         _changed(trial, assignment, writeable=False)
+    # tried again with an array that may be changed: the codec may have refused for a reason of its own
     except ValueError as error:  # NumPy's for a write into what is read-only, or one of the codec's own
         try:
             block = _changed(trial, assignment, writeable=True)
@@ -233,6 +237,7 @@ def _changed(trial: _Trial, assignment: ISetting, *, writeable: bool) -> int | N
             before = content.copy()
             content.flags.writeable = writeable
             packets = codec.update_blocks(BlockWeight(content, block))
+            # a generator runs when it is read
             if packets is not None and not isinstance(packets, netEncapsulation):
                 list(packets)
             if changed is None and content.tobytes() != before.tobytes():
@@ -262,6 +267,7 @@ def _any_order(trial: _Trial, assignment: ISetting) -> str:
     """Try that the order in which packets arrive changes nothing."""
     if trial.codec.traits.asynchronous:
         return "packets count when they come"
+    # seeded: a law that fails must fail again
     rng = np.random.default_rng(1)
     return _same(trial, assignment, lambda *_: (float(rng.random()),), "packets that arrive in another order")
 
@@ -281,6 +287,7 @@ def _rescue(trial: _Trial, assignment: ISetting) -> str:
     seen: set[tuple[int, int, Key]] = set()
 
     def lose_once(sender: int, receiver: int, key: Key) -> Sequence[float]:
+        # lost once: the second copy of a packet arrives
         again = (sender, receiver, key) in seen
         seen.add((sender, receiver, key))
         return (0.0,) if again or key[2] != 1 or sender != 0 else ()

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
+from nn.dataset.interface import Arrays
 from nn.model.history import VALIDATION
 from rpc.submit.run_folder import shown
 from rpc.support.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.processors import usable_cores
 
-from ..engine.training import Samples
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
 from ..record.history import BYTES, EPOCH, Figures, JobHistory
@@ -37,7 +37,7 @@ class JobConsole:
         arrays: its samples.
     """
 
-    def __init__(self, spec: JobSpec, arrays: Samples) -> None:
+    def __init__(self, spec: JobSpec, arrays: Arrays) -> None:
         self._spec = spec
         self._samples = len(arrays[0]), len(arrays[2])
         self._began = monotonic()
@@ -58,6 +58,7 @@ class JobConsole:
             folder: folder of the run.
             job: id of the job.
         """
+        # told once, however often the job starts again
         if self._head:
             return
         # an attempt that starts again begins again, and the head is told once
@@ -85,10 +86,12 @@ class JobConsole:
     def take(self, history: JobHistory) -> None:
         """Tell the epochs that a piece of the history completes; steps come once each, in order."""
         for row in history.steps:
+            # after a restart rows of epochs that were told come again
             if row[EPOCH] > self._told:
                 self._steps[int(row[EPOCH])].append({name: row[name] for name in row if name not in _KEYS})
         for row in history.rows:
             tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
+            # with its evaluation an epoch is complete
             if tests and row[EPOCH] > self._told:
                 self._tell({EPOCH: row[EPOCH], **_means(self._steps[int(row[EPOCH])]), **tests})
 

@@ -51,6 +51,7 @@ class _Tracker:
         self._tracker = tracker
 
     def start(self, config: Config) -> None:
+        # `wandb` returns a run, others keep it in the module
         self._run = self._tracker.init(config=dict(config)) or self._tracker
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -67,6 +68,7 @@ def as_writer(owner: str, given: Any) -> Writer:
     """
     if isinstance(given, type):
         raise TypeError(f"{owner} must be writers, got the class {given.__name__}; write {given.__name__}(...)")
+    # by methods, so that a writer need not derive from anything
     has = {name for name in ("start", "init", "log", "finish") if callable(getattr(given, name, None))}
     if {"start", "log", "finish"} <= has:
         check_like(given, Writer)
@@ -106,6 +108,7 @@ class Writers:
             try:
                 call(writer)
             except Exception as error:  # noqa: BLE001  another's library may raise anything, the run goes on
+                # it has failed once, and each further call would fail again
                 self._writers.remove(writer)
                 told = raised_by(error) or f"{type(error).__name__}: {error}"
                 _log.warning("%s fails and is left out: %s", type(writer).__name__, told)

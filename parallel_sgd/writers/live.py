@@ -42,6 +42,7 @@ class _Lines:
     def add(self, data: bytes) -> None:
         """Take the bytes that the table has gained. Raises: ValueError, csv.Error for bytes that are no such table."""
         *lines, self._rest = (self._rest + data).split(b"\n")
+        # a worker that never ends its row must not fill the memory
         if len(self._rest) > _MOST_ROW:
             raise ValueError(f"a row has more than {_MOST_ROW} bytes")
         rows = list(csv.reader(line.decode("utf-8", "replace") for line in lines))
@@ -82,15 +83,18 @@ class _Worker:
         if not steps:
             return _START
         epoch, batch, each, total = map(int, steps[-1][1:5])
+        # `TR` is complete at its last step of an epoch; `EV` tells when it was evaluated
         tested = max((int(row[-1]) for row in self._tables["EV"].rows), default=0)
         if total == each * epoch and tested >= epoch:
             return epoch + 1, 0
+        # steps behind the evaluation wait: with the last step of an epoch its figures come
         untested = [_place(row) for row in steps if int(row[1]) == tested + 1 < epoch]
         return untested[-1] if untested else (epoch, batch)
 
     def between(self, begin: Place, end: Place) -> tuple[Columns, Columns]:
         """Return the columns of both tables from one place up to before another; rows before the first place are forgotten."""
         steps, tests = self._tables.values()
+        # forgotten once told, so that the memory of a long job stays small
         steps.rows = [row for row in steps.rows if _place(row) >= begin]
         return (
             steps.columns(row for row in steps.rows if _place(row) < end),
@@ -148,6 +152,7 @@ class LiveFigures:
         if kind in ("TR", "EV") and worker in self._workers:
             try:
                 self._workers[worker].add(kind, at, data)
+            # its figures would be wrong or late for all; at the end they are read from the files
             except Exception as error:  # noqa: BLE001  a worker may send anything
                 self._give_up(error)
             self._tell()
@@ -200,6 +205,7 @@ class Followers:
         def begin() -> None:
             if self._console is not None:
                 self._console.begin(run.path, job)
+            # once for a job, however often it starts again
             if self._writers is not None and self._thread is None:
                 config = {**self._config(), "run": str(run.path.absolute()), "job": job}
                 self._calls.put(partial(self._writers.start, config))
@@ -248,6 +254,7 @@ class Followers:
         if thread is not None and self._writers is not None:
             self._calls.put(partial(self._writers.finish, status))
             self._calls.put(None)
+            # waits without a limit: the last figures of a job count, and a writer may be slow
             thread.join()
 
     def _run(self) -> None:
@@ -262,6 +269,7 @@ class Followers:
         last = {row["epoch"]: row["batch"] for row in history.steps}
         for row in history.steps:
             place = int(row["epoch"]), int(row["batch"])
+            # places only grow, so figures that a restart computes again are not told twice
             if place > self._last:
                 self._last, self._step = place, self._step + 1
                 values = {name: value for name, value in row.items() if name not in ("epoch", "batch")}

@@ -37,6 +37,7 @@ class MLflowWriter:
         self._began = 0.0
         self._waiting: list[Any] = []
         self._sent = 0.0
+        # here and not at the first figure: a missing library is a wrong argument
         _library()
 
     def start(self, config: Config) -> None:
@@ -47,6 +48,7 @@ class MLflowWriter:
         experiment = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
         name = self.run_name or Path(str(config.get("run", ""))).name or None
         # by the client, since the global run of MLflow may be the user's
+        # several jobs may run in one program, each with a run of its own
         self._run = self._client.create_run(experiment, run_name=name).info.run_id
         for name, value in config.items():
             self._client.log_param(self._run, name, value)
@@ -59,6 +61,7 @@ class MLflowWriter:
             values: figures by name; `time`, in seconds since the start, is their moment.
         """
         moment = round(1000 * (self._began + values["time"] if "time" in values else time.time()))
+        # one call for many figures: each call to a store takes milliseconds
         metric = _library().entities.Metric
         self._waiting += [metric(name, value, moment, step) for name, value in values.items() if name != "time"]
         if len(self._waiting) >= _MOST or time.monotonic() - self._sent > _SECONDS:

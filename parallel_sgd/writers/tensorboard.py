@@ -54,6 +54,7 @@ class TensorBoardWriter:
             return directory / self.name
         began = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._began))
         folder = directory / (Path(run).name or f"run-{began}-{os.getpid()}")
+        # never into another run's folder, unless the name was given
         return folder.with_name(f"{folder.name}-{began}") if folder.exists() else folder
 
     def log(self, step: int, values: Mapping[str, float]) -> None:

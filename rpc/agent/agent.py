@@ -72,6 +72,7 @@ class Agent:
         self._keys = _find_keys(settings, self._tell_keys)
         self._stopping = False
         with contextlib.ExitStack() as held:
+            # the port first: it names the default work directory, and a second agent there fails before it touches a folder
             self._listeners = [listen_tcp(Address(settings.listen, settings.port))]
             held.callback(self._listeners[0].close)
             self.address = Address(settings.listen, self._listeners[0].getsockname()[1])
@@ -180,6 +181,7 @@ class Agent:
                 "There is no Unix socket for peers on this host, so they use TCP, sealed, and share no memory: %s", error
             )
             return ""
+        # last to first: the socket is closed before its name is free for a successor
         held.callback(path.unlink, missing_ok=True)
         held.callback(listener.close)
         self._listeners.append(listener)
@@ -187,6 +189,7 @@ class Agent:
 
     def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
+            # no job name, no process: the agent itself never reads beyond the HELLO of such a caller
             return Forward(hello.job) if self._processes.find(hello.job) else Hint.NO_SUCH_JOB
         caps = {
             "version": VERSION,
@@ -194,6 +197,7 @@ class Agent:
             kernels.CAP: kernels.as_cap(self._kernels.offered),
             processors.CAP: processors.cores_as_cap(),
         }
+        # asked for each caller: the key file may have changed
         return Accept({"submitter": self._keys.current()}, "agent", "", caps)
 
     def serve_forever(self) -> None:
@@ -208,6 +212,7 @@ class Agent:
 
     def stop(self) -> None:
         """Make `serve_forever` return (from a signal handler or another thread)."""
+        # before waking: the loop that wakes must see it
         self._stopping = True
         self._waker.wake()
 
@@ -219,6 +224,7 @@ class Agent:
             reason: some words, for people.
             grace: seconds until the agent is gone.
         """
+        # a queue: signal handlers may not touch the state that the loop works on
         self._leave_asked.put(drain.LeaveAsked(reason, grace))
         self._waker.wake()
 
@@ -234,8 +240,10 @@ class Agent:
         wait_sockets(
             [*listeners, self._waker.sock, *pairs, *outputs, *links],  # type: ignore[list-item]
             [*self._metrics.writing, *self._handler.writing],  # type: ignore[list-item]
+            # a handler that has more to send at once does not sleep; the others have had their turn
             0.0 if self._handler.hurried else self._timeout(),
         )
+        # before the work: a wake during it shortens the next wait
         self._waker.clear()
         for listener in self._listeners:
             self._accept(listener, self._acceptor.add)
@@ -243,10 +251,12 @@ class Agent:
             self._accept(listener, self._metrics.add)
         for outcome in self._acceptor.step():
             self._settle(outcome)
+        # jobs first: what they report is sent to submitters in the same round
         self._processes.step()
         self._handler.step()
         self._leases.step()
         self._metrics.step()
+        # after all others: what this round has told counts for the decision
         self._depart()
         settle_all()
 
@@ -260,6 +270,7 @@ class Agent:
         for action in self._drain.handle(event, self._clock.monotonic()):
             if isinstance(action, drain.StopJobs):
                 self.logger.warning("Worker leaves: %s.", action.reason)
+                # the address is taken back first, so that no submitter comes to an agent that takes no jobs
                 self._when_leaving()
                 self._processes.leave(action.reason, action.seconds)
             else:
@@ -272,6 +283,7 @@ class Agent:
         return max(0.0, min([now + LOOK_SECONDS, *(deadline for deadline in deadlines if deadline is not None)]) - now)
 
     def _accept(self, listener: socket.socket, take: Callable[[socket.socket], None]) -> None:
+        # bounded, so that a flood of callers leaves turns to jobs
         for _ in range(_MOST_ACCEPTED):
             try:
                 visitor, _address = listener.accept()
@@ -293,6 +305,7 @@ class Agent:
             run = self._processes.find(outcome.job)
             if run is not None:
                 run.pass_on(outcome)
+            # the process has ended between the hello and now
             else:
                 outcome.sock.close()
         else:
@@ -301,6 +314,7 @@ class Agent:
     def _admit(self, arrived: Authenticated) -> None:
         peer, hello = arrived.session.link.peer, arrived.hello
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
+        # read again: the jobs of this session derive their keys from the key that it has proven
         key = self._keys.current().find(hello.key_id)
         if key is None:  # it was removed from the file during the handshake
             arrived.session.close()

@@ -50,6 +50,7 @@ def objection(order: CanCommit) -> str:
     for what, limit in (("stall", order.stall), ("begin", order.begin), ("between", order.between), ("save", order.save)):
         if limit != 0 and not LEAST_SILENCE <= limit <= MOST_SECONDS:
             return f"the limit '{what}' of silence must be 0 or {LEAST_SILENCE:g} to {MOST_SECONDS:g} s, got {limit:g} s"
+    # code travels as byte code and pickles of one Python; another one would fail in the middle of a job
     if order.python != python_version():
         return f"it runs Python {python_version()}, the submitter Python {clean(order.python)}; code cannot travel between them"
     if order.version != VERSION:

@@ -41,7 +41,9 @@ class ChildProcesses:
 
     def __init__(self, adopts: bool) -> None:
         self._adopts = adopts
+        # elsewhere an adopted child's end would not be seen, so a forked process could not be waited for
         self._forks = adopts and sys.platform.startswith("linux")
+        # a service manager may have given this process children before
         self._spared = children() if adopts else set()
         self._started: list[JobProcess] = []
         self._fork_server: ForkServer | None = None
@@ -53,7 +55,9 @@ class ChildProcesses:
 
         Raises: OSError.
         """
+        # those that have ended are forgotten: their numbers may be a stranger's by now
         self._started = [process for process in self._started if process.poll() is None]
+        # a session of its own: Ctrl-C at the agent's terminal must not reach jobs, and its group can be killed
         process = subprocess.Popen(command, start_new_session=True, umask=0o077, **options)
         self._started.append(process)
         return process
@@ -95,6 +99,7 @@ class ChildProcesses:
 
     def _fork_server_for(self, environment: dict[str, str]) -> ForkServer:
         server = self._fork_server
+        # thread counts and kernels are read once, when NumPy is loaded: another environment needs another server
         if server is None or server.environment != environment or not server.is_alive:
             if server is not None:
                 server.retire()
@@ -125,6 +130,7 @@ class ChildProcesses:
 
     def close(self) -> None:
         if self._fork_server is not None:
+            # first, as it would go on forking
             self._fork_server.close()
         deadline = time.monotonic() + _CLOSE_SECONDS
         while self.end_adopted() and time.monotonic() < deadline:
@@ -141,6 +147,7 @@ class ForkServer:
         self.environment = environment
         self._asked: deque[ForkedProcess] = deque()  # those of which it has not told the number
         self._control, theirs = make_channel()
+        # a server that is stuck must not stop the agent
         self._control.setblocking(False)
         null = subprocess.DEVNULL
         try:
@@ -152,6 +159,7 @@ class ForkServer:
             self._control.close()
             raise
         finally:
+            # the server must be the only holder of its end: its exit shows as an end of the stream
             theirs.close()
 
     @property
@@ -164,6 +172,7 @@ class ForkServer:
 
     def fork(self, module: str, folder: Path, descriptors: Sequence[int]) -> ForkedProcess:
         """Ask for a process that imports `module`, works in `folder` and has these `descriptors`. Raises: OSError."""
+        # one packet, so that a server never reads half of an order
         socket.send_fds(self._control, [module.encode() + b"\0" + os.fsencode(folder)], descriptors)
         process = ForkedProcess(self)
         self._asked.append(process)
@@ -174,6 +183,7 @@ class ForkServer:
             try:
                 answer = self._control.recv(_ANSWER_BYTES)
             except BlockingIOError:
+                # a slow start is waited for, for as long as a job wants it; one that has been given up is not
                 is_wanted = not all(process.unwanted for process in self._asked)
                 if is_wanted or time.monotonic() < self._asked[0].asked + _STUCK_SECONDS:
                     return
@@ -191,6 +201,7 @@ class ForkServer:
             self._control.close()
             return
         with contextlib.suppress(OSError):  # it has ended
+            # it reads the orders that are there, and then sees the end
             self._control.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -198,6 +209,7 @@ class ForkServer:
         self._control.close()
         self._process.kill()
         self._process.wait()
+        # nothing will answer these: as forks that have failed they end their jobs
         while self._asked:
             self._asked.popleft().begin(0)
 
@@ -254,6 +266,7 @@ def kill_group(process: JobProcess) -> None:
     """Kill a process and the group that it leads; one that is not forked yet, as soon as it is."""
     if isinstance(process, ForkedProcess):
         process.unwanted = True
+    # it has ended, or has taken the rights of another user
     with contextlib.suppress(ProcessLookupError, PermissionError):
         try:
             if process.pid:
@@ -266,6 +279,7 @@ def kill_group(process: JobProcess) -> None:
 JobProcess = subprocess.Popen[bytes] | ForkedProcess
 
 
+# nothing else: an agent's environment may hold secrets, and user code could read them
 _KEPT = (
     *("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("PSGD_DATA", "XDG_CACHE_HOME"),
@@ -281,7 +295,9 @@ def project_root() -> str:
 def child_environment(environ: Mapping[str, str], blas_threads: int) -> dict[str, str]:
     kept = {name: environ[name] for name in _KEPT if name in environ}
     kept.update({name: value for name, value in environ.items() if name.startswith("LC_")})
+    # first ours: shipped code must not find another release of these packages
     kept["PYTHONPATH"] = os.pathsep.join([project_root(), *filter(None, [environ.get("PYTHONPATH")])])
+    # without this the folder of the job would stand first, and a file there could pass for a module of ours
     kept["PYTHONSAFEPATH"] = "1"
     kept.update(dict.fromkeys(_BLAS_THREADS, str(blas_threads)))
     return kept

@@ -171,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refuse_others(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End the program where --doctor stands beside options that only `serve` reads."""
+    # a parser of its own lists the options of `examine`, so that no second list grows old
     examines = argparse.ArgumentParser()
     add_doctor_options(examines)
     known = {"doctor", *(action.dest for action in examines._actions)}
@@ -181,6 +182,7 @@ def _refuse_others(parser: argparse.ArgumentParser, options: argparse.Namespace)
 
 def serve(given: argparse.Namespace) -> int:
     """Run the agent that the options describe; return the exit code of `main`."""
+    # before a key is in memory: another process of this user could attach and read it
     refuse_inspection()
     options = {name: value for name, value in vars(given).items() if name not in ("doctor", "hosts", "json")}
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
@@ -195,9 +197,11 @@ def serve(given: argparse.Namespace) -> int:
     try:
         if temporary and options["work_dir"] is not None:
             raise SettingsError(f"--temporary makes a work directory of its own, got --work-dir {options['work_dir']!r} too.")
+        # at the start: else the first job would find out, hours later
         if allowed and not os.path.isfile(allowed):
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
         origin = scheduler_environment(**place, environ=os.environ, hostname=socket.gethostname())
+        # a new key is made, not read: then stdin is left alone
         settings = _settings({"code_policy": ANY_CODE, **options}, origin.defaults, key_stdin and not new_key)
         if new_key:
             return _make_key(settings.key_file)
@@ -213,7 +217,9 @@ def serve(given: argparse.Namespace) -> int:
         held.close()
         return _explain_limit(error)
     told = contextlib.ExitStack()  # until it leaves
+    # the first of both ends it: leaving, or the end of the block
     agent.when_leaving(told.close)
+    # before the address is told: the first that reads it may end us at once
     _obey_signals(agent, origin.grace)
     try:
         if end_with_parent:
@@ -259,6 +265,7 @@ def _obey_signals(agent: Agent, grace: float) -> None:
     """End the agent at once on Ctrl-C; so on SIGTERM, unless there is a time of grace, which is for the submitters of jobs
     here.
     """
+    # Ctrl-C and SIGTERM alike; the loop ends the jobs, not the handler
     for number in (signal.SIGINT, signal.SIGTERM):
         catch(number, lambda *_: agent.stop())
     if grace:
@@ -288,10 +295,12 @@ def _show_log(level: int) -> None:
     """Show lines from `level` on stderr; the log files get all lines from INFO on, at any level."""
     attach_console(min(level, logging.INFO))
     for handler in logging.getLogger().handlers:
+        # the handler alone: the log files take lines from INFO on from the same loggers
         handler.setLevel(level)
 
 
 def _await_end_of_stdin(then: Callable[[], None]) -> None:
+    # nothing more is told there: only its end counts, which comes however the parent ends
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass

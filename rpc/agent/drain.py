@@ -86,9 +86,11 @@ class Drain(Machine):
 
     def _on_seen(self, event: Seen, now: float) -> list[object]:
         if now >= self._end:
+            # out of time, whatever goes on: the scheduler would kill in a moment
             return self._go()
         if event.jobs:
             return []
+        # visitors that fetch files keep the agent; those that only watch get a moment to come with a wish
         if self._farewell is None or event.sending:
             self._farewell = now + FAREWELL_SECONDS
         return self._go() if not event.visitors or now >= self._farewell else []

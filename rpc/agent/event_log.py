@@ -59,14 +59,17 @@ class EventLog:
         self._write(self._entry(now - (ticks - signal.time), "signal", _told(signal)) for signal in signals)
 
     def _entry(self, at: float, event: str, fields: dict[str, Any]) -> str:
+        # a time of day: several machines' events are laid side by side
         return json.dumps({"time": round(at, 4), "attempt": self._attempt, "event": event, **fields}) + "\n"
 
     def _write(self, lines: Iterable[str]) -> None:
         size = 0
         with contextlib.suppress(OSError):
+            # lstat: a job that replaces the file by a link must not lead the agent elsewhere
             size = self._path.lstat().st_size
         kept = []
         for line in lines:
+            # the limit leaves out what is too large, not all that follows: later events are often short
             if size + len(line) <= MAX_EVENT_BYTES:
                 kept.append(line)
                 size += len(line)
@@ -110,6 +113,7 @@ class SecurityLog:
         entry = {"time": round(time.time(), 3), "event": event, "detail": clean(detail)}
         with contextlib.suppress(OSError):
             if append(self._path, json.dumps(entry) + "\n") > MAX_AUDIT_BYTES:
+                # one old file is kept, so a flood of strangers costs at most twice the limit
                 os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
 
 
@@ -119,6 +123,7 @@ _STAMP = "%Y-%m-%d %H%M"
 
 def new_log(folder: Path, name: str) -> Path:
     """Return the log file of an agent that starts now; the oldest files beyond those that are kept are removed."""
+    # at the start: an agent that runs for months has one file
     for path in sorted(folder.glob("*.log*"), key=_last_written)[: -KEPT + 1]:
         path.unlink(missing_ok=True)
     return folder / f"{name} {time.strftime(_STAMP)}.log"
@@ -173,6 +178,7 @@ class RateLimit:
         """Return the lines to write now that `peer` (an address) caused `line`: usually that one, none in a flood."""
         lines = self._turn_window()
         host = peer.rpartition(":")[0] or peer
+        # in all, too: a flood may come from many addresses
         if self._lines[host] >= LINES_PER_PEER or self._lines.total() >= LINES_IN_ALL:
             self._untold += 1
             self.left_out += 1

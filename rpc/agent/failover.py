@@ -114,6 +114,7 @@ class DriverLeases:
         entry = self._entries.get((record.job, record.node))
         if entry is not None:
             return entry.lease
+        # a promise on disk that this agent did not make since its start may be older than what it told a driver
         restarted = (record.job, record.node) not in self._begun
         return who.DriverLease(read_promise(self._folders.folder(record)), restarted=restarted)
 
@@ -126,6 +127,7 @@ class DriverLeases:
             known = [self._lease_of(other).promise for other in self._folders if other.job == order.job]
             newest = max(known, key=lambda promise: (promise.agreed, promise.attempt))
             entry = self._add(record, key, who.DriverLease(newest))
+        # a job that goes on after an end of before (left) has no outcome any more
         record.outcome = record.outcome_detail = ""
         entry.record, entry.key, entry.verdict = record, key, None
         self._begun.add((order.job, order.node))
@@ -240,6 +242,7 @@ class DriverLeases:
             return [Granted(job, node, *content_of(who.Promise()), claim.term, who.NONE, 0, "unknown", why)]
         entry = self._entry(record, key)
         order = entry.standby.order
+        # a manifest tells what is run: another one under the same job id would be another program
         if order is not None and order.sha256 != claim.sha256:
             self._audit.write("refused", f"{claim.driver} claims job {entry.record.name} with another manifest")
             return [denied(job, node, entry.lease, "the job has another manifest")]
@@ -253,6 +256,7 @@ class DriverLeases:
         state, detail = record.state, record.detail[-4096:]
         content = content_of(entry.lease.promise)
         granted = Granted(job, node, *content, claim.term, answer.voice, record.attempt, state, detail)
+        # the verdict first: the driver decides with the grant, and must know by then what has happened
         return [granted] if entry.verdict is None else [entry.verdict, granted]
 
     def _entry(self, record: JobRecord, key: Key) -> _NodeLease:
@@ -318,6 +322,7 @@ class DriverLeases:
                     keep_verdict(record, folder, record.outcome_detail, report)
                     note_verdicts(folder, record.job, report)
             finally:
+                # in any case: a job that is over must be so after a restart of the agent, whatever else fails
                 self._folders.save(record)
         except OSError as error:
             self._logger.error("The end of job %s cannot be recorded: %s", record.name, error)
@@ -353,6 +358,7 @@ class DriverLeases:
             if standby.process is not None and standby.process.ended:
                 standby.process = None
                 self._handle(entry, who.Event.STANDBY_GONE)
+            # after the end of a standby driver: the limit may start another in this round
             self._handle(entry, Tick())
             if standby.process is None:
                 if entry.lease.over:  # the record tells all there is to know
@@ -380,6 +386,7 @@ class DriverLeases:
             process = entry.standby.start(entry.key)
         except OSError as error:
             self._complain(entry, error)
+            # counts as an attempt that has ended: the machine decides whether there is another
             self._handle(entry, who.Event.STANDBY_GONE)
             return
         if process is not None:

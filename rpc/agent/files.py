@@ -66,6 +66,7 @@ def report_sources(record: JobRecord, folder: Path) -> list[Source]:
         return []
     found = [Source(folder.parent, (folder.name, OUT, name)) for name in record.files]
     if record.state != "done" and not any(name.endswith(".csv") for name in record.files):
+        # half-written rows of a killed process would not parse at the submitter
         found += [Source(folder.parent, (folder.name, OUT, name), whole_rows=True) for name in _tables(folder)]
     return found
 
@@ -83,8 +84,10 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
     total = 0
     for source in sources:
         name = source.way[-1]
+        # without case: a submitter's disk may take a.csv and A.csv for one file
         if not is_safe_name(name) or name.casefold() in seen:
             problems.append(f"{clean(name, 80)} has no name that may travel, or one that was used before.")
+            # named at the end, not raised: one file that cannot travel must not keep the others back
             continue
         if len(seen) >= MAX_FILES:
             problems.append(f"The job has {len(sources)} files, more than {MAX_FILES}; the rest was left out.")
@@ -110,6 +113,7 @@ def _contents(file: JoinedParts | BytesIO, size: int) -> Iterator[Operation]:
     """Yield exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of the missing ones."""
     digest = hashlib.sha256()
     while size > 0:
+        # the size was announced: the receiver counts bytes, and the hash shows that they are right
         data = file.read(min(CHUNK, size)) or bytes(min(CHUNK, size))
         size -= len(data)
         digest.update(data)
@@ -127,6 +131,7 @@ def _open_parts(source: Source) -> JoinedParts:
     with contextlib.ExitStack() as opened:
         files = [(begin, opened.enter_context(_open(root, (*way[:-1], path.name)))) for begin, path in parts]
         files = files or [(0, opened.enter_context(_open(root, way)))]
+        # the reader closes them from here on
         opened.pop_all()
     joined = JoinedParts(files)
     if whole_rows:
@@ -137,6 +142,7 @@ def _open_parts(source: Source) -> JoinedParts:
 def _open(root: Path, path: Sequence[str]) -> BufferedReader:
     """Open `root/path...`, refusing links on the way below `root`, special files and files with a second name."""
     file = open_below(root, path)
+    # a second name could be in a folder of ours: user code must not have the agent read its own files for it
     if os.fstat(file.fileno()).st_nlink != 1:
         file.close()
         raise OSError(errno.EINVAL, NOT_REGULAR)
@@ -169,9 +175,11 @@ def tail(
     for name, way in [*beside, *((name, (OUT, name)) for name in _tables(folder))]:
         with contextlib.suppress(OSError), _open(folder.parent, (folder.name, *way)) as file:
             status = os.fstat(file.fileno())
+            # the inode tells a file that was written anew from one that has grown
             number, size = status.st_ino & _NUMBERS, status.st_size
             before, at = known.get(name, (number, 0))
             at = at if before == number and at <= size else 0
+            # of a log only the newest is of interest: it may print faster than the line to the asker
             at = max(at, size - _MOST_LOG) if name == record.log else at
             if samples and name != record.log:
                 most, parts = samples.get(name.partition("-")[0], (0, 0))
@@ -179,6 +187,7 @@ def tail(
                 content = sample(file.fileno(), size, min(most, room), parts) if wanted else b""
                 at = size - len(content)
             else:
+                # pread: the place in the file is nobody else's
                 content = os.pread(file.fileno(), min(size - at, room), at)
             if content:
                 places[name], data[name] = [number, at], content
@@ -207,6 +216,7 @@ def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> I
         folder: its folder.
         logs: those of the agent.
     """
+    # first: it may take minutes of steps, and the record is to be as new as the logs
     kept = yield from kept_files(folder, OUT)
     yield from _text(RECORD_COPY, asdict(record))
     yield from _text(KEPT, [asdict(file) for file in kept])
@@ -265,12 +275,14 @@ def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFi
     """
     found: list[KeptFile] = []
     checked = 0
+    # newest first: the limit of bytes leaves out old checkpoints, which matter least
     for path in _files(folder, left_out):
         with contextlib.suppress(OSError), open_unlinked(path) as file:  # it may have been replaced meanwhile
             status = os.fstat(file.fileno())
             kept = KeptFile(path.parent.name, path.name, status.st_size, status.st_mtime)
             checked += status.st_size
             if checked > MOST_CHECKED:
+                # still listed: that a file is there tells something, too
                 kept.why = f"it was not read: the files of this job here exceed {MOST_CHECKED >> 30} GiB"
             else:
                 yield from _check(file.fileno(), kept)
@@ -295,11 +307,13 @@ def _check(descriptor: int, kept: KeptFile) -> Generator[None, None, None]:
         return
     (length,) = _LENGTH.unpack_from(head)
     kept.about = _about(os.pread(descriptor, min(length, _MOST_HEADER), _LENGTH.size))
+    # its own field as zeros, as when the hash was taken
     digest = hashlib.sha256(head[:begin] + b"0" * _HASH_BYTES)
     at = len(head)
     while data := os.pread(descriptor, STEP, at):
         digest.update(data)
         at += len(data)
+        # others are served between two MiB
         yield
     kept.whole = digest.hexdigest().encode() == head[begin:]
     if not kept.whole:

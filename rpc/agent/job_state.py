@@ -99,6 +99,7 @@ class JobStateMachine(Machine):
     def __init__(self, start_limit: float, now: float) -> None:
         super().__init__()
         self.stage = Stage.STARTING
+        # later than the submitter's own limit: it gives up first, and tells why
         self.deadline: float | None = now + start_limit + ROLL_BACK_SECONDS
         self._outcome: Tell | None = None
         self._stopped = "stopped"  # the state after an end by order
@@ -114,6 +115,7 @@ class JobStateMachine(Machine):
             # before the start only the submitter can roll this node back; afterwards it may leave
             return self._end("aborted", "The submitter left before the job had started.", now) if self._starting else []
         if isinstance(event, AbortAsked):
+            # an outcome that is known stays: the job may have ended just before
             return self._end("aborted", event.reason, now) if self._outcome is None else []
         if isinstance(event, StopAsked):
             return self._on_stop(event, now)
@@ -128,6 +130,7 @@ class JobStateMachine(Machine):
         return self.stage is Stage.STARTING
 
     def _on_report(self, event: Reported, now: float) -> list[object]:
+        # the first report counts; a process that is being ended may still speak
         if self._outcome is not None:
             return []
         if event.state == "running":
@@ -137,6 +140,7 @@ class JobStateMachine(Machine):
             return [Tell("running", "")]
         state = self._stopped if event.state == "stopped" else event.state
         self._outcome = Tell(state, event.detail, event.files)
+        # told only when the process is gone: until then its files may still be written
         self.stage, self.deadline = Stage.LEAVING, now + EXIT_SECONDS
         return []
 
@@ -149,6 +153,7 @@ class JobStateMachine(Machine):
             elif outcome is not None and event.state == "stopped" and outcome.state == "failed" and is_loss(outcome.detail):
                 self._outcome = replace(outcome, state="stopped", detail=str(JobAborted(event.reason)))  # others heard before
             return []
+        # nothing to save yet, so it need not be asked
         if self._starting:
             return self._end("aborted", event.reason, now)
         self.stage, self.deadline = Stage.LEAVING, now + event.seconds
@@ -166,6 +171,7 @@ class JobStateMachine(Machine):
             return self._end("failed", "The job process did not start its executor in time.", now)
         if self._outcome is None:
             self._outcome = Tell(self._stopped, "The job did not react to the order to stop and was killed.")
+        # again and again: a process in an uninterruptible wait ends some time
         self.deadline = now + EXIT_SECONDS
         return [Kill()]
 

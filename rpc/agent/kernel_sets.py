@@ -52,6 +52,7 @@ class KernelSets:
 
 def runnable() -> tuple[str, ...]:
     """Return the names of the sets of kernels that this host can run, those for newer CPUs first."""
+    # older CPUs have nothing to choose: their only set is the library's own choice
     if not _has(_AVX2):
         return ()
     return (kernels.SKYLAKEX, kernels.HASWELL) if _has(_AVX512) else (kernels.HASWELL,)  # as which OpenBLAS treats all of these
@@ -67,6 +68,7 @@ def cpu() -> dict[str, str]:
     """Return the fields of the first processor in /proc/cpuinfo; none on other systems than Linux."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            # the first processor alone: hundreds of them say the same
             lines = [line.partition(":") for line in file.read(1 << 16).partition("\n\n")[0].splitlines()]
     except OSError:
         return {}
@@ -83,4 +85,5 @@ def library_name() -> str:
     found = find_spec("numpy")
     if found is None or found.origin is None:
         return ""
+    # of several the first by name, so that two agents name the same
     return min((path.name for path in (Path(found.origin).parents[1] / "numpy.libs").glob("*openblas*")), default="")

@@ -1,6 +1,6 @@
 """Metrics of an agent, as text that Prometheus reads: its slots, jobs, restarts, bytes, signs of life, and lines left out.
 
-Counters begin with the agent. Each figure is told by the object that has it; a new one is a row of `AgentMetrics.families`.
+Counters begin with the agent. Each figure is told by the object that has it; a new one is a row in `AgentMetrics.text`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ def as_text(families: Iterable[Family]) -> str:
 
 
 def _escaped(text: str, quoted: bool = False) -> str:
+    # backslashes first, or those of the line feeds would be doubled
     text = text.replace("\\", r"\\").replace("\n", r"\n")
     return text.replace('"', r"\"") if quoted else text
 
 
 def _number(value: float) -> str:
+    # repr, not a fixed format: counters of seconds may be large
     return str(value) if isinstance(value, int) else repr(round(value, 6))
 
 
@@ -82,11 +84,7 @@ class AgentMetrics:
         self._began = clock.monotonic()
 
     def text(self) -> str:
-        """Return all metrics as they are now."""
-        return as_text(self.families())
-
-    def families(self) -> list[Family]:
-        """Return all metrics as they are now."""
+        """Write all metrics as they are now, for Prometheus."""
         processes, now = self._processes, self._clock.monotonic()
         traffic = self._handler.traffic
         ended = [Sample(count, {"outcome": outcome}) for outcome, count in sorted(processes.ended.items())]
@@ -94,7 +92,7 @@ class AgentMetrics:
         silent = [Sample(max(0.0, now - at), _labels(each)) for each in processes if (at := each.sign_at) is not None]
         build = {"version": VERSION, "python": python_version()}
         uptime = now - self._began
-        return [
+        families = [
             Family("psgd_agent_build_info", "gauge", "Release of the agent, and of its Python; always 1.", [Sample(1, build)]),
             Family("psgd_agent_uptime_seconds", "gauge", "Seconds since the agent began.", [Sample(uptime)]),
             Family("psgd_agent_slots", "gauge", "Job processes that the agent runs at once, at most.", [Sample(self._slots)]),
@@ -143,6 +141,7 @@ class AgentMetrics:
                 [Sample(self._rate_limit.left_out)],
             ),
         ]
+        return as_text(families)
 
 
 def _labels(process: Supervisor) -> dict[str, str]:

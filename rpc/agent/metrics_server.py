@@ -132,6 +132,7 @@ class _Visit:
         """
         count = None if self.has_ended else self.link.receive(self._buffer)
         self.has_ended = self.has_ended or count == 0
+        # beyond the end, too: bytes left unread would reset the connection when it is closed
         self._request += self._buffer[: count or 0]
         if not self._is_answered and (_END in self._request or len(self._request) > MOST_REQUEST):
             self._is_answered = True
@@ -140,6 +141,7 @@ class _Visit:
             self.answer = self.answer[self.link.send([self.answer]) :]
             if not self.answer:
                 self.link.finish()
+        # twice the limit: one that goes on sending after its answer is cut off
         return (self.has_ended and not self.answer) or len(self._request) > 2 * MOST_REQUEST
 
 

@@ -35,6 +35,7 @@ class JobOutput:
 
     def __init__(self, path: Path, limit: int = DEFAULT_LIMIT) -> None:
         self._path, self._first, self._later = path, limit // 4, limit * 3 // 8
+        # an attempt that continues the job finds the parts of those before
         known = parts_of(path)
         self._begin = known[-1].begin if known else 0  # of the part that is written
         self._file = self._open(self._begin)
@@ -45,8 +46,10 @@ class JobOutput:
         except BaseException:
             os.close(self._file)
             raise
+        # ours only: the job blocks on a full pipe, which is its own back-pressure
         os.set_blocking(self._ours, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):  # not on macOS
+            # the user's share of pipe memory may be used up; 64 KiB do then
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self._ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
@@ -85,6 +88,7 @@ class JobOutput:
         idempotent.
         """
         self.started()
+        # what a full pipe holds, and no more: a process left behind could go on printing for ever
         for _ in range(1 + _PIPE_BYTES // _TURN_BYTES):
             self.take()
         self._hang_up()
@@ -138,6 +142,7 @@ class JobOutput:
             if self._file < 0:
                 self._file = self._open(self._begin)
             while written < len(data):
+                # may write less than asked on a disk that fills up
                 written += os.write(self._file, data[written:])
         except OSError:
             self._lost = len(data) - written
@@ -162,6 +167,7 @@ def parts_of(log: Path) -> list[Part]:
     with contextlib.suppress(OSError):
         for name in os.listdir(log.parent):
             suffix = name[len(log.name) + 1 :]
+            # 18 digits at most: a name that a job has made up must not become a huge number
             if name.startswith(f"{log.name}.") and suffix.isascii() and suffix.isdigit() and len(suffix) < 18:
                 found.append(Part(int(suffix), log.parent / name))
     return sorted(found)

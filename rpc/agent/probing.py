@@ -48,6 +48,7 @@ class Probes:
     ) -> None:
         self._jobs, self._slots, self._unix_path, self._work = jobs, slots, unix_path, work
         self._audit, self._wake = audit, wake
+        # two names of one agent, or two agents behind one name, show by this
         self._instance = secrets.token_hex(16)
         self._pinged: dict[Session, int] = {}
         self._thread: threading.Thread | None = None
@@ -69,9 +70,11 @@ class Probes:
 
     def _pong(self, session: Session, size: int) -> Pong:
         received = time.time()
+        # a sum, so that many small pings cost no more than a large one
         self._pinged[session] = self._pinged.get(session, 0) + size
         if self._pinged[session] > MOST_PINGED:
             raise ProtocolError(f"It has sent more than {MOST_PINGED >> 20} MiB of pings.")
+        # both times, so that the asker can take our own delay out of the round trip
         return Pong(self._instance, received, time.time(), len(self._jobs) > 0)
 
     def _status(self) -> AgentStatus:
@@ -99,6 +102,7 @@ class Probes:
         if self._thread is not None and self._thread.is_alive():
             deliver(session, Measured(text, "it measures for somebody else just now; ask again later"))
             return
+        # decided at the start: a job that comes meanwhile shares the line for a second
         burst = not self._jobs
 
         def run() -> None:
@@ -112,6 +116,7 @@ class Probes:
         except RuntimeError as error:
             deliver(session, Measured(text, f"it cannot measure: {limit_met(error) or error}"))
             return
+        # only now: without a thread nothing would ever free the place
         self._asker, self._thread = session, thread
 
     def step(self) -> None:
@@ -134,4 +139,5 @@ class Probes:
         """Let go of the measurement that is going on, if there is one."""
         self._closed = True
         if self._thread is not None:
+            # a daemon: one that hangs in a name server ends with the process
             self._thread.join(_END_SECONDS)

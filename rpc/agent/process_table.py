@@ -107,6 +107,7 @@ class ProcessTable:
             return Refused(order.job, order.node, problem, 0.0)
         if self._leaving:
             return Refused(order.job, order.node, f"this worker leaves: {self._leaving}", 0.0)
+        # before the slots are looked at: a job that another drives must not say "busy" to its old driver
         driver = self._leases.driver_of(order)
         if driver:
             return Refused(order.job, order.node, driver, 0.0, driver)
@@ -129,6 +130,7 @@ class ProcessTable:
         self.attempts += 1
         self.restarts += order.attempt > 0
         self._subscribers.add(submitter, order.job, order.node)
+        # after the subscription: it tells the subscribers which driver there is
         self._leases.begin(order, supervisor.record, submitter, cluster)
         self._logger.info("Job %s (%s) accepted as node %s.", order.job, clean(order.title), order.node)
         self._audit.write("accepted", f"job {supervisor.name} from {submitter.link.peer}")
@@ -189,6 +191,7 @@ class ProcessTable:
             node: the node whose process is to end; default: all.
         """
         for supervisor in self._of(job, node):
+            # before the event: what it causes stands behind it in the log
             supervisor.events.note("ordered to end", reason=event.reason)
             supervisor.handle(event, self._clock.monotonic())
 
@@ -206,6 +209,7 @@ class ProcessTable:
     def pass_on(self, message: Lose | Suspect) -> None:
         """Tell the processes of a job here that another node is lost, or late."""
         for supervisor in self._of(message.job):
+            # a node cannot be told that it is lost itself
             if supervisor.order.node != message.node:
                 supervisor.tell_of_peer(message)
 
@@ -247,6 +251,7 @@ class ProcessTable:
             lines = tell.detail.strip().splitlines()
             said = f"{tell.state}. {clean(lines[-1] if lines else '')}".rstrip()
             self._logger.log(level, "Job %s: %s", supervisor.name, said)
+        # before the subscribers hear of it: one that fetches at once finds the end in the record
         self._save(record)
 
     def _save(self, record: JobRecord) -> None:

@@ -42,8 +42,10 @@ class Registration:
     def __post_init__(self) -> None:
         whole = all(type(number) is int for number in (self.rank, self.size, self.slots)) and type(self.started) is float
         texts = all(type(text) is str for text in (self.system, self.run, self.address, self.host))
+        # a file in a shared folder: anything may stand in it
         if not (whole and texts and 0 <= self.rank < (self.size or self.rank + 1) and 1 <= self.slots <= MAX_SLOTS):
             raise SettingsError(f"A registration needs texts, 0 <= rank < size and 1 to {MAX_SLOTS} slots, got {self!r:.300}.")
+        # it becomes the name of a file
         if not _NAME.fullmatch(self.name):
             raise SettingsError(f"The name of a run must be letters, digits, '.', '_' and '-', got {self.run[:80]!r}.")
         Address.parse(self.address)
@@ -78,6 +80,7 @@ def registered(folder: Path, registration: Registration) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError, ValueError):
+            # by content: a successor of the same rank has the same file name
             if read_regular(path, _MOST_BYTES) == content:
                 path.unlink()
 
@@ -91,6 +94,7 @@ def registrations(folder: Path) -> list[Registration]:
     """
     found: dict[Address, Registration] = {}
     try:
+        # sorted, so that all readers agree on the order
         paths = sorted(folder.iterdir())
     except FileNotFoundError:
         return []
@@ -99,6 +103,7 @@ def registrations(folder: Path) -> list[Registration]:
             with contextlib.suppress(OSError, ValueError, TypeError):
                 read = _read(path)
                 address = Address.parse(read.address)
+                # an agent that was killed leaves its file, and its port goes to another rank
                 if address not in found or found[address].started < read.started:
                     found[address] = read
     return sorted(found.values(), key=lambda one: (one.rank, -one.started, one.name))
@@ -170,6 +175,7 @@ def _slurm(environ: Mapping[str, str], hostname: str) -> Allocation:
     rank, size = _rank(environ, "SLURM_PROCID", "slurm"), _number(environ, "SLURM_NTASKS", 0)
     size = _number(environ, "SLURM_STEP_NUM_TASKS", size)  # of this srun, which may have fewer than the job
     run = _STRANGE.sub("-", f"{job}.{step}") if job else ""
+    # the name that Slurm has for the machine: by it the others reach it
     return _checked(Allocation("slurm", run, rank, size, environ.get("SLURMD_NODENAME") or hostname, job))
 
 
@@ -177,6 +183,7 @@ def _mpi(environ: Mapping[str, str], hostname: str) -> Allocation:
     for rank, size in _MPI_RANKS:
         if rank in environ:
             run = next((environ[name] for name in _MPI_RUNS if environ.get(name)), "")
+            # it becomes a part of file names
             run = _STRANGE.sub("-", run).strip("-")
             return _checked(Allocation("mpi", run, _rank(environ, rank, "mpi"), _number(environ, size, 0), hostname))
     names = ", ".join(rank for rank, _ in _MPI_RANKS)
@@ -192,6 +199,7 @@ def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
             "--from kubernetes needs JOB_COMPLETION_INDEX (an Indexed Job), POD_INDEX, or a host name that ends in the pod's "
             f"number (a StatefulSet), got the host name {hostname!r}."
         )
+    # no size: a pod is not told how many there are
     return Allocation("kubernetes", _STRANGE.sub("-", name), int(found), 0, environ.get("POD_IP") or hostname)
 
 
@@ -205,6 +213,7 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name, "")
     if not text:
         return default
+    # `isdigit` alone takes digits of other scripts
     if not (text.isascii() and text.isdigit()):
         raise SettingsError(f"{name} must be a number of 0 or more, got {text!r}.")
     return int(text)

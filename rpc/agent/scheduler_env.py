@@ -45,8 +45,10 @@ class SchedulerEnvironment:
         """Settings that hold unless the user gives others. A rank that is started anew finds its jobs again."""
         if self.allocation is None:
             return {}
+        # in a pod nobody else has ports, and peers know it by DNS, without a port; elsewhere two ranks may share a host
         found: dict[str, Any] = {"port": DEFAULT_PORT if self.allocation.system == "kubernetes" else 0}
         if self.allocation.name:
+            # by rank, not by port, which a restart changes
             found["work_dir"] = str(state_directory() / self.allocation.name)
         return found
 
@@ -60,6 +62,7 @@ class SchedulerEnvironment:
             yield
             return
         place = self.allocation
+        # an address to listen on everywhere is none to call
         host = self.advertise or (place.host if address.host in _ANYWHERE else address.host)
         told = Address(host, address.port)
         one = Registration(place.system, place.run, place.rank, place.size, str(told), slots, hostname, time.time())
@@ -112,8 +115,10 @@ def read_keys(descriptor: int) -> Keyring:
     Raises: KeyFileError.
     """
     text = b""
+    # not to the end of the stream: the parent keeps it open, and its end is the order to end
     while not text.endswith(b"\n\n") and len(text) < _MOST_KEY_BYTES and (part := os.read(descriptor, _MOST_KEY_BYTES)):
         text += part
+    # replaced: the parser refuses it, and tells nothing of the text
     return parse_keyring(text.decode("ascii", "replace"), "Standard input")
 
 

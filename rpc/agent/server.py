@@ -132,7 +132,9 @@ class RequestHandler:
         session is closed.
         """
         if len(self._sessions) >= MOST_SESSIONS:
+            # the keys are in the order of the last request, see `_serve`
             idle = next(filter(self._is_idle, self._keys), None)
+            # all are at work: one more caller must not cost another one its job
             if idle is None:
                 session.close()
                 return
@@ -149,6 +151,7 @@ class RequestHandler:
 
     def _let_go(self, session: Session) -> None:
         self._sessions.remove(session)
+        # counters of a service may not fall when a session ends
         self._past = self._past.and_of([session])
         del self._keys[session]
         self._streams.pop(session, None)
@@ -166,6 +169,7 @@ class RequestHandler:
             except Exception:  # whatever one submitter causes, the others are served
                 self._logger.exception("Serving %s failed", clean(session.link.peer))
                 session.close()
+            # one that has said BYE asks for nothing more; its queued answers went with `send`
             if session.lost is not None or session.left:
                 session.close()
                 self._let_go(session)
@@ -177,6 +181,7 @@ class RequestHandler:
             self._obey(session, operation)
         stream = self._streams.get(session)
         while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:
+            # a sentinel: None is a part, too, see `send_diagnostics`
             part = next(stream, _END)
             if part is _END:
                 del self._streams[session]
@@ -214,6 +219,7 @@ class RequestHandler:
             gained = record and tail(record, self._folders.folder(record), operation.places, operation.samples)
             deliver(session, gained or Tailed(operation.job, operation.node, {}, {}))
         elif isinstance(operation, (Fetch, Examine)):
+            # two streams over one session could not be told apart
             if session in self._streams:
                 raise ProtocolError("It asked for files before it had those it asked for.")
             self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
@@ -255,6 +261,7 @@ class RequestHandler:
         for run in self._processes:
             if run.record is record and run.percent:
                 deliver(session, Progress(record.job, record.node, run.percent, run.note))
+        # after what there is to tell now, so that later events come behind it
         named = session.caps.get("node")
         self._subscribers.add(session, record.job, named if isinstance(named, int) else None)
 
@@ -284,6 +291,7 @@ class RequestHandler:
             what = f"job {clean(job)}" if job else "any job"
             yield FetchEnd(job, "unknown", f"This worker knows nothing of {what}.")
             return
+        # a job that runs has no end yet
         logs = logs_between(self._logs, record.started, record.ended or math.inf)
         yield from send(record, self._folders.folder(record), logs)
 

@@ -108,6 +108,7 @@ def gather(
             raise SettingsError(f"PSGD_PORT must be a number from 0 to 65535, got {environ['PSGD_PORT']!r}.") from None
     if environ.get("PSGD_KEY_FILE"):
         found["key_file"] = environ["PSGD_KEY_FILE"]
+    # last: the command line is what the user has said most recently
     found.update({name: value for name, value in options.items() if value is not None})
     return AgentSettings(**found)
 
@@ -123,6 +124,7 @@ def _read_file(file: Path) -> dict[str, Any]:
     for name, value in content.items():
         if name not in _FILE_KEYS:
             raise SettingsError(f"{file} may set {', '.join(_FILE_KEYS)}, got {name!r}.")
+        # by type: true is no port
         if type(value) is not _FILE_KEYS[name]:
             raise SettingsError(f"{file}: {name} must be a {_FILE_KEYS[name].__name__}, got {value!r}.")
     return content
@@ -136,5 +138,6 @@ def default_work_dir(port: int, environ: Mapping[str, str] = os.environ) -> Path
 def state_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `$XDG_STATE_HOME/psgd`, else `~/.local/state/psgd`."""
     base = environ.get("XDG_STATE_HOME", "")
+    # the XDG specification has relative paths ignored
     root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
     return root / "psgd"

@@ -58,6 +58,7 @@ class Standby:
         """
         write_private(self._folder / ATTEMPT_STATE, json.dumps(asdict(order)))
         self.order = order  # where the disk is full, the file before is the one that a standby driver reads
+        # read again only where this agent has not seen it whole, as after a restart: it may be gigabytes
         if self.whole != order.sha256 and not _is_there(self._folder / MANIFEST, order.sha256, order.size):
             self.abandon_upload()
             self._upload, self._uploader = ManifestUpload(self._folder / MANIFEST, order.sha256, order.size), session
@@ -78,6 +79,7 @@ class Standby:
             if not self._upload.take(data):
                 return False
         except OSError:
+            # a full disk: parts that still come are dropped, and the driver's answer never says whole
             self.abandon_upload()
             raise
         self._upload, self.whole = None, self.order.sha256
@@ -128,6 +130,7 @@ class ManifestUpload:
 
         Raises: ProtocolError for too many bytes, or others than the hash says.
         """
+        # counted before they are written: more than announced never reaches the disk
         self._left -= len(data)
         try:
             if self._left < 0:
@@ -138,6 +141,7 @@ class ManifestUpload:
                 return False
             if self._digest.hexdigest() != self._sha256:
                 raise ProtocolError("A manifest came with a wrong hash.")
+            # written out before it gets its name: a standby driver must never find a part
             self._file.close()
             os.replace(self._draft, self._path)
         except BaseException:
@@ -155,6 +159,7 @@ class ManifestUpload:
 def _is_there(path: Path, sha256: str, size: int) -> bool:
     try:
         with open_unlinked(path) as file:
+            # the size first: it saves hashing a draft
             if os.fstat(file.fileno()).st_size != size:
                 return False
             digest = hashlib.sha256()
@@ -191,6 +196,7 @@ class StandbyProcess:
                 self._process = children.start(
                     [sys.executable, "-c", f"{REFUSE_INSPECTION}; from {module} import main; main()", str(folder), str(cache)],
                     cwd=folder,
+                    # one thread: a driver computes nothing, and must not take cores from jobs
                     env=child_environment(os.environ, 1),
                     stdin=theirs,
                     stdout=log,
@@ -200,6 +206,7 @@ class StandbyProcess:
                 self._line.close()
                 raise
         with contextlib.suppress(OSError):  # it has ended already, which `ended` will tell
+            # MSG_NOSIGNAL: a process that ended at once must not end the agent by SIGPIPE
             self._line.send(key.secret, getattr(socket, "MSG_NOSIGNAL", 0))
 
     @property
@@ -237,6 +244,7 @@ def read_promise(folder: Path) -> Promise:
     except (OSError, ValueError, TypeError):
         return Promise()
     # not by asdict, which goes down into nested values: a file may be nested deeper than the stack allows
+    # by exact type: a file that was tampered with or cut must not make a promise of other types
     right = all(type(getattr(promise, each.name)) is type(each.default) for each in fields(Promise))
     return promise if right else Promise()
 

@@ -76,6 +76,7 @@ class JobRecord:
         right = right and type(record.nodes) is list and all(type(node) is int for node in record.nodes)
         if not right or not all(type(text) is str for text in texts):
             raise ValueError(f"{path} has a field of a wrong type.")
+        # a folder that was copied or renamed by hand must not pass for another job
         if record.name != path.parent.name:
             raise ValueError(f"{path} is the record of {record.name}.")
         return record
@@ -107,6 +108,7 @@ class JobFolders:
         self._records = sorted(self._read_all(), key=lambda r: r.started)
         for record in self._records:
             if record.state in _UNFINISHED:
+                # the agent before was killed: nothing else writes an end of these
                 record.state, record.detail, record.ended = "lost", "The agent ended while this job ran.", self._clock.time()
                 with contextlib.suppress(OSError):  # a full disk does not keep the agent from serving
                     self.save(record)
@@ -131,6 +133,7 @@ class JobFolders:
         found = self.find(job)
         same = [] if found is None else [record for record in self._records if record.job == found.job]
         last = max((record.attempt for record in same), default=0)
+        # an agent may have had another number in an earlier attempt
         took_part = [record for record in same if record.attempt == last]
         return next((record for record in took_part if record.node == node), took_part[-1] if took_part else None)
 
@@ -148,6 +151,7 @@ class JobFolders:
         """
         earlier = next((known for known in self._records if (known.job, known.node) == (job, node)), None)
         if earlier is not None and earlier.attempt < attempt and earlier.state not in _UNFINISHED:
+            # a copy: the record in memory changes only when the disk has taken the new one
             begun = replace(earlier, state="starting", detail="", ended=0.0, files=[], attempt=attempt, nodes=list(nodes))
             self._write(begun)  # first: an attempt that the disk refuses has not been here, and may be tried again
             vars(earlier).update(vars(begun))
@@ -155,6 +159,7 @@ class JobFolders:
         record = JobRecord(job, node, title, started=self._clock.time(), attempt=attempt, nodes=list(nodes))
         record.log = f"Fit-{node} {time.strftime('%Y-%m-%d %H%M', time.localtime(record.started))}.log"
         folder = self.folder(record)
+        # without exist_ok: an attempt that was here before must not be mixed with this one
         folder.mkdir(mode=0o700)
         try:
             (folder / "out").mkdir(mode=0o700)
@@ -171,6 +176,7 @@ class JobFolders:
     def _place(self, job: str) -> Path | None:
         if self._placed is not None:
             with contextlib.suppress(OSError):
+                # one step, not resolve(): the link says where, and what is behind it is the program's
                 return Path(os.readlink(self._placed / job))
         return None
 
@@ -179,6 +185,7 @@ class JobFolders:
 
         Raises: OSError when the disk refuses.
         """
+        # first: where writing raises it stays listed for the next try
         self._unsaved[record.name] = record
         self._write(record)
         del self._unsaved[record.name]
@@ -206,12 +213,14 @@ class JobFolders:
         """
         removed: list[str] = []
         now, total, number = self._clock.time(), 0, 0
+        # newest first: what is beyond the limits is the oldest
         for record in [record for record in reversed(self._records) if record.state not in _UNFINISHED]:
             is_old = now - record.ended > KEEP_SECONDS
             if record.job in needed and not is_old:
                 continue
             placed = self._place(record.job) is not None
             total += 0 if placed else _size(self.folder(record))
+            # the newest stays whatever its size: its user may not have fetched it yet
             if number >= self._keep or is_old or (total > KEEP_BYTES and number):
                 if not placed:
                     shutil.rmtree(self.folder(record), ignore_errors=True)
@@ -226,6 +235,7 @@ class JobFolders:
         known = {record.name for record in self._records}
         removed: list[str] = []
         for folder in self.root.iterdir():
+            # folders being made have no record either, but are new
             if folder.name not in known and now - folder.lstat().st_mtime > KEEP_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
                 removed.append(folder.name)
@@ -254,6 +264,7 @@ def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> N
     Raises: OSError when the disk refuses.
     """
     name = f"VERDICT-{record.title}-N({record.node}).json"
+    # a title is the submitter's text
     if not is_safe_name(name):
         name = f"VERDICT-N({record.node}).json"
     try:
@@ -287,6 +298,7 @@ class WorkDirectory:
         self._lock = -1
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # also of a directory that was there: anybody may have made it under /tmp
             status = self.path.stat()
             if status.st_uid != os.getuid() or status.st_mode & 0o077:
                 raise NetworkError(
@@ -294,6 +306,7 @@ class WorkDirectory:
                     f"choose another --work-dir, or 'chmod 700' it if it is meant for this alone."
                 )
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            # held for life: the kernel lets go of it however this process ends
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for folder in (self.log, self.jobs, self.placed, self.cache):
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -312,6 +325,7 @@ class WorkDirectory:
         try:
             disk = os.statvfs(self.jobs)
             free = disk.f_bavail * disk.f_frsize
+            # tried, as quotas and read-only mounts do not show in the free bytes
             with tempfile.TemporaryFile(dir=self.jobs) as file:
                 file.write(bytes(_TRIED_BYTES))
         except OSError as error:

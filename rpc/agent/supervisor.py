@@ -111,6 +111,7 @@ class Supervisor:
         self.record = record
         self.submitter = submitter
         self.percent, self.note = 0, ""
+        # from acceptance: the submitter prepares and ships within these limits
         self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, now)
         self.free = False
         self._tell, self._children = partial(tell, self), surroundings.children
@@ -139,6 +140,7 @@ class Supervisor:
         self.events.note("accepted", host=socket.gethostname(), **_told(order))
         self._is_begun = False
         self.channel: ProcessChannel | None = ProcessChannel(ours, FROM_JOB_PROCESS)
+        # derived here, so that the process never sees the cluster's key
         keys = peer_keys(cluster, order.job, order.node, [*order.group, *order.others])
         self._cluster, self._callers = cluster, {key.id: node for node, key in keys.items()}
         self._send(
@@ -221,6 +223,7 @@ class Supervisor:
     def read(self, now: float) -> list[object]:
         """Take in the messages of the process up to `now`; return events for `handle`."""
         events: list[object] = []
+        # before its messages: its log is complete when its end is told
         self.output.take()
         if not self._is_begun and self._process.pid:
             self._is_begun = True
@@ -259,6 +262,7 @@ class Supervisor:
         if left and now < self._reaped + LEFT_SECONDS:
             return False
         if left:
+            # in an uninterruptible wait; the slot is worth more than waiting for a device
             self._children.give_up(left)
             logger.warning("Job %s has left processes that cannot be ended: %s.", self.name, ", ".join(map(str, sorted(left))))
         return True
@@ -284,6 +288,7 @@ class Supervisor:
             return
         monitor = self._monitor
         leaving = self.slot.stage is job_state.Stage.LEAVING
+        # before the executor runs its silence has another meaning: imports and data take as long as they take
         for operation in monitor.look(now, leaving=leaving) if self._has_run else monitor.look_at_start(now):
             self._tell(operation)
         if monitor.condemned:
@@ -307,6 +312,7 @@ class Supervisor:
     def _pass_on_state(self, tell: job_state.Tell, now: float) -> None:
         """Pass a state on; a failure of a job that has run goes with a verdict."""
         if tell.state == "failed" and self._has_run and self._monitor.verdict is None:
+            # None while it still runs: the failure was its own report
             code = self._process.returncode
             self._tell(self._monitor.failed(now, tell.detail, code, self._exit_code))
         # its last signals may answer a warning that still stands: it is taken back before the end is told
@@ -320,6 +326,7 @@ class Supervisor:
 
     def _hang_up(self) -> None:
         """End the children of the process, which has ended, or must; its exit code stays as it was."""
+        # its group, too: helpers of the process hold its ports and memory
         kill_group(self._process)
         if self.channel is not None:
             self.channel.close()

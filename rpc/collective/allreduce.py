@@ -56,6 +56,7 @@ def check_op(op: str) -> None:
 def combined(parts: Sequence[Array], op: str) -> Array:
     """Combine the parts of all ranks in their order along a binary tree, by the operation `op`."""
     result = tree(parts, COMBINE[op])
+    # divided once, at the root: the order of sums alone decides the bits
     return np.asarray(result / len(parts)) if op == "mean" else result
 
 
@@ -63,6 +64,7 @@ def tree(parts: Sequence[Array], combine: Combine) -> Array:
     """Combine parts pairwise by `combine`: the first half, with the larger number of them, and the second."""
     if len(parts) == 1:
         return parts[0]
+    # the shape depends on the number of parts alone, so each node adds in the same order
     half = (len(parts) + 1) // 2
     return np.asarray(combine(tree(parts[:half], combine), tree(parts[half:], combine)))
 
@@ -83,6 +85,7 @@ class Scratch:
         """Compute `tree` of two parts or more by `combine`, in `target`, which has their type; `depth` counts the calls
         around this one.
         """
+        # as `tree` splits: both must give the same bits
         half = (len(parts) + 1) // 2
         left, right = parts[0], parts[-1]
         if half > 1:
@@ -90,6 +93,7 @@ class Scratch:
         if len(parts) - half > 1:
             spare = self._spare.get(depth)
             if spare is None or spare.dtype != target.dtype or spare.size < target.size:
+                # one for each depth: the left half is done before the right one of the same depth begins
                 spare = self._spare[depth] = np.empty_like(target)
             right = self.tree(parts[half:], combine, spare[: target.size], depth + 1)
         combine(left, right, out=target)
@@ -97,6 +101,7 @@ class Scratch:
 
     def combine(self, parts: Sequence[Array], op: str, target: Array) -> None:
         """Write the parts of one type, two or more, `combined` by `op`, to `target`."""
+        # a mean of integers is of floats: rare, so it may take fresh memory
         if target.dtype != parts[0].dtype:
             np.copyto(target, combined(parts, op))
             return
@@ -134,11 +139,13 @@ class ShardedReduction:
         self._rank = group.index(controller.node_id)
         self._number = number
         self._op = op
+        # contiguous: pieces leave from this memory, and a slice of it must be one
         self._mine = np.ascontiguousarray(mine).reshape(-1)
         self._shape = mine.shape
         self.result = room_for(mine, len(group), op, pool)
         self._flat = self.result.reshape(-1)
         self._scratch = Scratch()
+        # pieces have the same number of items on both ways, so the wider type bounds them
         itemsize = max(self._mine.itemsize, self.result.itemsize)
         half = mine.size * itemsize // len(group) // 2 + 1  # of a shard: it is combined while the other half comes
         self._length = max(1, min(PIECE_BYTES, max(SMALL_PIECE_BYTES, half)) // itemsize)
@@ -155,10 +162,12 @@ class ShardedReduction:
 
     def start(self) -> None:
         """Send the first parts, to every peer the same number of them before the next, and not all to the same peer first."""
+        # from the next rank on: else all nodes would begin with node 0, and it would be the narrow place
         ranks = [(self._rank + step) % len(self._group) for step in range(1, len(self._group))]
         for piece in range(AHEAD):
             for rank in ranks:
                 self._send_part(rank, piece)
+            # after each round of peers, so that the first pieces leave before the second ones are packed
             self._controller.push()
 
     def _send_part(self, rank: int, piece: int) -> None:
@@ -172,6 +181,7 @@ class ShardedReduction:
 
     def place(self, sender: int, kind: int, piece: int) -> Array | None:
         """Return the memory into which a piece shall be read; None: any."""
+        # parts go to new memory: they are kept until all of them are there
         cuts = self._cuts[self._group.index(sender)] if kind == RESULT and sender in self._awaited else []
         return self._flat[cuts[piece]] if 0 <= piece < len(cuts) else None
 
@@ -199,6 +209,7 @@ class ShardedReduction:
             parts = self._parts[piece]
             parts[sender] = part
             if len(parts) == len(self._group) - 1:
+                # popped, so that their memory is free for the next parts
                 self._finish(piece, self._parts.pop(piece))
         self._awaited[sender] -= 1
 
@@ -206,6 +217,7 @@ class ShardedReduction:
         cut = self._cuts[self._rank][piece]
         parts[self._controller.node_id] = self._mine[cut]
         target = self._flat[cut]
+        # by rank, however they came in: the order of the sum decides its bits
         self._scratch.combine([parts[node] for node in self._group], self._op, target)
         for peer in self._awaited:
             if (session := self._alive(peer)) is not None:
@@ -236,6 +248,7 @@ class Pieces:
         self._controller = controller
         self._group = group
         self._rank = group.index(controller.node_id)
+        # a peer that has begun the next operation does not wait for us
         self._early: dict[int, list[tuple[int, int, int, Any]]] = {}
         self._running: ShardedReduction | None = None
         self._number = 0
@@ -244,6 +257,7 @@ class Pieces:
     def begin(self, number: int, mine: Array, op: str) -> ShardedReduction:
         """Start operation `number`, with the pieces that have come already."""
         self._number = number
+        # before the first bytes of results can come
         self._controller.use_place(self._place)
         self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self.pool)
         running.start()
@@ -252,6 +266,7 @@ class Pieces:
         return running
 
     def end(self) -> None:
+        # messages of the program must not be read into this result
         self._controller.use_place(None)
         self._running = None
 

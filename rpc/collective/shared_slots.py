@@ -69,24 +69,29 @@ class SharedSlots:
         self._found.clear()
         self._count += 1
         after_failure, self._pending = self._pending, True
+        # rarely later: asking costs a system call for each peer that will never agree
         if self._unknown and (FIRST <= self._count < _SOON or self._count % _SOON == 0):
             self._agree()
         if self._own is None or not self._readers:
             return ()
         head = _head_of(array, shape)
+        # the other slot: readers may still be at the one of the operation before
         self._at = _SLOT - self._at
         board, at = self._own, self._at
         self._own_words[at // 8] = _BUSY + number  # a peer that is late, because we gave up, shall not take the old array
+        # the busy mark must be seen before the items change
         if not LOADS_FIRST:
             self._order()
         if head != _SENT:
             np.copyto(np.ndarray(array.shape, array.dtype, board, at + _DATA), array)
         board[at + 8 : at + 8 + len(head)] = head
+        # and the items and the head before the number that announces them
         if not LOADS_FIRST:
             self._order()
         self._own_words[at // 8] = number
         if head == _SENT:
             return ()
+        # on all processors: the number is stored before the sleepers' words are loaded, else both sides could wait
         self._order()
         woken = False
         for peer, words in self._readers.items():
@@ -123,6 +128,7 @@ class SharedSlots:
     def sleep(self, number: int) -> None:
         """Ask the others for a message with their arrays for `number`; those left by now are found."""
         if self._own is not None:
+            # stored before the others are looked at once more: see the end of `put`
             self._own_words[_ASLEEP] = number
             self._order()
 
@@ -130,6 +136,7 @@ class SharedSlots:
         """Tell if `peer` has left its array under `number`."""
         if not self._read(peer):
             return False
+        # a slot that says "sent" holds nothing: a message brings it
         words = self._words[peer]
         return (words[0] == number and self._boards[peer][8] != _SENT[0]) or (
             words[_OTHER] == number and self._boards[peer][_SLOT + 8] != _SENT[0]
@@ -139,6 +146,7 @@ class SharedSlots:
         """Tell if `peer`, which had used its slots before, has none for `number` any more but one for a later."""
         if not self._read(peer):
             return False
+        # without the busy mark: a slot that is being written has given up its old number already
         numbers = self._words[peer][0] % _BUSY, self._words[peer][_OTHER] % _BUSY
         return number not in numbers and min(numbers) > 0 and max(numbers) > number
 
@@ -154,6 +162,7 @@ class SharedSlots:
         board, word = self._boards[peer], 0 if self._words[peer][0] == number else _OTHER
         self._found.append((peer, word))
         code, dimensions, items, *shape = _HEAD.unpack_from(board, 8 * word + 8)
+        # a peer writes there what it likes: checked before an array is made of it
         if code >= len(_CODES) or dimensions > _MOST_DIMENSIONS or items * DTYPES[_CODES[code]] > _SLOT - _DATA:
             raise BadContent(peer, named(number), "what it left in memory is no array")
         array = np.ndarray((items,), _CODES[code], board, 8 * word + _DATA)
@@ -172,6 +181,7 @@ class SharedSlots:
         self._pending = False
         found, self._found = self._found, []
         for peer, word in found:
+            # looked at after the array was read: what was read before a change is whole
             if self._words[peer][word] != number:
                 raise BadContent(peer, named(number), GIVEN_UP)
 
@@ -203,6 +213,7 @@ class SharedSlots:
 
     def _order(self) -> None:
         """Order memory: all reads and writes before this are seen before those that come after it."""
+        # nothing moves from before the first release to behind the second taking, nor back
         for _ in range(2):
             with self._fence:
                 pass

@@ -46,6 +46,7 @@ _LOOK_SECONDS = 0.5
 def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], None] = lambda done, of: None) -> Report:
     """Examine the agents at `addresses`, called with `key`; `show` is called with the number of ways measured, and of all."""
     targets = {place: Target(address, key, "submitter", "agent") for place, address in enumerate(addresses)}
+    # all at once: silent hosts cost five seconds in all, not each
     sessions, errors = dial_all(targets)
     with contextlib.ExitStack() as held:
         for session in sessions.values():
@@ -60,12 +61,14 @@ def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], N
         ways = len(asked) * len(asked)  # one from here to each, and all among them
         for done, place in enumerate(asked):
             show(done, ways)
+            # one after the other, as they share this machine's line
             workers[place] = _reached(workers[place], key)
         pairs = _Pairs({place: (workers[place], sessions[place]) for place in asked})
         while not pairs.over:
             show(len(asked) + len(pairs.found), ways)
             pairs.step()
         show(ways, ways)
+        # called once more: one that ended in the meantime explains what its ways tell
         again, gone = dial_all({place: targets[place] for place in asked})
         for session in again.values():
             session.close()
@@ -96,8 +99,8 @@ def _asked(address: Address, session: Session) -> Worker:
 
 
 def _lost(worker: Worker, error: NetworkError | None) -> Worker:
-    """Return `worker`, or one with the problem that `error` says it has been lost since, other than by us, who close late
-    connections.
+    """Return `worker`; where `error` says that it has been lost since, with that as its problem. Connections that we have
+    closed, as we do with late ones, are none.
     """
     if error is None or isinstance(error, ClosedByUs) or worker.problem:
         return worker
@@ -190,11 +193,13 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
     if not hosts and folder is None:
         named = _named(_NODE_FILE) if os.path.exists(_NODE_FILE) else []
         own = Address(_ANYWHERE.get(settings.listen, settings.listen), settings.port)
+        # without a port of its own, and with a node file, this machine only asks
         own = None if own in named or (named and not own.port) else own
     addresses = list(dict.fromkeys([*([own] if own else []), *named]))
     for address in addresses:
         if not address.port:
             raise SettingsError(f"--doctor HOSTS: A worker's port is a number from 1 to 65535, got '{address}'.")
+    # never made here: a new key would fit no agent
     key = (settings.keyring or find_keys(settings.key_file, os.environ, create=False)).offered
     bar: tqdm[None] | None = None
 

@@ -93,8 +93,10 @@ class _Probe:
             self._send(Ping())
             pong = self._await_pong()
             elapsed = time.perf_counter() - start
+            # within the time that we have measured: the other clock may be set back between the two
             there = min(max(0.0, pong.sent - pong.received), elapsed)
             busy, instance = busy or pong.busy, pong.instance
+            # the fastest exchange has waited least, so its clock is the most certain
             if elapsed - there < latency:
                 latency = elapsed - there
                 offset = ((pong.received - began) + (pong.sent - (began + elapsed))) / 2
@@ -131,6 +133,7 @@ class _Probe:
                 warm = True
                 continue
             if elapsed >= _ENOUGH_SECONDS or size >= _LAST_BURST:
+                # the round trip is no part of the burst; at most nine tenths of the time are taken for it
                 return size / max(elapsed - latency, elapsed / 10)
             size *= 2
 
@@ -150,4 +153,5 @@ class _Probe:
             left = deadline - time.monotonic()
             if left <= 0 or self._ended():
                 raise TimedOut(f"{self._address} to answer a ping", min(limit, self._limit))
+            # in slices: `ended` is asked now and then
             wait_sockets([session.link], [session.link] if session.pending_bytes else [], min(left, _LOOK_SECONDS))  # type: ignore[list-item]

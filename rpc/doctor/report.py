@@ -78,6 +78,7 @@ class Report:
     def problems(self) -> list[Problem]:
         """Problems found; those of single workers come first."""
         return [
+            # first: it may explain what follows
             *self._of_addresses(),
             *self._of_workers(),
             *self._of_clocks(),
@@ -95,6 +96,7 @@ class Report:
         for worker in self.workers:
             name, status = str(worker.address), worker.status
             if worker.problem:
+                # the name stands in front of it anyway
                 yield Problem(name, clean(worker.problem).removeprefix(f"{name}: "))
             if worker.version and worker.version != VERSION:
                 what = f"it runs version {clean(worker.version)}, this is {VERSION}."
@@ -131,6 +133,7 @@ class Report:
         told: set[Address] = set()
         for worker in self.workers:
             if worker.link is not None and _is_off(worker.link):
+                # one clock that is off would show in each of its pairs
                 told.add(worker.address)
                 yield Problem(str(worker.address), f"its clock is {_ahead(worker.link.offset)} the one here.", repair)
         for pair in self.pairs:
@@ -147,9 +150,11 @@ class Report:
             if lost.intersection((pair.source, pair.target)):
                 continue
             source, target = status.get(pair.source), status.get(pair.target)
+            # another instance answers there: the address means two machines
             other = target is not None and pair.found.instance not in ("", target.instance)
             if not pair.found.problem and not other:
                 continue
+            # on one host a loopback address is right
             strangers = source is not None and target is not None and source.host != target.host
             if strangers and is_loopback(pair.target.host):
                 if pair.target not in blamed:
@@ -185,7 +190,9 @@ class Report:
         hosts = {worker.address: worker.status.host for worker in self.workers if worker.status is not None}
         measured = [pair for pair in self.pairs if pair.found.bandwidth and hosts.get(pair.source) != hosts.get(pair.target)]
         for pair in measured:
+            # without the pair itself, which would be half of the measure where there are two
             others = [each.found.bandwidth for each in measured if each is not pair]
+            # the median: one fast or slow pair must not move the measure
             if others and pair.found.bandwidth * SLOW < (usual := statistics.median(others)):
                 what = f"sends {_rate(pair.found.bandwidth)} to {pair.target}, where other pairs have {_rate(usual)}."
                 yield Problem(str(pair.source), what, "Look at cable, duplex, switch port and traffic of this way.")
@@ -217,6 +224,7 @@ class Report:
             host, slots = ("-", "-") if status is None else (clean(status.name, 40), f"{_free(status)} of {status.slots}")
             if status is not None and worker.problem:
                 slots = "lost"
+            # the version comes in the handshake, in which the key is proven
             proven = self.key if worker.version else "-"
             link = None if worker.problem else worker.link
             rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(link)))
@@ -270,6 +278,7 @@ def _swallows(link: Measured, way: str) -> str:
 def _cells(link: Measured | None) -> tuple[str, str, str]:
     if link is None or link.problem:
         return "-", "-", "-"
+    # after rounding: -0.00 ms would look like a fault
     sign = "-" if round(1e3 * link.offset, 2) < 0 else "+"
     clock = f"{sign}{_seconds(abs(link.offset))} ± {_seconds(link.uncertainty)}"
     if link.swallowed:

@@ -59,6 +59,7 @@ class FunctionDiscovery(Discovery):
         try:
             return parse_hosts(_as_text(self._function()))
         except Exception as error:
+            # the user's line and its error, rather than ours around them
             told = raised_by(error) or f"{type(error).__name__}: {error}"
             raise DiscoveryError(f"The function {name} failed: {told}") from error
 
@@ -82,6 +83,7 @@ class FileDiscovery(Discovery):
         """
         try:
             content = read_text(self._path)
+            # read each time, parsed when new: times of files are too coarse for an edit right after another
             if content != self._content:
                 self._hosts = parse_hosts(_as_text(_workers(content)))
                 self._content = content
@@ -98,7 +100,7 @@ def _workers(content: str) -> Any:
 
 
 def _as_text(found: Any) -> str:
-    """One line for each host."""
+    """Write a line for each host."""
     if isinstance(found, str):
         return found
     if isinstance(found, Mapping):
@@ -142,6 +144,7 @@ class Poller:
 
     def close(self) -> None:
         """End the thread, and a script that it waits for. Nothing is delivered any more, unless that is going on already."""
+        # first: what is found from here on is not delivered
         self._closed.set()
         self._discovery.close()
         self._thread.join(CLOSE_SECONDS)
@@ -152,8 +155,10 @@ class Poller:
         while not self._closed.is_set():
             began = time.monotonic()
             answer = self._look()
+            # looked at again: `find` may have taken long
             if not self._closed.is_set():
                 self._deliver(answer)
+            # the rest of the period, so that slow looks do not add up
             self._closed.wait(max(0.0, began + self._period - time.monotonic()))
 
     def _look(self) -> HostsSeen | DiscoveryFailed:

@@ -42,6 +42,7 @@ class ScriptDiscovery(Discovery):
             raise ValueError(f"ScriptDiscovery 'limit' must be a number of seconds > 0, got {limit}.")
         self._command = [str(Path(path).absolute())]
         self._limit = limit
+        # between `find` in the helper thread and `close` in any other
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
@@ -94,6 +95,7 @@ class ScriptDiscovery(Discovery):
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Leave no process, pipe or zombie of this run behind."""
         with self._lock:
+            # under the lock, before it is waited for: until then its number cannot be another's
             if process.returncode is None:
                 _kill_group(process)
             self._process = None
@@ -110,6 +112,7 @@ def discovery_of(value: object, key_file: str | Path | None = None) -> Discovery
 
     Raises: ValueError for a path that is none of these, TypeError for anything else.
     """
+    # before paths and functions: an object may be callable, too
     if isinstance(value, Discovery):
         if isinstance(value, FolderDiscovery) and value.key_file is None:
             value.key_file = key_file
@@ -153,6 +156,7 @@ class FolderDiscovery(Discovery):
         try:
             if self._living is None:
                 key_file = Path(self.key_file) if self.key_file else None
+                # the key is read at the first look, not when a job is described
                 self._living = ReachableAgents(find_keys(key_file, os.environ, create=False).offered)
             return self._living.among(registrations(self.folder))
         except (OSError, NetworkError) as error:
@@ -202,6 +206,7 @@ class ReachableAgents:
     def among(self, registered: Sequence[Registration]) -> list[Registration]:
         """Return the agents of `registered` that live, in the same order."""
         known = set(registered)
+        # an agent that was started anew has another registration, by its time, and is called again
         self._answered &= known
         self._silent = {one: state for one, state in self._silent.items() if one in known}
         now = self._clock.monotonic()
@@ -210,7 +215,7 @@ class ReachableAgents:
         return [one for one in registered if one in self._answered]
 
     def _is_elsewhere(self, one: Registration, now: float) -> bool:
-        """Whether it listens for its own machine only, and that is another one."""
+        """Tell if the agent listens for its own machine only, and that is another one."""
         address = Address.parse(one.address)
         if not is_loopback(address.host) or one.host == socket.gethostname():
             return False
@@ -223,6 +228,7 @@ class ReachableAgents:
         }
         if not targets:
             return
+        # all at once, within two seconds in all
         sessions, errors = self._dial(targets, CALL_SECONDS)
         for number, session in sessions.items():
             session.close()
@@ -234,7 +240,9 @@ class ReachableAgents:
 
     def _is_silent(self, one: Registration, now: float, reason: str) -> None:
         if one not in self._silent:
+            # once: a registration without its agent may lie there for days
             _log.info("The registration %s is left out: %s", one.name, clean(reason))
+        # half, as it is doubled right away
         _, pause, _ = self._silent.get(one, (0.0, _FIRST_PAUSE / 2, ""))
         pause = min(2 * pause, _LONGEST_PAUSE)
         self._silent[one] = (now + pause, pause, reason)

@@ -122,6 +122,7 @@ class ElasticDriver(Machine):
         moments = [self._blacklist.next_release(self._now)]
         if self.stage is Stage.WAITING:
             moments += [self._since + self._timeout, self._blacklist.next_ask(self._now) if self._resumes else None]
+        # notices matter only while rank 0 trains
         elif not self._registry.begun:
             moments.append(self._notices.deadline)
         return min((moment for moment in moments if moment is not None), default=None)
@@ -131,6 +132,7 @@ class ElasticDriver(Machine):
         if handler is None:
             raise self._impossible(event)
         self._now = now
+        # late events of a job that is over change nothing
         return [] if self.stage is Stage.OVER else handler(self, event)
 
     def _on_hosts(self, event: HostsSeen) -> list[Any]:
@@ -138,12 +140,14 @@ class ElasticDriver(Machine):
         return self._review()
 
     def _on_discovery_failed(self, event: DiscoveryFailed) -> list[Any]:
+        # without a first answer there is nothing to go on with; later ones keep the hosts of before
         if self._hosts is None:
             return self._fail(f"The first discovery of hosts failed: {event.reason}")
         return [Warn(f"The discovery of hosts failed, the last answer still counts: {event.reason}")]
 
     def _on_ready(self, event: WorkerReady) -> list[Any]:
         worker = event.worker
+        # it was given up or dismissed and does not know yet
         if not self._workers.counts(worker):
             return [_removal(worker)]
         self._has_run = True
@@ -160,6 +164,7 @@ class ElasticDriver(Machine):
         self._workers.alive.discard(worker)
         if not counted:
             return []
+        # its host may have been taken away, and it with it: that is no failure
         wanted = (self._hosts or {}).get(worker.address, 0) > worker.slot
         returned = event.ok and wanted if event.returned is None else event.returned
         if returned:
@@ -195,6 +200,7 @@ class ElasticDriver(Machine):
     def _failed(self, event: WorkerEnded) -> list[Any]:
         """Fence a failed worker: no other is sent to its slot, or to its host, whose other workers are stopped then."""
         worker = event.worker
+        # the first is the cause more often than those that follow
         if not self._first_failure:
             told = "" if event.code is None else f"\nExit code: {event.code}"
             self._first_failure = f"The first worker to fail was:\nProcess name: {worker}{told}"
@@ -204,6 +210,7 @@ class ElasticDriver(Machine):
         lost = event.agent_lost and (event.started or not self._workers.has_neighbours(worker))
         whole = lost or not self._by_slot
         takes = event.started and not event.agent_lost
+        # before the fence: what is started next must not land there
         self._blacklist.add(worker.address if whole else worker.place, self._now, answers=takes)
         actions: list[Any] = []
         for other in self._workers.fence(worker, neighbours=whole):
@@ -268,10 +275,12 @@ class ElasticDriver(Machine):
         if self.stage is Stage.OVER:
             return actions
         may_resume = self._checkpoint is not None or self._anew
+        # nobody holds the state: a new round would train from nothing and look like a success
         if later and not may_resume and not workers.holders & workers.living:
             return self._fail(NO_SURVIVOR)
         ranked = self._ranked()
         if later and self._resumes and len(ranked) < needed:
+            # hosts that took no worker are asked again only when there are too few others
             self._blacklist.lift(self._now, silent=True)
             ranked = self._ranked()
         if len(ranked) < needed:
@@ -302,6 +311,7 @@ class ElasticDriver(Machine):
         places = {worker.place for worker in ranked}
         dismissed = [worker for worker in self._workers.round if worker in self._workers.living.difference(ranked)]
         actions: list[Any] = [_removal(worker) for worker in dismissed]
+        # before the round starts: two processes in one slot would share its cores
         for worker in self._workers.occupants(places, ranked):
             actions.append(StopWorker(worker, f"{worker} is stopped: its slot is needed."))
         # a worker that trains is older than one that waits for a free slot, and keeps its rank among those that stay
@@ -326,6 +336,7 @@ class ElasticDriver(Machine):
         return [*self._stop_all("The job has failed."), Fail(message)]
 
     def _stop_all(self, reason: str) -> list[Any]:
+        # fenced ones were stopped when they were given up
         return [StopWorker(worker, reason) for worker in sorted(self._workers.alive - self._workers.fenced)]
 
     def _is_out(self, place: Place) -> bool:

@@ -51,6 +51,7 @@ def parse_hosts(text: str) -> list[Host]:
             host = parse_host(line)
         except ValueError as error:
             raise ValueError(f"Line {number} of the hosts: {error}") from error
+        # the same line twice is a slip; two numbers for one host are a contradiction
         if slots.setdefault(host.address, host.slots) != host.slots:
             raise ValueError(
                 f"Line {number} of the hosts: {host.address} has {host.slots} slot(s) here and {slots[host.address]} above."
@@ -67,6 +68,7 @@ def parse_host(line: str) -> Host:
     name, count = (parts[1].partition("=")[::2]) if len(parts) == 2 else ("slots", "1")
     if len(parts) not in (1, 2) or name != "slots":
         raise ValueError(f"A host is written 'host[:port] [slots=n]', got {line.strip()!r}.")
+    # digits of other scripts and superscripts are digits to `isdigit`, too; `int` has a sentence of its own for very long ones
     if not (count.isascii() and count.isdigit()) or len(count) > 5 or int(count) > MAX_SLOTS:
         raise ValueError(f"'slots' must be an integer from 0 to {MAX_SLOTS}, got {count!r} in {line.strip()!r}.")
     return Host(Address.parse(parts[0]), int(count))
@@ -91,6 +93,7 @@ def order_hosts(previous: Iterable[Address], available: Iterable[Address]) -> li
     >>> [host.host for host in order_hosts([a, b, c], [d, c, b])]
     ['b', 'c', 'd']
     """
+    # dicts, not sets: they keep the order
     there = dict.fromkeys(available)
     survivors = dict.fromkeys(address for address in previous if address in there)
     return [*survivors, *(address for address in there if address not in survivors)]
@@ -112,7 +115,9 @@ def deal(
         out: slots that get none.
     """
     places = [place for host in hosts for place in slots_of(host) if place not in out]
+    # a stable sort: kept slots first, otherwise in the order of hosts
     chosen = sorted(range(len(places)), key=lambda rank: places[rank] not in keep)[:maximum]
+    # and back in that order, so that ranks follow the hosts
     return [places[rank] for rank in sorted(chosen)]
 
 
@@ -200,7 +205,9 @@ class Blacklist:
         after a while.
         """
         for ban in self._bans.values():
+            # those with a cool-down come back by themselves
             if ban.until == math.inf and (ban.ask is None or (silent and ban.ask <= now)):
+                # the ban stays, with its count: after the next failure the wait is longer
                 ban.until = now
 
     def next_ask(self, now: float) -> float | None:

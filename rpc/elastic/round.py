@@ -64,6 +64,7 @@ class Registry:
 
         Workers outside the round count for nothing.
         """
+        # a worker that was ready may still fail before the next round begins; other ends are final
         if worker not in self._states or self._states[worker] not in (None, Recorded.READY) or self._states[worker] is state:
             return False
         self._states[worker] = state
@@ -96,6 +97,7 @@ class Registry:
             return Outcome(Decision.FAIL, "All hosts have been blacklisted.")
         if counts and self._limit is not None and self._resets >= self._limit:
             return Outcome(Decision.FAIL, f"The number of resets during elastic job exceeded limit: {self._limit}")
+        # a round that never began costs nothing
         self._resets += counts
         return Outcome(Decision.NEXT_ROUND)
 
@@ -117,6 +119,7 @@ class WorkerSet:
         them hold it.
         """
         self.round = ranked
+        # before their processes exist: a report of a failed start must find them
         self.alive.update(ranked)
         if equal:
             self.holders = set(ranked)
@@ -134,6 +137,7 @@ class WorkerSet:
         before.
         """
         given_up = {worker, *(other for other in self.round if neighbours and other.address == worker.address)}
+        # in the order of the round, so that the same events give the same actions
         fresh = [other for other in self.round if other in given_up and other not in self.fenced]
         self.fenced.update(fresh)
         return fresh
@@ -211,6 +215,7 @@ class HostNotices:
         result = classify(self._told, coming)
         if result is HostUpdateResult.no_update:
             return self._repeat(now)
+        # both in one, as rank 0 acts on the last number it hears
         if self._unheard is not None:
             result |= self._unheard.result
         self._told = coming
@@ -219,6 +224,7 @@ class HostNotices:
         return [self._unheard]
 
     def heard(self, sequence: int) -> None:
+        # an older acknowledgement does not answer a newer notice
         if self._unheard is not None and sequence >= self._unheard.sequence:
             self._unheard = None
 

@@ -61,6 +61,7 @@ class JobAcceptor:
         )
         self.suspects = Suspects()  # peers that the failure detector doubts
         self._acceptor = Acceptor(lambda _hello: self._terms, self._clock)
+        # `tell` is called by the training thread and by this one
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
         self._impostors: dict[int, str] = {}  # nodes that have called as others, and how
@@ -68,6 +69,7 @@ class JobAcceptor:
         self.serves_submitter = False  # whether the executor wants to be called by the submitter while it runs
         self.pending: PendingPeers | None = None  # where peers go whose executor meets them by itself
         self.code_sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
+        # daemon: the process ends with its main thread
         self._thread = threading.Thread(target=self._run, name="acceptor", daemon=True)
 
     def start(self) -> None:
@@ -99,6 +101,7 @@ class JobAcceptor:
                     self._settle(outcome)
         except BaseException:  # without this thread no peer or agent could reach or stop the process
             logger.exception("The acceptor failed")
+            # at once, past Python's own clean-up, which could hang in user code
             end_process(ORPHANED)
 
     def _take_all(self) -> None:
@@ -123,6 +126,7 @@ class JobAcceptor:
                     peer=operation.peer,
                     accept=self._terms_of(operation),
                 )
+                # so that the agent counts how many visitors wait here
                 self.tell(Took())
             elif isinstance(operation, Halt):
                 self._on_halt(operation.reason)
@@ -140,25 +144,30 @@ class JobAcceptor:
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, Dropped):
             logger.warning("A visitor from %s was turned away: %s", clean(outcome.peer), clean(outcome.reason))
+            # the agent keeps the audit log: a process that runs user code must not write it
             self.tell(SecurityEvent("turned away", clean(f"{outcome.peer}: {outcome.reason}")))
         elif isinstance(outcome, Authenticated):
             self._admit(outcome.session, outcome.hello)
 
     def _admit(self, session: Session, hello: Hello) -> None:
         node, claimed, attempt = session.node_id, hello.caps.get("node"), hello.caps.get("attempt")
+        # the key tells which node it is; a claim of another one is no mistake of an honest process
         if node is not None and (type(claimed) is not int or claimed != node):
             self._refuse_impostor(session, node, claimed)
         elif session.role == "code" and not self._has_code_session:
             self._has_code_session = True
+            # the first one brings the code, later ones are calls of the submitter
             self.code_sessions.put(session)
         elif session.role == "code" and self.serves_submitter and self._is_free(SUBMITTER):
             self._admitted[SUBMITTER] = session
             self._on_peer(SUBMITTER, session)
         elif session.role == "peer" and self.pending is not None and self.pending.arrive(attempt, node, session):
             pass
+        # the attempt, too: a process of an attempt that is over may still be calling
         elif node is not None and self.pending is None and self._expects(node) and attempt == self._begin.attempt:
             self._admitted[node] = session
             self._on_peer(node, session)
+            # it had called as another node before this; until now there was no session to lose
             if node in self._impostors:
                 self._on_lose(node, self._impostors[node], Impostor)
         else:
@@ -176,6 +185,7 @@ class JobAcceptor:
         self.tell(SecurityEvent("refused", f"node {node}, an impostor: {reason}, from {clean(session.link.peer)}"))
         session.close()
         self._impostors[node] = reason
+        # with pending peers the executor decides whom it meets
         if self.pending is None:
             self._on_lose(node, reason, Impostor)
 
@@ -183,9 +193,11 @@ class JobAcceptor:
         """Tell if `node` may call: one of the job, within the group only the higher ids, of groups submitted later all, and
         none twice while its first call lasts.
         """
+        # the higher id of a group calls the lower one, so that there is one connection and not two
         called_by_us = node in self._begin.group and node <= self._begin.node
         return node in self._begin.peer_keys and not called_by_us and self._is_free(node)
 
     def _is_free(self, node: int) -> bool:
         first = self._admitted.get(node)
+        # a peer that was lost may come back
         return first is None or first.lost is not None

@@ -62,6 +62,7 @@ class CodeSession:
             if left <= 0:
                 raise TimedOut(f"the submitter to take {type(operation).__name__}", self._limit)
             self._wait(left)
+            # it may wait for us to read before it reads
             self._session.receive()
         self.check()
 
@@ -79,6 +80,7 @@ class CodeSession:
         self._raise_if_gone()
 
     def _raise_if_gone(self) -> None:
+        # what had come before the end counts: the last message may be the one that is awaited
         if self._session.lost is not None and not self._session.inbox:
             raise JobAborted(f"The submitter gave up before the start: {self._session.lost}")
 

@@ -45,15 +45,19 @@ def _serve(control: socket.socket) -> tuple[int, int]:
     """Serve requests; return in job processes only, with the descriptors of the channel and of the recorder's memory."""
     while True:
         packet, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3, _CLOEXEC)
+        # the agent has closed its end, or is gone
         if not packet:
             os._exit(0)
         module, _, folder = packet.partition(b"\0")
+        # before the fork, so that later jobs find it loaded, too
         _import(module.decode("utf-8", "replace"))
+        # in the new process: it speaks with the agent over its own channel
         if _fork(control):
             control.close()
             channel, memory, output = descriptors
             _become_job(folder, output)
             return channel, memory
+        # ours were copies: a job's output must end when its process ends
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -66,6 +70,7 @@ def _import(module: str) -> None:
         import_module(module)
     except (Exception, SystemExit):  # noqa: BLE001  the job process will fail in the same way, and tell its submitter
         return
+    # again: what was imported just now is shared by the forks to come
     gc.freeze()
 
 
@@ -79,6 +84,7 @@ def _fork(control: socket.socket) -> bool:
         _answer(control, -(error.errno or 1))
         return False
     if between:
+        # the one between ends at once, so waiting for it costs nothing
         status = os.waitstatus_to_exitcode(os.waitpid(between, 0)[1])
         if status:
             _answer(control, -abs(status))
@@ -99,9 +105,12 @@ def _answer(control: socket.socket, number: int) -> None:
 
 
 def _become_job(folder: bytes, output: int) -> None:
+    # its own group and session, to be killed as a whole
     os.setsid()
+    # it holds no key, and its peers map its memory through /proc
     allow_inspection()
     for number, name in ((1, "stdout"), (2, "stderr")):
+        # the numbers themselves, too: C libraries and children write to 1 and 2
         os.dup2(output, number)
         stream = open(number, "w", closefd=False)  # noqa: SIM115  the one there is may know that it can seek, which a pipe cannot
         setattr(sys, name, stream)

@@ -65,6 +65,7 @@ def adopt_orphans() -> None:
 def children() -> set[int]:
     """List the children of this process, also those that have ended and were not waited for; none where that cannot be seen."""
     found: set[int] = set()
+    # one file for each thread, as a child is listed with the thread that started it
     for path in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):  # a thread that has ended meanwhile
             found.update(map(int, path.read_text("ascii").split()))
@@ -73,11 +74,13 @@ def children() -> set[int]:
 
 def kill_and_wait(pids: set[int]) -> None:
     """Kill these children, and wait for those that have ended already: the processes that they have started become ours."""
+    # all are killed before any is waited for: one could start others meanwhile
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or of another user
             os.kill(pid, signal.SIGKILL)
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
+            # without waiting: one in an uninterruptible wait must not hold us
             os.waitpid(pid, os.WNOHANG)
 
 
@@ -88,6 +91,7 @@ def end_descendants(seconds: float = _END_SECONDS) -> None:
     """
     deadline = time.monotonic() + seconds
     while (left := children()) and time.monotonic() < deadline:
+        # again and again: orphans of a killed process become ours in the next round
         kill_and_wait(left)
         time.sleep(_LOOK_SECONDS)
 
@@ -95,6 +99,7 @@ def end_descendants(seconds: float = _END_SECONDS) -> None:
 def end_process(code: int) -> None:
     """End this job process at once, and everything that it has started."""
     end_descendants(_ORPHANED_SECONDS)
+    # only where it leads its group: else the starter's terminal group would be killed
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(code)
@@ -124,5 +129,6 @@ def set_limits() -> None:
 
 def _lower(kind: int, most: int) -> None:
     soft, hard = resource.getrlimit(kind)
+    # never raised: the user may have set less
     if soft == resource.RLIM_INFINITY or soft > most:
         resource.setrlimit(kind, (most, hard))

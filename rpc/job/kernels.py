@@ -46,6 +46,7 @@ def as_cap(sets: Iterable[str]) -> str:
 def from_cap(value: object) -> tuple[str, ...]:
     """Return the sets that a value of `CAP` names; none where the agent names none, or the value has another form."""
     sets = tuple(value.split()) if isinstance(value, str) else ()
+    # the word of an agent, which goes into the environment of processes
     return sets if len(sets) <= _MOST_SETS and all(name.isascii() and name.isalnum() for name in sets) else ()
 
 
@@ -64,6 +65,7 @@ def common_kernels(com: Controller) -> str:
     """Return the set for a job on the agents that `com` is connected with; the log names it where their offers differ."""
     offers = [from_cap(session.caps.get(CAP)) for session in com.sessions.values()]
     chosen = choose(offers)
+    # told where offers differ: a user may wonder why a new machine runs the kernels of an older one
     if chosen and len(set(offers)) > 1:
         _log.info("BLAS kernels of all nodes: %s, the first of %s that each of them has.", chosen, ", ".join(_ORDER))
     return chosen
@@ -72,6 +74,7 @@ def common_kernels(com: Controller) -> str:
 def kernel_variables(kernels: str) -> dict[str, str]:
     """Return the variables with which a process has these kernels; none for ""."""
     if kernels == PORTABLE:
+        # both libraries: NumPy's own loops choose by the CPU as well
         return {_VARIABLE: HASWELL, _FEATURES: " ".join(_BEYOND_AVX2)}
     return {_VARIABLE: kernels} if kernels else {}
 

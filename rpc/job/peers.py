@@ -47,6 +47,7 @@ def peer_target(
         process_name(job, node),
         node,
         {"node": caller, "attempt": attempt},
+        # a path leads somewhere on its own host only
         unix_path if host == host_name() and not over_tcp else "",
     )
 
@@ -77,9 +78,11 @@ class PeerConnector:
 
         Raises: PeerLost, TimedOut, Rejected for a node that was not named as one of the job; nothing stays open then.
         """
+        # before anything is opened
         unknown = [node for node in places if node < self.node and node not in self._keys]
         if unknown:
             raise Rejected(f"Node {self.node} shares no key with nodes {unknown}, so it cannot call them.")
+        # first: calls of earlier rounds are refused while this one gathers
         self._pending.begin(attempt)
         deadline = time.monotonic() + MEET_SECONDS
         met: dict[int, Session] = {}
@@ -93,12 +96,14 @@ class PeerConnector:
                 missing = [node for node in places if node != self.node and node not in met]
                 if not missing:
                     return met
+                # before the limit, so that a round that was given up is told as such
                 if not go_on():
                     raise PeerLost(missing[0], places[missing[0]][0], f"round {attempt + 1} was given up")
                 if time.monotonic() >= deadline:
                     raise TimedOut(
                         f"{', '.join(f'node {node} at {places[node][0]}' for node in missing)} to meet", MEET_SECONDS
                     )
+                # called each time round: a peer's process may not be there yet
                 met.update(self._call(attempt, {node: places[node] for node in missing if node < self.node}))
                 if len(met) < len(places) - 1:
                     self._pending.wait(_LOOK_SECONDS)
@@ -118,6 +123,7 @@ class PeerConnector:
                 node: peer_target(self._job, self._keys[node], self.node, attempt, node, place)
                 for node, place in places.items()
             }
+            # its errors are left: the limit of the round names those that are missing
             return dial_processes(targets, CALL_SECONDS)[0]
         except NetworkError:  # an address that no name server knows just now
             return {}
@@ -145,6 +151,7 @@ class PendingPeers:
         if type(attempt) is not int or node is None or node < 0:
             return False
         with self._arrived:
+            # of a round to come, too: its first member may have heard of it before us
             if attempt < self._attempt or len(self._waiting) >= MOST_WAITING:
                 return False
             earlier = self._waiting.pop((attempt, node), None)
@@ -206,6 +213,7 @@ def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]
 
     `places` are [address, host, path] of all processes that work together, this one included.
     """
+    # looking where processes share cores takes time from those that compute
     here = sum(host == host_name() for _, host, _ in places)
     if here <= usable_cores():
         controller.use_wait(busy_poll(LOOKING_SECONDS))

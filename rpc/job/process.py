@@ -73,6 +73,7 @@ class JobProcess:
         self._recorder = recorder
         self.logger = get_logger(f"Fit-{begin.node}")
         self.output = Path(OUTPUT).absolute()  # an executor may change the current directory
+        # without sessions: peers are admitted as they come
         self.controller = Controller(begin.node, {})
         self.acceptor = JobAcceptor(channel, begin, self.controller.admit, self.halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
@@ -87,6 +88,7 @@ class JobProcess:
         """Run the executor from first to last; the outcome goes to the agent, however it ends."""
         problem: BaseException | None = None
         try:
+            # first: callers and the order to stop come by it while the code is still loading
             self.acceptor.start()
             self.output.mkdir(mode=0o700, exist_ok=True)
             self._execute()
@@ -103,11 +105,14 @@ class JobProcess:
             report = replace(report, exit_code=exit_code_of(problem))
         if state == "stopped":
             self._linger()
+        # a graceful end takes up to two seconds; after a failure the others shall see the loss at once
         try:
             self.controller.close(graceful=state == "done")
         except Exception:  # the report must reach the agent, whatever has become of the connections
             self.logger.exception("The connections with other nodes could not be closed")
+        # before the report: once that is out the agent may send the log
         logging.shutdown()
+        # last: by it the submitter may fetch all files
         self.acceptor.tell(report)
 
     def _linger(self) -> None:
@@ -124,22 +129,28 @@ class JobProcess:
         code.send(Loaded(VERSION))
         self._satisfy(executable, code)
         code.send(Prepared())
+        # after Prepared: all nodes prepare at the same time, and none has started
         executable.prepare()
         code.receive(DoCommit)
         self._meet(load, executable, code.check)
+        # from here on the submitter may leave
         code.close()
         com = self._communication(load)
+        # what the start left is collected now, so that no collection falls into a step
         gc.collect()
         gc.freeze()  # objects of now live to the end; the collector need not look at them again during training
         look_if_cores_suffice(self.controller, load.roster.values())
         self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
         self._recorder.links = self.controller.counts
         if executable.signals:
+            # the detector watches the time to the first signal from here on
             self._recorder.note(Kind.STARTED, 0, 0)
         self.acceptor.tell(Reached("running", "", []))
         executable.start(com)
+        # a peer may still need our last message when our part is done
         self.controller.flush(timeout=self.begin.start_limit)
         write = partial(write_result, self.output / RESULT_FILE, content_of(executable.done()), self.controller.classes)
+        # the disk may be full for a moment; hours of training are worth the wait
         when_there_is_room(write, "The result", self.logger)
 
     def _await_code_session(self) -> Session:
@@ -150,6 +161,7 @@ class JobProcess:
 
     def _load_code(self, objects: bytes, code: bytes) -> tuple[dict[str, Any], Sequence[type]]:
         """Load code that the submitter has sent, if the agent's policy lets it; the hash goes to the agent's audit log."""
+        # before it is loaded: what was about to run is on record, even if it ends the process
         self.acceptor.tell(SecurityEvent("code loaded", shipping.bundle_hash(objects, code)))
         return shipping.load(objects, code, self.begin.code_policy)
 
@@ -160,6 +172,7 @@ class JobProcess:
             raise Rejected(f"Node {self.begin.node} lacks a module that the job's code imports: {error}.") from error
         if self.begin.node >= 0:  # a parameter server leaves logs only; the workers keep the same record
             self._sources = keep_sources(load.sources, self.output)
+        # before anything of these classes can come from a peer or the submitter
         self.controller.use_classes(classes)
         code.use_classes(classes)
         maker = objects["executable"]
@@ -204,6 +217,7 @@ class JobProcess:
         events: list[object] = [rendezvous.Satisfied()]
         met: set[int] = set()
         ready: set[int] = set()
+        # all lower ids; higher ones call us meanwhile, by the acceptor's thread
         self._dial_peers(load, companions, executable)
         while True:
             # a peer that has done its short work already was met, too
@@ -223,10 +237,13 @@ class JobProcess:
                     elif isinstance(action, rendezvous.RollBack):
                         raise Rejected(f"{ROLLED_BACK}: {action.reason}.")
                     else:
+                        # READY must leave, though this node goes on to other work at once
                         controller.push()
                         return
             events = []
+            # until the start the submitter can take everything back
             check_submitter()
+            # in slices: a submitter that gives up is seen within a fifth of a second
             controller.pump(min(_LOOK_SECONDS, max(0.0, machine.deadline - time.monotonic())))
 
     def _name_peers(self, load: Load) -> None:
@@ -239,6 +256,7 @@ class JobProcess:
         """List the peers that have said READY; it is their first message, later ones are for the executor."""
         ready = []
         for peer, session in self.controller.sessions.items():
+            # looked at, not taken: a message for the executor must stay
             if session.inbox and session.inbox[0].head == _READY:
                 session.inbox.popleft()
                 ready.append(peer)
@@ -254,6 +272,7 @@ class JobProcess:
             node: peer_target(begin.job, begin.peer_keys[node], begin.node, begin.attempt, node, load.roster[node], node in far)
             for node in [*(peer for peer in begin.group if peer < begin.node), *companions]
         }
+        # a host with many processes answers each more slowly
         hosts = Counter(host for _, host, _ in load.roster.values())
         sessions, errors = dial_processes(targets, connect_seconds(max(hosts.values(), default=1)))
         for node, session in sessions.items():
@@ -285,10 +304,12 @@ def main() -> None:
 
 def run_job(channel_descriptor: int, memory: int) -> None:
     """Run the job that the agent describes over the channel, with a recorder in its memory, and end this process."""
+    # before sockets are opened: a free 0, 1 or 2 would be given to one of them, and text printed into it
     open_descriptors()
     name_process(NAME)
     faulthandler.enable()
     set_limits()
+    # before user code can start any
     adopt_orphans()
     wake_when_orphaned()
     for stream in (sys.stdout, sys.stderr):
@@ -300,8 +321,10 @@ def run_job(channel_descriptor: int, memory: int) -> None:
     recorder = open_recorder(memory)
     monitor.attach(recorder)
     channel = ProcessChannel(socket.socket(fileno=channel_descriptor), TO_JOB_PROCESS)
+    # a child that holds the channel would keep the agent waiting for our end
     close_in_children(channel)
     os.register_at_fork(after_in_child=_leave_recorder)
+    # an agent that hangs after it has started this process must not keep it
     wait_sockets([channel.sock], [], BEGIN_SECONDS)
     received = channel.receive()
     if received is None or not isinstance(received[0], Begin):
@@ -321,6 +344,7 @@ def run_job(channel_descriptor: int, memory: int) -> None:
         os.environ.get("OMP_NUM_THREADS", "?"),
     )
     process.run()
+    # os._exit does not
     sys.stdout.flush()
     end_descendants()
     os._exit(0)  # the report is out and the logs are flushed; tearing the interpreter down would only keep the node busy
@@ -340,6 +364,7 @@ def open_recorder(descriptor: int) -> Recorder:
     """
     os.set_inheritable(descriptor, False)
     recorder = Recorder(descriptor)
+    # faulthandler writes where the descriptor stands
     os.lseek(descriptor, SIZE, os.SEEK_SET)
     faulthandler.register(STACK_SIGNAL, file=descriptor, all_threads=True, chain=False)
     return recorder

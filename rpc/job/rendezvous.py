@@ -91,9 +91,11 @@ class Rendezvous(Machine):
         if self._satisfied:
             actions += [SayReady(peer) for peer in sorted((self._met & self._group) - self._told)]
             self._told |= self._met & self._group
+            # met, too, for companions say nothing that is waited for
             if self._ready >= self._group and self._met >= self._needed:
                 self.decided = True
                 return [*actions, Start()]
+        # after the event: a READY that came in time counts
         if now >= self.deadline:
             return actions + self._roll_back(f"not everybody was READY within {self._limit:g} s, missing: {self._missing()}")
         return actions

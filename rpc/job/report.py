@@ -38,6 +38,7 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
         return "failed", "The executor called sys.exit() before its work was done."
     limit = limit_met(error)
     add_remedy(error)
+    # a limit that our own code has met is the machine's fault; one in user code keeps its traceback
     if limit and not users_traceback(error):
         return "failed", f"The job process may start {limit}."
     note(error)
@@ -81,6 +82,7 @@ def users_traceback(error: BaseException) -> str:
         return ""
     found = traceback.TracebackException.from_exception(error)
     for each in _chain(found):
+        # in place: causes and groups keep their links
         each.stack[:] = [frame for frame in each.stack if not _is_own(frame)]
     return formatted(found, error)
 
@@ -94,11 +96,12 @@ def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackE
 
 
 def _is_own(frame: traceback.FrameSummary) -> bool:
+    # the code may run through a link, as in an editable installation
     return os.path.realpath(frame.filename).startswith(_OWN_FOLDERS)
 
 
 def exit_code_of(error: SystemExit) -> int:
-    """Return the exit code of an interpreter that ends so."""
+    """Return the exit code of an interpreter that ends by this error."""
     if error.code is None:
         return 0
     return error.code & 0xFF if isinstance(error.code, int) else 1
@@ -137,6 +140,7 @@ def make_report(
     if state == "done" and RESULT_FILE not in files:
         state, detail = "failed", f"The result is lost: {RESULT_FILE} is not in the output directory any more."
         logger.error("%s", detail)
+    # the end: there the error itself stands
     cut = detail.encode("utf-8", "backslashreplace")[-DETAIL_BYTES:].decode("utf-8", "ignore")
     return Reached(state, cut, files)
 
@@ -151,6 +155,7 @@ def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logge
         logger.exception("trace_files failed")
     found: list[str] = []
     room = _NAME_BYTES
+    # the result first: of too many files it is the one that must not be left out
     for name in dict.fromkeys([RESULT_FILE, *named, *further]):
         encoded = name.encode("utf-8", "replace")
         if Path(name).name != name or not os.path.isfile(output / name):  # Path.is_file raises for a name that is too long

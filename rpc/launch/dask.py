@@ -55,6 +55,7 @@ class DaskLauncher(Launcher):
         self._cluster, self._limit = cluster, checked_limit("DaskLauncher", limit)
         self._slots = checked_count("DaskLauncher", slots, "slots")
         self.key_file: Path | None = None if key_file is None else Path(key_file).absolute()
+        # a name of its own: several launchers may use one cluster
         self._name = f"psgd-agent-{secrets.token_hex(4)}"
         self._agents: dict[str, Address] = {}  # by Dask worker; an agent keeps its address for life
         self._problems: dict[str, str] = {}  # by Dask worker: why it has no agent
@@ -70,14 +71,18 @@ class DaskLauncher(Launcher):
         checked_count("DaskLauncher", count)
         if self._client is not None:
             raise ValueError("This DaskLauncher has been started already.")
+        # all or nothing: agents that came up before a failure are ended by `close`
         try:
             self._client = self._held.enter_context(_client_of(self._cluster, self._limit))
+            # after the client, whose connections tell whether the key may travel
             key = self._held.enter_context(self._key())
+            # before registering: half a registration is taken back, too
             self._held.callback(self._unregister)
             plugin = _plugin(str(self.key_file), key, self._slots)
             self._ask(self._client.register_plugin, plugin, self._name, seconds=self._limit)
 
             def enough(agents: dict[str, Address]) -> bool:
+                # only while there are too few: one faulty worker among many is no reason to fail
                 for worker, problem in self._problems.items() if len(agents) < count else ():
                     raise NetworkError(f"The Dask worker {worker} has no agent: {problem}")
                 return len(agents) >= count
@@ -128,6 +133,7 @@ class DaskLauncher(Launcher):
         GIL.
         """
         try:
+            # one call for each worker: a call to all answers when the slowest does
             return self._ask(self._client.run, agent_of, self._name, workers=[worker], on_error="return")[worker]
         except (NetworkError, KeyError) as error:  # not in time, or it has left meanwhile
             return error
@@ -151,6 +157,7 @@ class DaskLauncher(Launcher):
             load_key_file(path)  # its faults are told here, not by every worker
             self.key_file = path
             addresses = [self._client.scheduler.address, *self._workers()]
+            # over plain TCP the text of a key must not travel
             yield path.read_text("ascii") if all(address.startswith(_TLS) for address in addresses) else ""
         finally:
             if folder is not None:
@@ -167,6 +174,7 @@ class DaskLauncher(Launcher):
     def _ask(self, call: Callable[..., Any], *args: Any, seconds: float = ANSWER_SECONDS, **options: Any) -> Any:
         try:
             return self._client.sync(call, *args, callback_timeout=seconds, **options)
+        # of distributed, tornado and asyncio: which of them tells depends on where the connection ends
         except (OSError, RuntimeError, ValueError, CancelledError, asyncio.TimeoutError) as error:
             raise NetworkError(f"The Dask cluster does not answer: {type(error).__name__}: {error}") from error
 
@@ -179,8 +187,9 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
 
 
 def _plugin(key_file: str, key: str, slots: int) -> Any:
+    # made here: its base exists only where Dask is installed
     class AgentPlugin(AgentKeeper, _distributed().WorkerPlugin):  # type: ignore[misc]
-        """Keeper as Dask wants it."""
+        """Keeper in the form of a plugin of Dask."""
 
     return AgentPlugin(key_file, key, slots)
 
@@ -196,6 +205,7 @@ def _client_of(cluster: Any, limit: float) -> Iterator[Any]:
         return
     _await_scheduler(cluster, limit)
     try:
+        # not as default: the user's own Dask calls must not go through ours
         client = distributed.Client(cluster, timeout=limit, set_as_default=False)
     except (OSError, ValueError, TypeError, asyncio.TimeoutError) as error:
         raise NetworkError(f"The Dask scheduler {cluster} cannot be had: {error}") from error

@@ -48,6 +48,7 @@ class AgentKeeper:
 
     def setup(self, worker: Any) -> None:
         """Start the agent; `told` reports whether it has come up."""
+        # in the worker's own folder, which Dask removes with it
         self._folder = Path(worker.local_directory) / f"psgd-{secrets.token_hex(4)}"
         try:
             self._agent = self._start(_host_of(worker.address))
@@ -57,10 +58,12 @@ class AgentKeeper:
     async def teardown(self, worker: Any) -> None:
         """End the agent, with its jobs; the worker goes on meanwhile."""
         if self._agent is not None:
+            # the worker's loop must go on: it may have to answer the scheduler meanwhile
             await asyncio.to_thread(end_agents, [self._agent], END_SECONDS)
 
     def told(self) -> Told:
         """Report where the agent listens, or why it does not."""
+        # looked at first: the file of an agent that has ended may still be there
         if self._agent is None or self._agent.poll() is not None:
             return Told("", self._problem or f"its agent has ended: {self._last_words()}")
         try:
@@ -72,6 +75,7 @@ class AgentKeeper:
         self._folder.mkdir(mode=0o700)
         options = agent_options(host, self._slots, "WARNING", "--grace", str(GRACE_SECONDS))
         options += ["--work-dir", str(self._folder / "agent"), "--announce", str(self._folder / "address")]
+        # never on the command line, which others of the machine can see
         options += ["--key-stdin"] if self._key else ["--key-file", self._key_file]
         with open(self._folder / "console", "wb") as console:
             agent = start_agent(options, self._folder, console)
@@ -92,6 +96,7 @@ def agent_of(name: str, dask_worker: Any) -> Told:
     """Return the report of the keeper that is registered as `name`; Dask runs this in the worker and fills in the last
     argument.
     """
+    # a worker that came just now may not have the plugin yet
     keeper = dask_worker.plugins.get(name)
     return Told("", "") if keeper is None else keeper.told()
 

@@ -27,9 +27,11 @@ def resolve(name: str) -> list[str]:
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
+        # a pod that is not ready has no name: that is no fault, but one to be waited for
         if error.errno in _UNKNOWN:
             return []
         raise NetworkError(f"The name {name} cannot be looked up: {error.strerror}.") from error
+    # a resolver may tell one address several times
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
@@ -69,6 +71,7 @@ class KubernetesLauncher(Launcher):
         Raises: TimedOut with those that are not; NetworkError when DNS does not answer.
         """
         checked_count("kubernetes launcher", count)
+        # the first ones: a StatefulSet starts them in this order
         pods = [f"{self._service.partition('.')[0]}-{number}.{self._service}" for number in range(count)]
         missing = [pod for pod in pods if not self._resolve(pod)]
         if missing:

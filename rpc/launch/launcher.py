@@ -78,6 +78,7 @@ def checked_count(launcher: str, count: object, what: str = "count") -> int:
 
     Raises: ValueError unless it is a positive integer.
     """
+    # True is an int, and no count
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"{launcher} '{what}' must be a positive integer, got {count!r}.")
     return count
@@ -88,6 +89,7 @@ def checked_limit(launcher: str, limit: float) -> float:
 
     Raises: ValueError unless it is above 0.
     """
+    # not `<=`, which lets NaN pass
     if not limit > 0:
         raise ValueError(f"{launcher} 'limit' must be a number of seconds > 0, got {limit!r}.")
     return limit
@@ -108,6 +110,7 @@ def await_agents(
     Raises: TimedOut after `limit` seconds, with the description; the errors of `look`.
     """
     deadline = time.monotonic() + limit
+    # looked at once before the limit counts, so that what is there needs no waiting
     while not enough(found := look()):
         if time.monotonic() >= deadline:
             raise TimedOut(late(found), limit)
@@ -133,14 +136,17 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
     Raises: OSError.
     """
     agent = subprocess.Popen(
+        # the same interpreter: code of another Python could not travel
         [sys.executable, "-m", "rpc.agent.cli", "--own-kernels", *options],
         cwd=folder,
         env=agent_environment(),
         stdin=subprocess.PIPE,
+        # standard output belongs to the program that starts agents
         stdout=subprocess.DEVNULL,
         stderr=stderr,
         start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
     )
+    # a fork of the user's that holds the pipe would keep the agent alive behind us
     if agent.stdin is not None:
         close_in_children(agent.stdin)
     return agent
@@ -148,8 +154,10 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
 
 def agent_environment() -> dict[str, str]:
     """Return our environment without settings meant for other agents; this project can be imported from its place."""
+    # variables for an agent of the user's own, such as its port, would lead all of these to one place
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
     root = Path(network.__file__).resolve().parent.parent
+    # absolute, as the agent works in another folder
     paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept["PYTHONPATH"] = os.pathsep.join([str(root), *paths])
     return kept
@@ -158,6 +166,7 @@ def agent_environment() -> dict[str, str]:
 def end_agents(agents: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
     """Ask all agents to leave, and kill those that have not after `seconds`; a job process ends with its agent."""
     try:
+        # all at once, so that they leave at the same time
         for agent in agents:
             agent.terminate()
         deadline = time.monotonic() + seconds

@@ -56,6 +56,7 @@ class LocalAgents:
         if self.lasting:
             return [(work / "jobs").absolute() for work in works]
         places = [(folder / work.name).absolute() for work in works]
+        # before the job is submitted: an agent reads the link when the job's folder is made
         for work, place in zip(works, places, strict=True):
             place.mkdir(mode=0o700)
             (work / PLACED / job).symlink_to(place)
@@ -80,8 +81,10 @@ def local_agents(
     Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
     """
     checked_count("local_agents", count)
+    # before a process is started
     works = None if work_dir is None else _checked_work_dir(work_dir)
     directory = Path(tempfile.mkdtemp(prefix="psgd-"))
+    # a fork of the user's that leaves the block must not end the agents of its parent
     process = OwnProcess()
     agents: list[subprocess.Popen[bytes]] = []
     try:
@@ -95,6 +98,7 @@ def local_agents(
                     options += ["--work-dir", str(_work_dir(works or directory, len(agents)))]
                     options += ["--announce", str(_announcement(directory, len(agents)))]
                     agents.append(start_agent(options, directory))
+            # raised here, where `finally` knows all that were started
             if interrupts.noted:
                 raise KeyboardInterrupt
             addresses = _await_addresses(directory, agents)
@@ -162,6 +166,7 @@ def _checked_work_dir(work_dir: str | Path) -> Path:
     try:
         path = Path(work_dir).absolute()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # tried, as modes alone do not tell of read-only mounts and quotas
         tempfile.TemporaryFile(dir=path).close()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -176,6 +181,7 @@ def _announcement(directory: Path, number: int) -> Path:
 
 
 def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> list[Address]:
+    # they start at the same time and share the cores
     limit = START_SECONDS + PER_NODE_SECONDS * len(agents)
     deadline = time.monotonic() + limit
     addresses: list[Address] = []
@@ -183,7 +189,9 @@ def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> 
         number = len(addresses)
         try:
             addresses.append(Address.parse(_announcement(directory, number).read_text("utf-8")))
+        # the file appears with its content, so that it is there or not
         except FileNotFoundError:
+            # only when there is no file: an agent that ended after it had listened is found later, as lost
             code = agents[number].poll()
             if code is not None:
                 raise NetworkError(f"Local worker {number} ended with exit code {code}; its message is above.") from None

@@ -82,13 +82,17 @@ class SSHLauncher(Launcher):
         checked_count("ssh launcher", count)
         if count > len(self._hosts):
             raise ValueError(f"{count} agents need as many hosts, got {len(self._hosts)}: {', '.join(self._hosts)}.")
+        # one limit for all: the machines start at the same time
         deadline = time.monotonic() + self._limit
         try:
             key = self._key()
             self._logs.mkdir(parents=True, exist_ok=True)
+            # before the first is started, so that a failure half-way ends those that are
             self._held.callback(self._end)
+            # all are started before the first is waited for
             for number, host in enumerate(self._hosts[:count]):
                 log = self._logs / f"{number}-{host}.log"
+                # the client's configuration may give it another name, by which this machine has to call, too
                 address = _looked_up(host, self._ssh_command)
                 self._agents.append(_RemoteAgent(host, address, log, self._command(host, address), key))
             return [agent.await_address(deadline, self._limit) for agent in self._agents]
@@ -120,6 +124,7 @@ class SSHLauncher(Launcher):
 
     def _end(self) -> None:
         deadline = time.monotonic() + END_SECONDS
+        # all are told before the first is waited for
         for agent in self._agents:
             agent.let_go()
         for agent in self._agents:
@@ -133,9 +138,15 @@ class _RemoteAgent:
     def __init__(self, host: str, address: str, log: Path, command: Sequence[str], key: str) -> None:
         self._host, self._resolved, self._log, self._listen = host, address, log, _listen_at(address)
         self.address: Address | None = None
+        # nobody else may read what a job prints
         with open(log, "wb", opener=private) as file:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+                # a session of its own: Ctrl-C is for this program, which then ends them in order
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,
             )
         with contextlib.suppress(BrokenPipeError):  # it has failed already; `await_address` says how
             _pipe(self._process.stdin).write(f"{key}\n".encode("ascii"))
@@ -152,6 +163,7 @@ class _RemoteAgent:
         """
         said, stdout = b"", _pipe(self._process.stdout).fileno()
         while (port := self._announced(said)) is None:
+            # a login script that prints without end
             if len(said) > MOST_SAID:
                 raise NetworkError(f"The worker command on {self._host} went on without an address{self._shown(said)}.")
             left = deadline - time.monotonic()
@@ -163,13 +175,16 @@ class _RemoteAgent:
                 words = f"exit code {code}{self._shown(said)}{self._last_words()}"
                 raise NetworkError(f"The agent on {self._host} did not start, {words}")
             said += part
+        # its port is free at random; the host is the one by which it was called, not 0.0.0.0
         self.address = Address(self._resolved, port)
         return self.address
 
     def _announced(self, said: bytes) -> int | None:
         """Find the port in the line that ends with the address on which the agent was told to listen."""
+        # a port that was cut would be another port
         *lines, _unfinished = said.decode("ascii", "replace").split("\n")
         at = re.escape(str(Address(self._listen, 0))[:-1])
+        # not in the middle of a longer address or number
         found = (re.search(rf"(?<![\w.:]){at}(\d{{1,5}})\s*$", line) for line in lines)
         return next((int(match[1]) for match in found if match), None)
 
@@ -189,6 +204,7 @@ class _RemoteAgent:
 
     def end(self, deadline: float) -> None:
         """Wait for the client's end, which is the agent's; one that hangs is killed, and its agent ends with the connection."""
+        # one that never came up has nothing to end in order
         if self.address is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.0, deadline - time.monotonic()))
@@ -208,6 +224,7 @@ def _listen_at(address: str) -> str:
 def _looked_up(host: str, ssh_command: Sequence[str]) -> str:
     """Return the name or IP address that the configuration of ssh has for `host`, which may be a nickname."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        # without a connection: `-G` prints the configuration
         told = subprocess.run(
             [*ssh_command, "-G", host], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASK_SECONDS, check=False
         )

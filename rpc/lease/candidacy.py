@@ -83,6 +83,7 @@ class Candidacy:
 
         Raises: as `require`.
         """
+        # claimed first: only nodes that have granted the job are asked to agree
         self._check(self.ask_near(staying))
         self._check(self.propose(attempt, attempt_state))
 
@@ -97,6 +98,7 @@ class Candidacy:
         host takes its time.
         """
         decision = self.ask(set(self._nodes) - self._lost.difference(needed))
+        # all of them now: enough may be silent only because they were not asked
         return self.ask() if decision is Decision.PAUSE else decision
 
     def ask(self, nodes: Collection[int] | None = None) -> Decision:
@@ -106,7 +108,7 @@ class Candidacy:
         return self._settle(self.election.handle(Ask(tuple(asked)), self._clock.monotonic()), errors)
 
     def propose(self, attempt: int, attempt_state: str) -> Decision:
-        """Ask whether the attempt may begin: the nodes that have granted the job in the last round."""
+        """Ask the nodes that have granted the job in the last round whether the attempt may begin."""
         return self._settle(self.election.handle(Propose(attempt, attempt_state), self._clock.monotonic()), {})
 
     @property
@@ -133,6 +135,7 @@ class Candidacy:
         if self._key is None:
             raise RuntimeError("A Candidacy has connections after its first round.")
         sessions, self._sessions = self._sessions, {}
+        # a connection stands for a grant: those without one end here
         for node in sessions.keys() - self.election.granted.keys():
             sessions.pop(node).close()
         return self._request.connected(self._nodes, sessions, self._key)
@@ -153,6 +156,7 @@ class Candidacy:
             with contextlib.suppress(ProtocolError):  # the session is lost then
                 session.receive()  # which tells whether its agent has ended meanwhile
         for node in nodes:
+            # an agent that ended its connection has forgotten our grant, so it is asked anew
             if node not in self._sessions or not self._sessions[node].alive:
                 lacking.add(node, self._nodes[node])
         if not len(lacking):
@@ -162,6 +166,7 @@ class Candidacy:
         return errors
 
     def _settle(self, actions: list[object], errors: dict[int, NetworkError]) -> Decision:
+        # after the claims were made: the election counts what it has asked for
         for node, error in errors.items():
             actions += self._feed(Missing(node, is_refusal(error)))
         while True:
@@ -185,16 +190,19 @@ class Candidacy:
         """Wait for answers, at most until the round is over."""
         sessions = {node: session for node, session in self._sessions.items() if session.alive}
         actions: list[object] = []
+        # a connection that ended takes its grant along
         for node in self._sessions.keys() - sessions.keys():
             actions += self._feed(Missing(node, False))
         left = (self.election.deadline or 0.0) - self._clock.monotonic()
         if not actions and left > 0:
             writing = [session.link for session in sessions.values() if session.pending_bytes]
             reading = [session.link for session in sessions.values()]
+            # what has come with an earlier read wakes no poll
             if not any(session.inbox for session in sessions.values()):
                 wait_sockets(reading, writing, left)  # type: ignore[arg-type]
         for node, session in sessions.items():
             actions += self._read(node, session)
+        # last: answers that are here count, though the limit is over by now
         return [*actions, *self._feed(Tick())]
 
     def _read(self, node: int, session: Session) -> list[object]:
@@ -204,6 +212,7 @@ class Candidacy:
                 if isinstance(said, (Granted, Denied, Agreed)):
                     actions += self._feed(Said(node, said))
                 else:
+                    # a message of a running job, which its next owner must see
                     self.early.append((node, said))
         except ProtocolError as error:
             self._logger.error("Node(%s) broke the protocol: %s", node, clean(str(error)))

@@ -35,6 +35,7 @@ _MOST_CLAIMS = 3  # in one round, each with a later term
 
 def later_term(than: int, driver: str) -> int:
     """Return a term beyond `than` that no other driver comes to."""
+    # its own low bits: two drivers that claim at the same moment come to different terms
     own = int(driver.rpartition("/")[2], 16) % (1 << _OWN_BITS)
     return (((than >> _OWN_BITS) + 1) << _OWN_BITS) + own
 
@@ -160,11 +161,13 @@ class Election(Machine):
 
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, Ask):
+            # answers of an earlier round may be out of date
             self.granted, self.denied, self.refused = {}, {}, set()
             self.newer = self._proposal = None
             self._claims, self._is_behind = 0, False
             return self._claim(set(event.nodes), now)
         if isinstance(event, Propose):
+            # by its terms an attempt of ours is told from another driver's
             self._ours.add(self.term)
             return self._propose(event, now)
         if isinstance(event, Said):
@@ -173,6 +176,7 @@ class Election(Machine):
             self._miss(event)
         elif isinstance(event, Tick):
             if self.deadline is not None and now >= self.deadline:
+                # the silent ones are given up; the decision falls with what is there
                 self._asked.clear()
         else:
             raise self._impossible(event)
@@ -186,6 +190,7 @@ class Election(Machine):
 
     def _propose(self, event: Propose, now: float) -> list[object]:
         self._proposal, self._agreed = (event.attempt, event.attempt_state), set()
+        # nodes without a voice promise nothing, so their agreement would prove nothing
         self._asked = {node for node, answer in self.granted.items() if answer.voice != NONE}
         self.deadline = now + ANSWER_SECONDS
         content = (self._candidate.driver, self.term, event.attempt, event.attempt_state)
@@ -202,6 +207,7 @@ class Election(Machine):
         elif isinstance(answer, Denied):
             self.granted.pop(node, None)
             self.denied[node] = answer
+        # a grant of the newest claim only
         elif self._proposal is None and answer.claim == self.term:
             self.denied.pop(node, None)
             self.granted[node] = answer
@@ -211,6 +217,7 @@ class Election(Machine):
 
     def _miss(self, event: Missing) -> None:
         self._asked.discard(event.node)
+        # a grant lasts as long as the connection
         self.granted.pop(event.node, None)
         if event.refused:
             self.refused.add(event.node)
@@ -223,6 +230,8 @@ class Election(Machine):
         is_driven = any(answer.is_driven for answer in denials)
         is_free = not is_driven and not any(answer.outcome in OVER for answer in denials)
         latest = max((answer.term for answer in denials if answer.outcome not in OVER), default=0)
+        # claims of a driver that is gone stand in the way: claimed again above them, three times at most, as two could outbid
+        # each other
         if self._proposal is None and not is_driven and latest >= self.term and self._claims < _MOST_CLAIMS:
             known = {*self.granted, *self.denied}
             self.term = later_term(
@@ -236,10 +245,12 @@ class Election(Machine):
             if newest is not None:
                 is_begun, agreed, attempt, attempt_state = newest
                 if not attempt_state:
+                    # it cannot go on from an attempt whose state it does not know
                     self._is_behind = True
                 elif is_begun:
                     self.newer = Newer(attempt, agreed, attempt_state)
                 elif is_free and self._is_enough():
+                    # whether enough had agreed is unknown; agreeing to it now makes it certain
                     self.newer = Newer(attempt, self.term, attempt_state)
                     return self._propose(Propose(attempt, attempt_state), now)
         self.deadline = None
@@ -277,9 +288,11 @@ class Election(Machine):
         grants = {node for node, answer in self.granted.items() if answer.voice != NONE}
         if self._proposal is not None:
             grants &= self._agreed
+        # doubled, so that exactly half is a whole number
         votes = 2 * (len(grants) + len(self.refused & self._known_dead))
         is_living = any(self.granted[node].voice == LIVING for node in grants)
         if votes > len(self._nodes) or (votes == len(self._nodes) and not self._candidate.is_standby):
+            # agents that were started again hold no process: with those alone nothing would go on
             return is_living or not self._candidate.leaves_out or self._candidate.is_elastic
         unknown = self.silent or self.refused - self._known_dead
         open_ = {node for node, answer in self.granted.items() if answer.voice != NONE} - grants

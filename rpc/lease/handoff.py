@@ -72,6 +72,7 @@ class HandoffTracker:
         """Hand `handoff` on to `nodes`; `send` goes on with it."""
         self._handoff, self._open, self._sent = handoff, set(), {}
         whose = (self._attempt, handoff.term, handoff.driver)
+        # the hash first: an agent that has the manifest from an attempt before needs no bytes
         content, size = handoff.sha256, len(handoff.manifest)
         for place, node in enumerate(by_seniority(nodes)):
             self._open.add(node)
@@ -90,6 +91,7 @@ class HandoffTracker:
     def send(self) -> None:
         manifest = b"" if self._handoff is None else self._handoff.manifest
         for node, sent in self._sent.items():
+            # bounded, so that news of the job is not stuck behind gigabytes
             while sent < len(manifest) and self._pending(node) < _AHEAD_BYTES:
                 data = manifest[sent : sent + PART_BYTES]
                 self._tell(node, ManifestPart(self._job, node, data))
@@ -110,5 +112,6 @@ class HandoffTracker:
         elif isinstance(operation, Denied):
             self.deposed = operation.reason
         elif isinstance(operation, Halted):
+            # the first reason is the one that the user gave
             self.halted = self.halted or operation.reason
         return isinstance(operation, TO_DRIVER)

@@ -129,6 +129,7 @@ class DriverLease(Machine):
         if self.driver not in ("", by):
             return f"{who(self.driver)} drives it"
         known = self.promise
+        # equal terms of two drivers cannot be; should they, the first one keeps the job
         later = known.term > term or (known.term == term and known.driver not in ("", by))
         return f"{who(known.driver)} has claimed it since" if later else ""
 
@@ -192,12 +193,14 @@ class DriverLease(Machine):
 
     def _grant(self, driver: str, voice: str = LIVING) -> Grant:
         is_new = self.driver != driver
+        # while a driver is there, no standby driver is started
         self.driver, self.deadline = driver, None
         return Grant(is_new, voice)
 
     def _on_proposal(self, event: ProposeAttempt) -> list[object]:
         known = self.promise
         reason = "the job is over" if self.over else self.objection(event.driver, event.term)
+        # the claim and the connection: an agreement given to a driver that is gone would bind nobody
         if not reason and (self.driver, known.driver, known.term) != (event.driver, event.driver, event.term):
             reason = "it has not claimed the job here"
         if not reason and (event.term, event.attempt) < (known.agreed, known.attempt):
@@ -228,6 +231,7 @@ class DriverLease(Machine):
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:
             return []
+        # before it is started: a start that fails tells so as its end
         self._standby, self.deadline = True, None
         return [StartStandby()]
 

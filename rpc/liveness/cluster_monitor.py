@@ -111,6 +111,7 @@ class ClusterMonitor:
         self._running = HeartbeatTable(self._nodes, SILENT_SECONDS, now)
         self._changed = now
         if anew:
+            # a new round may have a worker of the same number
             self._ended.clear()
         for node in self._ended:  # while others were starting: their agents send no heartbeats any more
             self._running.forget(node)
@@ -120,6 +121,7 @@ class ClusterMonitor:
         """Take a message of the agent of `node`; those of another job or attempt, or of another node, are left out."""
         if not isinstance(told, LIVENESS_MESSAGES):
             return
+        # an agent can speak for its own node alone
         if (told.job, told.node, told.attempt) != (self._job, node, self._attempt):
             self.strangers += 1
         elif isinstance(told, Heartbeat):
@@ -137,6 +139,7 @@ class ClusterMonitor:
         self._last_heartbeats.pop(node, None)
         self._ended[node] = well
         self._changed = now
+        # those that wait for a failed node are no deadlock
         self._settled = self._settled or not well
         for table in (self._starting, self._running):
             if table is not None:
@@ -186,6 +189,7 @@ class ClusterMonitor:
         there = self._nodes - self._ended.keys()
         last = {node: self._last_heartbeats[node] for node in there if node in self._last_heartbeats}
         training = [heartbeat for heartbeat in last.values() if heartbeat.phase in _TRAINING]
+        # all that are there must have been heard, or one may be at work unseen
         if self._settled or not training or len(last) < len(there):
             return []
         if any(heartbeat.waiting <= heartbeat.limit for heartbeat in last.values()):
@@ -193,6 +197,7 @@ class ClusterMonitor:
         moved = max(self._heard_at[node] - heartbeat.waiting for node, heartbeat in last.items())
         if min(self._heard_at[node] for node in last) - SILENT_SECONDS <= max(moved, self._changed):
             return []
+        # said once
         self._settled = True
         found = []
         for node, links in _cut_off(last):
@@ -201,6 +206,7 @@ class ClusterMonitor:
             found.append(self._verdict("cut", node, last[node].waiting, words))
         if found:
             return found
+        # of equals the lowest number, so that all runs name the same
         longest = max(training, key=lambda heartbeat: (heartbeat.waiting, -heartbeat.node))
         names = ", ".join(map(str, sorted(heartbeat.node for heartbeat in training)))
         words = f"All that train wait, and no byte comes: nodes {names}."

@@ -82,11 +82,14 @@ class Pulse:
 
     def heartbeat(self, place: Place, now: float, seen: ProcessStatus | None = None) -> Heartbeat:
         """Make the heartbeat to send now, of a process at `place`; until its executor starts, with how it was `seen`."""
+        # from now, not from when it was due: an agent that was late sends no burst
         self.newest, self.due = now, now + self.interval
         watch, worked = self._watch, 0.0
         waiting = watch.waiting(now)
+        # read from the process's memory only when they may decide something
         links = [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else []
         if seen is not None:
+            # clipped: the process may have become another one, of less time
             worked, self._seconds = max(0.0, seen.seconds - self._seconds), seen.seconds
         here = (*place, watch.seconds(now), waiting, watch.step_limit, links, worked)
         return Heartbeat(self._job, self._node, self._attempt, *here)
@@ -107,6 +110,7 @@ class ProcessStatus(NamedTuple):
 def process_status(pid: int) -> ProcessStatus:
     """Look at a process; "" and 0 where that cannot be seen."""
     with contextlib.suppress(OSError):
+        # behind the last parenthesis: the name may hold any character
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
         return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
@@ -130,6 +134,7 @@ class HeartbeatTable:
         return self._looked + LOOK_SECONDS if self._heard else None
 
     def expect(self, nodes: Iterable[int], now: float) -> None:
+        # the first one that is expected: the time before was nobody's silence
         if not self._heard:
             self._looked = now
         self._heard.update(dict.fromkeys(nodes, now))
@@ -150,6 +155,7 @@ class HeartbeatTable:
         self._looked = now
         self.was_late = late > LATE_SECONDS
         if self.was_late:
+            # their messages may be unread still: this process was late, not they
             self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
         silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
         for node, _ in silent:

@@ -97,9 +97,11 @@ class ProcessMonitor:
         told: list[Operation] = []
         for action in self._read(now):
             if isinstance(action, Declare):
+                # not condemned yet: the stacks take some milliseconds to come
                 self._declared, self._dump = action, StackDump(self._pid, self._reader, now)
             elif isinstance(action, (Warn, Withdraw)):
                 told.append(self._notice(action))
+        # once a heartbeat: a look at /proc costs more than one at the recorder
         if self._order.standstill and self._declared is None and now >= self._pulse.due:
             self._look_if_stopped(now)
         stack = None if self._dump is None else self._dump.answer(now)
@@ -112,6 +114,7 @@ class ProcessMonitor:
         signs = self._reader.signs(now)  # before the signals: a sign is no older than the signal before it
         actions = self.catch_up(now)
         actions += watch.handle(Signs(*signs), now)
+        # the whole machine may have been suspended: what this agent did not see is no silence
         if now - self.deadline > LATE_SECONDS:
             watch.handle(Unseen(now - self._looked), now)
         return actions + watch.handle(Tick(), now)
@@ -161,6 +164,7 @@ class ProcessMonitor:
     def _condemn(self, found: Declare, stack: str, now: float) -> Verdict:
         stopped = self._dump is not None and self._dump.stopped
         signals = self._watch.phase is not Phase.UNWATCHED
+        # silence went on while the stacks were awaited
         silent = max(found.silent, now - self._watch.silent_since) if signals else found.silent
         detail = f"The limit was {found.limit:.3g} s."
         self.verdict = self._verdict(
@@ -181,6 +185,7 @@ class ProcessMonitor:
         """Return the verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its
         return code, `exit_code` the argument of the executor's sys.exit, or -1.
         """
+        # its last words are in the memory still, though it has ended
         self.catch_up(now)
         by_signal = -code if code is not None and code < 0 else 0
         if code is not None and code > 0 and exit_code < 0:
@@ -188,6 +193,7 @@ class ProcessMonitor:
         kind = "crashed" if exit_code < 0 else "exited"
         log = log_tail(self._log)
         words = "" if by_signal else detail.strip().rpartition("\n")[2]
+        # a traceback that came with the report, else what faulthandler has left in the log
         trace = detail[-_MOST_TRACE:] if "\n" in detail.strip() else log.dump
         silent = max(0.0, now - self._watch.silent_since)
         self.verdict = self._verdict(kind, silent, words[:400], trace, log.lines, exit_code, by_signal)
@@ -224,6 +230,7 @@ class LogTail(NamedTuple):
 def log_tail(path: Path) -> LogTail:
     """Read the end of a log; empty where that cannot be done."""
     data, is_all = last_bytes(path, _TAIL_BYTES)
+    # the first line may begin in its middle
     lines = data.decode("utf-8", "replace").splitlines()[0 if is_all else 1 :]
     end = next((place for place, line in enumerate(lines) if line.startswith(_DUMP)), len(lines))
     shown = [clean(line, _LINE_LENGTH) for line in lines]
@@ -245,6 +252,7 @@ class StackDump:
         self._end, self._last = now + STACK_SECONDS, ""
         self.deadline = now
         self.stopped = process_status(pid).is_stopped
+        # a stopped process would write them when it goes on, in the middle of something else
         if not self.stopped:
             with contextlib.suppress(OSError):
                 os.kill(pid, STACK_SIGNAL)
@@ -257,6 +265,7 @@ class StackDump:
         if now < self.deadline:
             return None
         stack = self._reader.stack()
+        # the same at two looks: threads are written one after the other
         if stack and stack == self._last:  # it has written all that it wants to
             return stack
         if now >= self._end:

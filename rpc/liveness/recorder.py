@@ -91,6 +91,7 @@ def make_memory() -> int:
         descriptor = os.memfd_create("psgd-recorder", os.MFD_CLOEXEC)
     else:  # pragma: no cover  macOS
         with tempfile.TemporaryFile() as file:
+            # the name of the file is gone already; the copy outlives the block
             descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, SIZE)
     return descriptor
@@ -151,6 +152,7 @@ class Recorder:
         for link in itertools.islice(links, MOST_LINKS):
             _LINK.pack_into(self._memory, _LINKS_AT + _COUNT.size + written * _LINK.size, *link)
             written += 1
+        # after the links, as in `note`
         _COUNT.pack_into(self._memory, _LINKS_AT, written)
 
     def works(self) -> None:
@@ -218,6 +220,7 @@ class Reader:
         """
         header = self._header()
         alive, moved = (0.0, 0.0) if header is None else header[2:]
+        # a second of grace: the process may have written between the agent's clock and this read
         return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)
 
     def work(self) -> int:
@@ -239,12 +242,14 @@ class Reader:
 
     def stack(self) -> str:
         with contextlib.suppress(OSError):
+            # zeros are what was never written
             return os.pread(self._descriptor, STACK_BYTES, SIZE).decode("utf-8", "replace").strip("\0")
         return ""
 
     def _header(self) -> tuple[bytes, int, float, float] | None:
         with contextlib.suppress(OSError):
             data = os.pread(self._descriptor, _HEADER.size, 0)
+            # the process may have truncated its memory
             if len(data) == _HEADER.size and data.startswith(_MAGIC):
                 magic, written, alive, moved = _HEADER.unpack(data)
                 return magic, written, alive, moved
@@ -253,12 +258,14 @@ class Reader:
     def _entries(self, first: int, end: int) -> bytes:
         """Read the bytes of the entries `first` to `end`, as far as they are there."""
         begin, size = first % CAPACITY, end - first
+        # two parts where the ring begins anew between them
         parts = [(begin, min(size, CAPACITY - begin)), (0, size - min(size, CAPACITY - begin))]
         data = b""
         with contextlib.suppress(OSError):
             for place, count in parts:
                 if count:
                     data += os.pread(self._descriptor, count * _ENTRY.size, _RING_AT + place * _ENTRY.size)
+        # whole entries only
         return data[: len(data) - len(data) % _ENTRY.size]
 
     def close(self) -> None:

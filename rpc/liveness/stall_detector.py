@@ -115,6 +115,7 @@ class StallDetector(Machine):
 
     def waiting(self, now: float) -> float:
         """Return for how long the process has waited for its peers without a byte; 0 when it does not wait."""
+        # it shows a sign twice in that time while it waits, so without one it waits no more
         if now - self._alive > WAITING_SECONDS or self._alive < self._since:
             return 0.0
         return max(0.0, now - max(self._since, self._moved))
@@ -137,11 +138,13 @@ class StallDetector(Machine):
         kind = signal.kind
         if self.declared or self.phase is Phase.ENDED or (self.phase is Phase.UNWATCHED and kind not in _BEGINNINGS):
             return []
+        # before the phase changes: the warning was about the old one
         actions = self._recovered(signal.time)
         if kind is Kind.BEGIN:
             self.phase, self._step_begun, self._whole = Phase.STEP, signal.time, True
             self.epoch, self.batch = signal.epoch + 1, signal.batch + 1
         elif kind is Kind.END:
+            # a step with a save in it says nothing of steps
             if self._whole and self._step_begun is not None:
                 self._steps.add(signal.time - self._step_begun)
             self.phase, self._step_begun = Phase.BETWEEN, None
@@ -181,6 +184,7 @@ class StallDetector(Machine):
         if silent > limit:
             self.declared = True
             return [Declare(self.phase, self.epoch, self.batch, silent, limit)]
+        # once for each silence
         if not self.warned and silent > limit * WARN_AT:
             self._warned_of = self.silent_since
             return [Warn(self.phase, self.epoch, self.batch, silent)]

@@ -64,6 +64,7 @@ class Reclaimer:
         runs: dict[str, RunFolder] = {}
 
         def run_of(end: FetchEnd) -> RunFolder:
+            # an agent names the job whose files it sends: those of another one would go into the folder of that run
             if not is_job_id(end.job) or job not in (None, "", end.job):
                 raise ProtocolError(f"It sends files of job {end.job[:80]!r}, {job or 'the newest'!r} was asked for.")
             title = end.title if is_safe_name(run_name(end.title)) else "job"  # an agent chose it, and it names a folder
@@ -107,11 +108,13 @@ class Reclaimer:
         attach_console()
         nodes = self._com.available_clients
         following = JobStatus(nodes, self._logger)
+        # an agent of a long job may be silent for hours: its kernel tells whether the host is there
         for node in nodes:
             watch_for_silence(self._com.sessions[node])
         try:
             self._com.send_one(nodes, Subscribe(job or "").to_value())
             while not following.is_over:
+                # told below, by node
                 with contextlib.suppress(PeerLost):
                     node, value = self._com.get_one() or (SUBMITTER, None)
                     following.take(node, parse(value, _FROM_AGENT))
@@ -137,6 +140,7 @@ class Reclaimer:
             received = self._com.get_one(timeout=max(0.0, left))
         if received is not None:
             node, value = received
+            # one agent that breaks the rules must not end the others' downloads
             try:
                 operation = parse(value, (*FILE_OPERATIONS, *_FROM_AGENT))
                 if not isinstance(operation, _FROM_AGENT):  # of a job that was followed over this connection before
@@ -198,6 +202,7 @@ class JobStatus:
             self._display.begin([])  # the attempt may have other workers, which come with their progress
         self._attempt = max(told.attempt, self._attempt or 0)
         if told.driver not in ("", "nobody", self._driver):
+            # the first one is no change
             if self._driver:
                 self._logger.warning("%s drives the job from now on.", clean(told.driver))
             else:
@@ -213,12 +218,14 @@ class JobStatus:
     @property
     def outcome(self) -> str:
         newest = self._newest
+        # of the newest attempt: an older end was that of an attempt from which the job has gone on
         told = next((told for told in self._standings.values() if told.outcome in _OVER and _age(told) == newest), None)
         if told is not None:
             self.detail = told.detail
             return told.outcome
         if not all(self._is_settled(node) for node in self._nodes):
             return ""
+        # no driver tells an end: the processes' own ends have to do
         ends = {state for state, _ in self.states.values()}
         return "done" if ends <= {"done", "unknown"} else "stopped" if "stopped" in ends and "failed" not in ends else "failed"
 
@@ -242,6 +249,7 @@ class JobStatus:
     def is_over(self) -> bool:
         """Whether the agents have told all: the job is over, and so is every process of which we hear."""
         ended = all(self.states.get(node, ("starting", ""))[0] not in _UNFINISHED for node in self._nodes)
+        # both: after the end of the job its last processes may still write
         return self.outcome != "" and ended
 
     def close(self) -> None:

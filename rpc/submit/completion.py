@@ -90,7 +90,7 @@ class EndOfJob:
         self._job, self._loop, self._handoffs, self._logger = job, loop, loop.handoffs, logger
 
     def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
-        """Wait until it is over.
+        """Wait until the job is over.
 
         Args:
             interrupts: Ctrl-C as an event.
@@ -102,6 +102,7 @@ class EndOfJob:
         stopping = False
         while not self._loop.all_home:
             self._loop.step(None if look is None else LOOK_SECONDS)
+            # at once: two drivers must not give orders
             if self._handoffs.deposed:
                 raise Deposed(f"The job is not driven from here any more: {clean(self._handoffs.deposed)}.")
             if look is not None:
@@ -111,8 +112,10 @@ class EndOfJob:
                     self._leave()
                     raise interrupted()
                 stopping = True
+                # before the order to stop: no restart may begin between the two
                 self._handoffs.halted = "It was interrupted."
                 self._loop.stop(self._handoffs.halted, is_wanted=True)
+        # only now: the files of the stopped job are home
         if stopping:
             raise interrupted()
 
@@ -130,6 +133,7 @@ class EndOfJob:
 
     def _leave(self) -> None:
         """Wait until the agents have all they need to go on without us, and say how to come back."""
+        # the manifest may be large, and it is the last chance to hand it on
         self._loop.step_until(lambda: not self._handoffs.lacking or self._loop.all_home, HANDOFF_SECONDS)
         if self._handoffs.lacking:
             lacking = ", ".join(map(str, self._handoffs.lacking))

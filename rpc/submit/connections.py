@@ -102,6 +102,7 @@ class Connections:
         Waits up to `timeout` seconds, `LOOK_SECONDS` at most, for some, or for `waker`.
         """
         sessions = [s for s in (*self._agents.values(), *self._processes.values()) if s.lost is None]
+        # what has come already wakes no poll
         if not any(session.inbox for session in sessions):
             reading: list[Any] = [*(s.link for s in sessions), *([waker] if waker is not None else [])]
             writing: list[Any] = [s.link for s in sessions if s.pending_bytes]
@@ -113,6 +114,7 @@ class Connections:
             wait_sockets(reading, writing, limit)
         events: list[Event] = []
         for node, session in self._agents.items():
+            # read before its end is told: the last messages count
             events += self._read(node, session, FROM_AGENT)
             if not session.alive and node not in self._gone:
                 self._gone.add(node)
@@ -129,8 +131,10 @@ class Connections:
         dialer.step()
         opened, dialer.sessions = dialer.sessions, {}
         for session in opened.values():
+            # before their first message is decoded
             session.use_classes(self._classes)
         self._processes.update(opened)
+        # taken out, so that each is told once
         failed, dialer.errors = dialer.errors, {}
         if dialer.is_over:
             self._dialer = None
@@ -148,6 +152,7 @@ class Connections:
     def hang_up(self, node: int, error: ProtocolError) -> None:
         """End the conversation with a node that breaks the protocol."""
         self._logger.error("%s broke the protocol: %s", self._names[node], clean(str(error)))
+        # the agent's connection, too: it vouches for the process
         self._agents[node].close()
 
     def unacknowledged(self, node: int) -> int:
@@ -205,6 +210,7 @@ class JobMessages:
 
     def can_commit(self, node: int, group: Sequence[int], prepare_limit: float, module: str) -> CanCommit:
         host, cores = self._addresses[node].host, self._cores.get(node)
+        # of one host as addressed: only there agents share cores
         near = [other for other, address in self._addresses.items() if address.host == host]
         return replace(
             self._question,

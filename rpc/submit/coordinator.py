@@ -107,6 +107,7 @@ class Coordinator(JobOutcome):
             raise ValueError(
                 "Coordinator 'com' must come from network.Request().request(nodes), which knows the cluster's key."
             )
+        # before anything is sent: it names the folder of the run
         if collects and not is_safe_name(run_name(title)):
             raise ValueError(
                 f"Coordinator 'title' must be able to stand in a file name (ASCII letters, digits, spaces or any of ._()+-), "
@@ -120,6 +121,7 @@ class Coordinator(JobOutcome):
         self.ended_for = ""
         self._com = com
         self._bandwidth = estimate_bandwidth
+        # texts of nodes go through it: they must not move the terminal's cursor
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         question = CanCommit(
             self.job,
@@ -143,6 +145,7 @@ class Coordinator(JobOutcome):
         cores = {node: session.caps.get(CAP) for node, session in com.sessions.items()}
         # node, group and limits are filled in for each node when it is asked
         self._messages = JobMessages(question, com.addresses, com.key, others, cores)
+        # a display of the caller's outlives this attempt
         self._display, self._owns_display = display or ProgressDisplay([], self._logger), display is None
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
@@ -163,6 +166,7 @@ class Coordinator(JobOutcome):
         again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
         again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill, "kernels": self.kernels}
         again |= {"display": self._display, "tables": tables}
+        # the kernels as they were asked for, not as chosen: a new set of hosts may have another best
         self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
     # ---- submission
@@ -196,6 +200,7 @@ class Coordinator(JobOutcome):
         ValueError for a policy that does not exist or differs.
         """
         nodes = sorted({node for node in self._com.sessions if node >= 0} if working_group is None else set(working_group))
+        # before the nodes are asked: groups with two policies cannot be one job
         self._restarts.agree(on_failure, max_restarts)
         self._submit(executable, nodes, len(nodes) * package_size / self._bandwidth + GROUP_SLACK_SECONDS, objects)
         self._logger.info("Group submission complete ({%s}).", ", ".join(map(str, nodes)))
@@ -230,6 +235,7 @@ class Coordinator(JobOutcome):
         self._groups.submit(executable, nodes, limit, objects)
         # as it travelled: code that has changed here meanwhile has no part in a restart
         self._restarts.groups.append(Group(self._groups.bundle_of(nodes[0]), nodes, limit))
+        # once for each job
         if first and not self.attempt:
             self._logger.info("Job id: %s.", self.job)
             self._logger.info("Coordinator version: %s.", VERSION)
@@ -257,6 +263,7 @@ class Coordinator(JobOutcome):
     def _dispatch(self, resources: Resources) -> None:
         self._restarts.resources = resources
         self._groups.dispatch(resources)
+        # from now on agents must send heartbeats
         self._loop.watch()
         self._logger.info("Dispatch complete.")
 
@@ -314,6 +321,7 @@ class Coordinator(JobOutcome):
         The caller moves their bytes, and closes them. Raises: NetworkError naming the first node that cannot be reached.
         """
         sessions, errors = dial_processes({node: self._messages.target(node) for node in self._loop.nodes})
+        # all or none, so that the caller has nothing to look after
         if errors:
             for session in sessions.values():
                 session.close()
@@ -379,12 +387,14 @@ class Coordinator(JobOutcome):
         """Decide after an attempt that has failed; return whether another one runs now."""
         failed = [str(node) for node, (state, _) in self.failures.items() if state != "stopped"]
         verdicts = self._loop.monitor.causes
+        # a node that was stopped is no failure: then the user wanted it
         if not self._restarts.wanted or self._stopped or self.halted or not (failed or verdicts):
             return False
         reason = self._restarts.give_up(verdicts)
         if not reason:
             self._logger.warning("Nodes {%s} failed. All start again (%s).", ", ".join(failed), self._restarts.describe())
             try:
+                # agents of the failed attempt may be busy with its end for some seconds
                 Retry(RETURN_SECONDS, NetworkError, never=(_StoppedError,)).call(self._start_again)
                 return True
             except _StoppedError as error:
@@ -393,6 +403,7 @@ class Coordinator(JobOutcome):
             except NetworkError as error:
                 reason = f"it was not started again within {RETURN_SECONDS:g} s: {error}"
         self._logger.error("Giving up: %s.", reason.rstrip("."))
+        # nothing follows, so the files of this attempt are the last ones
         self.retrieve()
         return False
 
@@ -428,6 +439,7 @@ class Coordinator(JobOutcome):
         """Tell every node to end the job, for `reason`: executors are interrupted at their next send or receive. `join`
         waits for the end, and starts nothing again.
         """
+        # before the order: `join` in another thread must not begin the next attempt behind it
         self._stopped = reason
         self._loop.stop(reason, is_wanted=True)
 

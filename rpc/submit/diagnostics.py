@@ -90,6 +90,7 @@ class _Gatherer:
                 self._gathered.unreached[str(self._nodes[place])] = clean(str(error))
 
     def _jobs(self, place: int) -> list[int]:
+        # entries are the word of an agent: each field is checked before it is used
         jobs = self._next(place, (Jobs,))
         entries: list[Mapping[str, object]] = list(jobs.entries) if isinstance(jobs, Jobs) else []
         self._gathered.known += [known for entry in entries if isinstance(known := entry.get("job"), str)]
@@ -103,6 +104,7 @@ class _Gatherer:
 
         Raises: NetworkError when the agent is lost, silent, or breaks the rules.
         """
+        # by agent and node: an agent may have been several nodes
         folder = self._directory / f"{place}.{node}"
         folder.mkdir(parents=True)
         download = Download(folder, node)
@@ -141,6 +143,7 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
     for node in com.available_clients:
         with contextlib.suppress(NetworkError):  # gone meanwhile
             com.post(node, ListJobs().to_value())
+    # an agent that leaves meanwhile is not waited for
     while set(com.available_clients) - found.keys():
         try:
             received = com.get_one(timeout=max(0.0, deadline - clock.monotonic()))

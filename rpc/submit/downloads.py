@@ -58,6 +58,7 @@ class Downloads:
         self.missing: dict[int, str] = {}
         self.problems: dict[int, str] = {}
         self.states: dict[int, str] = {}
+        # at once: a folder that cannot be made is told before anything is asked for
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._run_of, self._ask = directory, run_of, ask
         self._logger, self._clock = logger, clock
@@ -70,6 +71,7 @@ class Downloads:
 
     def expect(self, node: int) -> None:
         self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
+        # from the question on: an agent that never answers is silent, too
         self._heard[node] = self._clock.monotonic()
         self._ask(node)
 
@@ -101,6 +103,7 @@ class Downloads:
             return False
         try:
             download.take(operation)
+            # after they are in their folder: the link must not lead to a folder without them
             if isinstance(operation, FetchEnd) and download.files:
                 self._run_of(operation).has(node)
         except ProtocolError as error:
@@ -124,8 +127,10 @@ class Downloads:
     def _refuse(self, node: int, operation: Operation, error: OSError) -> None:
         """Refuse files that the disk does not take: a full one may have room in a moment."""
         now = self._clock.monotonic()
+        # only room comes back by itself; any other refusal is final
         if not is_full(error) or now >= self._full_since.setdefault(node, now) + ROOM_SECONDS:
             self.give_up(node, f"its files cannot be saved: {error.strerror}")
+            # the agent goes on sending what it was asked for
             if not isinstance(operation, FetchEnd):
                 self._unread[node] += 1
             return
@@ -138,6 +143,7 @@ class Downloads:
     def _end_spoiled(self, node: int, operation: Operation) -> None:
         if isinstance(operation, FetchEnd):
             self._spoiled.discard(node)
+            # only at the end of this transfer: a session has one at a time
             self._again[node] = self._clock.monotonic() + PAUSE_SECONDS
 
     def give_up(self, node: int, reason: str) -> None:
@@ -159,6 +165,7 @@ class Downloads:
         for node in [node for node, due in self._again.items() if now >= due]:
             del self._again[node]
             self.expect(node)
+        # after the requests: a node that is asked again has its whole minute
         for node in [node for node, heard in self._heard.items() if now >= heard + DOWNLOAD_SECONDS]:
             self.give_up(node, f"it has sent nothing for {DOWNLOAD_SECONDS:g} s")
             self._unread[node] += 1
@@ -208,6 +215,7 @@ class Download:
         self.files: list[Path] = []
         self._directory = directory
         self._place = place or (lambda _: directory)
+        # a name that nobody can foresee, as the folder may be shared
         self._partial = directory / f".Node-{node}-{secrets.token_hex(6)}.partial"
         self._partial_fd = -1  # all files are made below this descriptor, whatever becomes of the path
         self._names: list[str] = []
@@ -247,21 +255,26 @@ class Download:
     def _begin(self, begin: FileBegin) -> None:
         if self.done or self._file is not None:
             raise ProtocolError(f"Node {self.node} began a file where none can begin.")
+        # without case, as on the disks of macOS and Windows
         if not is_safe_name(begin.name) or begin.name.casefold() in map(str.casefold, self._names):
             raise ProtocolError(f"Node {self.node} wants to write a file named {begin.name[:80]!r}, which is not allowed.")
+        # before a byte comes: what is announced counts
         self._total += begin.size
         if begin.size < 0 or self._total > MAX_BYTES or len(self._names) >= MAX_FILES:
             raise ProtocolError(f"Node {self.node} sends more than {MAX_FILES} files or {MAX_BYTES} bytes.")
+        # made for the first file, so that a transfer without files leaves nothing behind
         if self._partial_fd < 0:
             self._directory.mkdir(exist_ok=True)
             self._partial.mkdir()
             self._partial_fd = os.open(self._partial, _FOLDER)
+        # O_EXCL, and no link followed: nothing that is there can be written over
         self._file = open(os.open(begin.name, _NEW_FILE, 0o644, dir_fd=self._partial_fd), "wb")  # noqa: SIM115  see _end, abandon
         self._names.append(begin.name)
         self._left = begin.size
         self._digest = hashlib.sha256()
 
     def _write(self, data: bytes) -> None:
+        # counted by what was announced, so that a disk cannot be filled beyond it
         if self._file is None or len(data) > self._left:
             raise ProtocolError(f"Node {self.node} sends more of a file than it announced.")
         self._left -= len(data)
@@ -280,6 +293,7 @@ class Download:
         target = os.open(folder, _FOLDER)  # an error if there is a link in its place
         try:
             for name in self._names:
+                # one after the other, each at once: a reader finds the old file or the new one
                 os.replace(name, name, src_dir_fd=self._partial_fd, dst_dir_fd=target)
         finally:
             os.close(target)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .tailing import TableTail
 
 _UNFINISHED = ("starting", "running", "unknown")
+# the words in which a session tells that the other end has closed, not that it has fallen silent
 _BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)}
 
 
@@ -159,6 +160,7 @@ class EventLoop:
     def step(self, limit: float | None = None) -> None:
         """Wait for bytes or the next deadline, and handle the events."""
         now = self._clock.monotonic()
+        # before waiting: there may be room in the line of an agent now
         self.handoffs.send()
         if self.tables is not None and self._shows:
             self.tables.ask(self.failures)
@@ -169,8 +171,10 @@ class EventLoop:
             if isinstance(event, Gone):
                 if self._has_ended_by_itself(event.node):
                     self.known_dead.add(event.node)
+                # with the place of its last heartbeat, which is the last that is known of it
                 self._on_gone(Gone(event.node, self.monitor.explain(*event, self._clock.monotonic())))
             elif isinstance(event, Heard):
+                # a job process speaks for itself, its agent for all of its nodes
                 if not isinstance(event.operation, CODE_FROM_JOB):
                     self.monitor.hear(self._mates(event.node), self._clock.monotonic())
                     self.groups.note_work(event.node, event.operation)
@@ -181,6 +185,7 @@ class EventLoop:
         if woke - self._stepped > LATE_SECONDS + (LOOK_SECONDS if timeout is None else min(max(0.0, timeout), LOOK_SECONDS)):
             self.groups.excuse(self._stepped)
         self._stepped = woke
+        # after the events: a message that came in time counts, though it was read late
         self.groups.tick()
         for node, reason in self.monitor.missing(self._clock.monotonic()):
             machine = self.groups.machine_of(node)
@@ -188,6 +193,7 @@ class EventLoop:
             self._on_gone(Gone(node, f"{self.monitor.names[node]} is lost: {reason}." if has_started else reason))
         for verdict in self.monitor.look(self._clock.monotonic()):
             if verdict.kind == "silent":
+                # its connection stands, but nothing comes over it: no call shall wait for it
                 self._com.sessions[verdict.node].close()
                 self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
             else:  # all that train wait: for each other, or for messages that a dead link does not bring
@@ -195,6 +201,7 @@ class EventLoop:
         self.downloads.check()
         for node, reason in self.downloads.missing.items():
             told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
+            # the first reason counts: a node that failed did so before its files were missing
             self.failures.setdefault(node, ("lost", told))
 
     def step_until(self, is_over: Callable[[], bool], seconds: float) -> None:
@@ -208,9 +215,10 @@ class EventLoop:
         return (other for other, others in self._com.addresses.items() if others == address)
 
     def _has_ended_by_itself(self, node: int) -> bool:
-        """Whether the connection with an agent has ended at its side, and we have not slept before we saw it."""
+        """Tell if the connection with an agent has ended at its side, and we have not slept before we saw it."""
         lost = self._com.sessions[node].lost
         ended = lost is None or (isinstance(lost, PeerLost) and lost.reason in _BY_ITSELF)
+        # a driver that slept may find a connection that ended long ago, after the job had another driver
         return ended and self._clock.monotonic() - self._stepped < AWAKE_SECONDS
 
     def _on_gone(self, gone: Gone, *, is_told: bool = False) -> None:
@@ -242,6 +250,7 @@ class EventLoop:
                 self.tables.take(node, operation)
         elif isinstance(operation, LIVENESS_MESSAGES):
             self.monitor.take(node, operation, self._clock.monotonic())
+            # of this attempt and in its own name
             if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self._attempt):
                 self._tell_of(operation)
         elif isinstance(operation, FILE_OPERATIONS):
@@ -270,9 +279,11 @@ class EventLoop:
         if state.state == "running":
             self.groups.feed(machine, IsRunning(node))
         elif state.state not in _UNFINISHED and node not in machine.ended:
+            # it has lost one that obeyed the order to stop before it heard of it
             if self._wanted and state.state == "failed" and is_loss(state.detail):
                 state = replace(state, state="stopped")
             lines = state.detail.strip().splitlines()
+            # before the machine hears of it: from here on no heartbeat is expected
             self.monitor.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
@@ -285,6 +296,7 @@ class EventLoop:
             elif state.state == "left":
                 self._logger.warning("Node(%s) left: %s", node, last)
             elif state.state in ("failed", "stopped"):
+                # many nodes fail alike: the whole text once, then a line for each
                 first = self._told.setdefault((state.state, last), node)
                 if first == node:
                     shown = last if self.monitor.follows(node) else state.detail.rstrip()
@@ -298,11 +310,13 @@ class EventLoop:
                     self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last)
             if state.state != "done":
                 self._end_others(node)
+            # not under `end_together`: the next attempt needs the agents sooner than these files
             if machine.phase is not Phase.FAILED and not (self.end_together and self.failures):
                 self._fetch(node)
 
     def _end_others(self, node: int) -> None:
         """End the job on all other nodes under `end_together`, as a node has not ended well."""
+        # once: the order goes to all
         if self.end_together and not self._ends:
             self._ends = True
             self.stop(f"Node({node}) at {self._com.addresses[node]} did not end well, and the job ends together.")
@@ -319,6 +333,7 @@ class EventLoop:
         try:
             if not self.downloads.take(node, operation):
                 return
+            # before it is told: a result that cannot be read makes the node a failure
             self._take_result(node)
         except ProtocolError as error:
             self.connections.hang_up(node, error)
@@ -346,6 +361,7 @@ class EventLoop:
         for path in [path for path in paths if path.name == RESULT_FILE]:
             self.results[node] = read_result(path, self.groups.classes_of(node))
             paths.remove(path)
+            # it is returned by `join`; in the folder it would be a file that no program reads
             path.unlink()
         machine = self.groups.machine_of(node)
         state = "" if machine is None else machine.ended.get(node, ("", ""))[0]

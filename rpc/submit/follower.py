@@ -77,6 +77,7 @@ class Follower:
         self.progress: dict[int, tuple[int, str]] = {}
         self.notices: deque[str] = deque(maxlen=_LINES)
         self._sessions: dict[int, Session] = {}
+        # so long ago that the first look calls at once
         self._called = -AGAIN_SECONDS
         self._places: dict[int, dict[str, list[int]]] = {}
         self._subscribed: set[Session] = set()
@@ -99,6 +100,7 @@ class Follower:
                 job, place = entry["job"], (entry["job"], entry["node"])
                 began[job] = min(entry["started"], began.get(job, math.inf))
                 newest[job] = max(entry["attempt"], newest.get(job, 0))
+                # several agents may remember one node, from attempts before
                 if place not in found or entry["attempt"] > found[place][1]["attempt"]:
                     found[place] = node, entry
         current = [(node, entry) for node, entry in found.values() if entry["attempt"] == newest[entry["job"]]]
@@ -112,6 +114,7 @@ class Follower:
         self._call()
         self._ask_all(Inspect())
         self._ask_all(ListJobs())
+        # before the choice: it needs the lists of jobs
         self._listen()
         if not self._fixed:
             self._choose()
@@ -129,6 +132,7 @@ class Follower:
             if not session.alive:
                 self._lose(node, str(session.lost or "it has hung up"))
         missing = [node for node in self.agents if node not in self._sessions]
+        # a silent host costs the whole time-out of each call
         if not missing or time.monotonic() - self._called < AGAIN_SECONDS:
             return
         wanted = NodeAssignment(self._nodes.key_file)
@@ -165,6 +169,7 @@ class Follower:
 
     def _ask_for_job(self) -> None:
         for node, session in list(self._sessions.items()):
+            # once for each session: a subscription lasts as long as it does
             if session not in self._subscribed and any(entry["job"] == self.job for entry in self.agents[node].jobs):
                 self._subscribed.add(session)
                 self._ask(node, Subscribe(self.job))
@@ -178,6 +183,7 @@ class Follower:
         """Follow the newest job that runs; where none does, the newest, which may have ended between two looks."""
         running = [entry for entry in self.entries if entry["state"] in _RUNNING]
         newest = next((entry["job"] for entry in reversed(running or self.entries)), self.job)
+        # a job that runs is followed to its end, also if a newer one begins
         if newest != self.job and not any(entry["job"] == self.job for entry in running):
             self.job = newest
             self._places.clear()
@@ -198,6 +204,7 @@ class Follower:
                     self._lose(node, str(error))
                 if node in self._sessions and not session.alive:
                     self._lose(node, str(session.lost))
+            # answers of lost agents do not come any more
             self._awaited = {(node, answer) for node, answer in self._awaited if node in self._sessions}
             left = deadline - time.monotonic()
             if not self._awaited or left <= 0:
@@ -205,6 +212,7 @@ class Follower:
             links = [session.link for session in self._sessions.values()]
             sending = [session.link for session in self._sessions.values() if session.pending_bytes]
             wait_sockets(links, sending, left)  # type: ignore[arg-type]
+        # late, not lost: the answer may come with the next look
         for node, _ in self._awaited:
             self.agents[node].problem = f"it has not answered for {ANSWER_SECONDS:g} s"
         self._awaited.clear()
@@ -239,8 +247,10 @@ class Follower:
         known = self._places.setdefault(said.node, {})
         for name, data in said.data.items():
             number, at = said.places[name]
+            # the agent chooses the name, and this program writes below it
             if not is_safe_name(name) or not name.endswith((".log", ".csv", ".jsonl")):
                 raise ProtocolError(f"It sends {clean(name, 80)}, which was not asked for.")
+            # logs grow; a sample stands for the whole table, so it replaces the one before
             goes_on = name.endswith(".log") and known.get(name, [number, 0]) == [number, at]
             folder.mkdir(exist_ok=True)
             with (folder / name).open("ab" if goes_on else "wb") as file:

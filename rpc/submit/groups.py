@@ -103,14 +103,17 @@ class GroupSubmission:
         taken = sorted(self._bundles.keys() & set(nodes))
         if taken:
             raise ValueError(f"Nodes {taken} already belong to a group of this job.")
+        # before anything is asked: this names the fault, where an agent would only say that it is busy
         self._check_slots()
         with self._all_or_nothing():
+            # before the nodes are asked: code that cannot travel must not hold them
             bundle = executable if isinstance(executable, Bundle) else pack_executable(executable, objects)
             hosts = Counter(address.host for address in self._com.addresses.values())
             machine = sub.Submission(nodes, self._names, self._start_limit, max(hosts.values(), default=1))
             self.machines.append(machine)
             self._limits.append(limit)
             self._bundles.update(dict.fromkeys(nodes, bundle))
+            # before the question goes out: an agent that never answers is found silent
             self._monitor.expect(nodes, self._clock.monotonic())
             self.feed(machine, sub.Started())
             while machine.phase is sub.Phase.CAN_COMMIT:
@@ -146,10 +149,12 @@ class GroupSubmission:
         self._resources = resources
         with self._all_or_nothing():
             for machine, limit in zip(self.machines, self._limits, strict=True):
+                # all groups first: the nodes of one may wait for answers while another is already served
                 self.feed(machine, sub.Dispatched(limit))
             while not all(m.phase in (sub.Phase.RUNNING, sub.Phase.ENDED) for m in self.machines):
                 self._raise_failure()
                 self._step(None)
+        # the job runs: from here on only the agents speak for it
         self._connections.close_processes()
 
     @contextlib.contextmanager
@@ -158,6 +163,7 @@ class GroupSubmission:
         try:
             yield
         except BaseException as error:
+            # looked at before the job is taken back, which makes all of them fail
             has_failed = any(machine.phase is sub.Phase.FAILED for machine in self.machines)
             self._take_back("the submission was interrupted" if isinstance(error, KeyboardInterrupt) else str(error))
             if has_failed and isinstance(error, SubmissionError):
@@ -168,14 +174,17 @@ class GroupSubmission:
         machine = sub.failed_first(self.machines)
         if machine is not None:
             if self._driver:
+                # another driver is more than a busy node: this one has to end
                 raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
             kind = NodeBusy if self._busy else SubmissionError
+            # once: it calls the nodes, which takes a second
             if machine not in self._ways:
                 self._ways[machine] = self._way_to(machine.late)
             raise kind(f"The job was not started: {machine.reason.rstrip('.')}{self._ways[machine]}.") from None
 
     def _way_to(self, late: Sequence[int]) -> str:
         """Describe the way to nodes that were late, where it passes small packets and drops large ones; else ""."""
+        # bytes that were sent again and again are the mark of a way that drops large packets
         sizes = {node: size for node in late if (size := self._connections.unacknowledged(node))}
         if not sizes or self._com.key is None:
             return ""
@@ -194,9 +203,11 @@ class GroupSubmission:
         for machine in self.machines:
             self.feed(machine, sub.Cancelled(reason))
         deadline = self._clock.monotonic() + TAKE_BACK_SECONDS
+        # bounded: a host that is gone frees nothing
         while not all(m.all_free for m in self.machines) and (left := deadline - self._clock.monotonic()) > 0:
             self._step(left)
         for machine in self.machines:
+            # only now can the silent ones be named as the cause
             self.feed(machine, sub.Settled())
         self._connections.close_processes()
 
@@ -227,6 +238,7 @@ class GroupSubmission:
     def note_work(self, node: int, operation: Operation) -> None:
         """Note that the agent of `node` says something: perhaps that the process of a node that is late works."""
         machine = self.machine_of(node)
+        # only while a limit is running
         if machine is not None and machine.deadline is not None and isinstance(operation, Heartbeat) and operation.worked > 0:
             self.feed(machine, sub.HasWorked(node))
 
@@ -239,6 +251,7 @@ class GroupSubmission:
         """
         machine = self.machine_of(call.node)
         if isinstance(call, Opened):
+            # the code, as soon as its process has proven its key
             self._connections.tell_process(call.node, self._messages.load(self._bundles[call.node]))
         elif machine is not None:
             self.feed(machine, sub.IsLost(call.node, call.reason))
@@ -260,6 +273,7 @@ class GroupSubmission:
             self._logger.info("Node(%s) is ready, {%s} is ready.", node, ", ".join(map(str, sorted(machine.prepared))))
 
     def feed(self, machine: sub.Submission, event: object) -> None:
+        # gathered: all processes of a group are called at the same time
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):
@@ -292,6 +306,7 @@ class GroupSubmission:
             raise RuntimeError("Requests are answered once there is something to answer them.")
         contents = []
         for request in requests:
+            # the user's function; what it raises ends the submission, see `dispatch`
             reply = self._resources.reply(node, request)
             if reply is not None:  # a request that only tells is answered by nothing
                 self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
@@ -305,4 +320,5 @@ def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[s
     Raises: as `shipping.pack`.
     """
     bundle = pack({"executable": executable, "objects": dict(objects or {})})
+    # the module's name lets the agent's fork server import it once for all jobs
     return replace(bundle, module=str(getattr(executable, "__module__", ""))[:MAX_MODULE_NAME])

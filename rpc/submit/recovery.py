@@ -57,6 +57,7 @@ class Repeats:
 
     def note(self, places: Iterable[Hashable]) -> bool:
         """Count one more failure, at these places; return whether any of them has been seen as often as chance allows."""
+        # a set: one attempt counts once at each place
         here = set(places)
         self.seen.update(here)
         return any(self.seen[place] >= DETERMINISTIC for place in here)
@@ -85,6 +86,7 @@ class Recovery:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.restarts = int(state["restarts"])
+        # JSON has made lists of the places
         self._repeats.seen = Counter({(node, epoch, batch): int(count) for (node, epoch, batch), count in state["seen"]})
 
     def give_up(self, places: Iterable[Place]) -> str:
@@ -94,6 +96,7 @@ class Recovery:
         """
         if self.policy not in AGAIN:
             return f"on_failure is {self.policy!r}"
+        # before the number of restarts: it tells the user more
         if self._repeats.note(places):
             return REPEATED
         if self.restarts >= self.max_restarts:

@@ -58,6 +58,7 @@ class Restarts:
                 "All groups of a job start again together, so they must have the same 'on_failure' and 'max_restarts': "
                 f"{known.policy!r} and {known.max_restarts} before, got {made.policy!r} and {made.max_restarts}"
             )
+        # the first, which counts the restarts
         self._recovery = known or made
 
     @property
@@ -92,8 +93,10 @@ def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
     wanted = NodeAssignment()
     for node in nodes:
         wanted.add(node, com.addresses[node])
+    # in place, as the program holds this controller
     com.take_over(Request(key=com.key).request(wanted))
     for node in wanted:
+        # queued, not sent: it leaves in front of the first order of the new attempt
         com.sessions[node].queue(StopNode(job, node, "It starts again.").to_value())
 
 
@@ -127,12 +130,14 @@ class Retry:
         while True:
             try:
                 return function()
+            # first: it may be a subclass of one that is tried again
             except self._never:
                 raise
             except self._kinds as error:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
+                # the same words are logged once, however often it is tried
                 if str(error) != said:
                     said = str(error)
                     _log.info("%s Trying again for up to %.0f s.", said, left)

@@ -72,10 +72,12 @@ def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
     known = {} if known is None else known
     try:
         with os.scandir(directory / RUNS) as entries:
+            # links are left out: `latest` would show a run twice
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
     for folder in folders:
+        # a run never changes its record, so each is read once
         if folder not in known and (run := Run.read(folder)) is not None:
             known[folder] = run
     return sorted(
@@ -120,6 +122,7 @@ class RunFolder:
     def make(self) -> Path:
         """Make the folder, or find that of an earlier process; idempotent. Raises: OSError."""
         if self._path is None:
+            # a driver that comes back goes on in the folder of the one before
             known = find_run(self.directory, self._job)
             self._begun = known is not None
             self._path = self._make() if known is None else known.path
@@ -130,11 +133,13 @@ class RunFolder:
         root = self.directory / RUNS
         root.mkdir(parents=True, exist_ok=True)
         mine = _numbered(self._title)
+        # marks of deleted runs count, too: a number is never given twice
         taken = [int(match[1]) for name in os.listdir(root) if (match := mine.fullmatch(name))]
         number = max(taken, default=0) + 1
         while True:
             path = root / run_name(self._title, number)
             try:
+                # without exist_ok: of two programs at the same moment one gets the number
                 path.mkdir()
             except FileExistsError:
                 number += 1
@@ -161,6 +166,7 @@ class RunFolder:
         self._lead(node_folder(node))
 
     def close(self) -> None:
+        # a run that has not begun leaves nothing behind
         if self._path is not None and not self._begun:
             shutil.rmtree(self._path, ignore_errors=True)
             self._path = None
@@ -191,8 +197,10 @@ def delete_run(run: Run) -> None:
     Raises: OSError; ValueError for a folder that is not in a directory of runs.
     """
     root = run.path.parent
+    # a wrong argument must not delete another folder of the user's
     if root.name != RUNS or run.path.is_symlink():
         raise ValueError(f"{run.path} is no folder in a directory {RUNS}, so it is not deleted")
+    # before it goes, or the next run would get its number
     _keep_number(run.path, run.title)
     shutil.rmtree(run.path)
     directory = root.parent
@@ -228,6 +236,7 @@ def _target(runs: list[Run], name: str) -> str:
     for run in runs:
         if name == LATEST:
             return run.path.name
+        # the newest run that has files of this node
         if (run.path / name).is_dir():
             return f"{RUNS}/{run.path.name}/{name}"
     return ""

@@ -204,6 +204,7 @@ class Submission(Machine):
         return made
 
     def _decide(self, event: object, now: float) -> list[object]:
+        # in each phase: also after a failure it tells that a node is free
         if isinstance(event, HasEnded):
             return self._on_end(event, now)
         if self.phase is Phase.FAILED:
@@ -223,6 +224,7 @@ class Submission(Machine):
         if isinstance(event, Cancelled):
             self.is_cancelled = True
             return self._fail(event.reason)
+        # once: a second one is a mistake of this program
         if isinstance(event, Started) and self.deadline is None and not self.accepted:
             self._limit(self.first_limit, now)
             return [AskCanCommit(node) for node in self.nodes]
@@ -249,6 +251,7 @@ class Submission(Machine):
             self.loaded.add(event.node)
             return self._enter_next_phase(now)
         if isinstance(event, HasAsked) and event.node in self.loaded:
+            # an executor may ask as soon as it is loaded; answers begin with `dispatch`
             if self.phase in (Phase.CAN_COMMIT, Phase.LOADED):
                 self._held.append(event)
                 return []
@@ -287,6 +290,7 @@ class Submission(Machine):
         self._limit(event.limit, now)
         self._worked = dict.fromkeys(self.nodes, now)  # they have waited for the program until now
         held, self._held = self._held, []
+        # an executor without requests may have been prepared before
         return [*(Answer(ask.node, ask.requests) for ask in held), *self._enter_next_phase(now)]
 
     def _on_end(self, event: HasEnded, now: float) -> list[object]:
@@ -300,6 +304,7 @@ class Submission(Machine):
         # known yet; one that never ran gives the job up on all
         if self._starting and event.node not in self.running:
             reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
+            # a node that blames others is no cause by itself
             self._blamed = _blamed(event.detail) - {event.node}
             self._blaming = {event.node}
             return self._fail(reason, follows=bool(self._blamed))
@@ -317,7 +322,7 @@ class Submission(Machine):
 
     @property
     def _word(self) -> str:
-        """Phase, for people: a node that has loaded the code is on the way through preCommit, asked or not."""
+        """Return the phase, for people: a node that has loaded the code is on the way through preCommit, asked or not."""
         phase = Phase.PRE_COMMIT if self.phase is Phase.LOADED else self.phase
         return str(phase.value)
 
@@ -328,7 +333,9 @@ class Submission(Machine):
         first = self.accepted if len(self.accepted) < len(self.nodes) else self.loaded
         reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
         late = [node for node in self.nodes if node not in reached]
+        # in doCommit the nodes only meet; its limit is the caller's
         if self.phase is not Phase.DO_COMMIT and self._extra > 0 and all(self._works(node, now) for node in late):
+            # a second at a time, so that a node that stops working is found soon
             self._extra -= MORE_SECONDS
             self._limit(MORE_SECONDS, now)
             return []
@@ -341,6 +348,7 @@ class Submission(Machine):
     def _excuse(self, since: float, now: float) -> None:
         """Count time in which the driver did not look to no node."""
         if self.deadline is not None:
+            # no more than since the limit was set: the time before was another phase's
             unseen = max(0.0, now - max(since, self._limited_since))
             self.deadline += unseen
             self._worked = {node: min(now, moment + unseen) for node, moment in self._worked.items()}
@@ -368,6 +376,7 @@ class Submission(Machine):
 
     def _find_silent(self) -> None:
         """Name the silent nodes as the cause: others waited for them, and they cannot say anything now."""
+        # those that have not confirmed; else those that are blamed and blame nobody
         silent = self._to_abort & self._blamed or self._blamed - self._blaming
         if silent:
             names = ", ".join(self._names.get(node, f"Node({node})") for node in sorted(silent))
@@ -385,6 +394,7 @@ class Submission(Machine):
             self.reason, self._follows = f"{self._names[node]} {what}: {detail}", False
 
     def _forget(self, event: HasRefused | IsLost) -> None:
+        # its first end counts
         self.ended.setdefault(event.node, ("refused" if isinstance(event, HasRefused) else "lost", event.reason))
         self._to_abort.discard(event.node)
 
@@ -401,6 +411,7 @@ class Submission(Machine):
 
 def failed_first(machines: Iterable[Submission]) -> Submission | None:
     """Find the group which failed, not one that was cancelled because of it; None where none has."""
+    # a machine that was cancelled failed because of another one
     return min((machine for machine in machines if machine.phase is Phase.FAILED), key=lambda m: m.is_cancelled, default=None)
 
 
@@ -408,5 +419,6 @@ def _blamed(detail: str) -> set[int]:
     """List the nodes that a node blames for its end, by the last line of its report: it waited for them in vain, or has lost
     them.
     """
+    # the words are those of `Rendezvous` and of network.errors
     pattern = _NAMED if ROLLED_BACK in detail else _AWAITED
     return {int(number) for found in pattern.finditer(detail) for number in found.groups() if number}

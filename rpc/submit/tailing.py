@@ -55,6 +55,7 @@ class TableTail:
             self._reader.lose(node)
         if self._workers and self._clock.monotonic() >= self._due:
             self._due = self._clock.monotonic() + ASK_SECONDS
+            # one question at a time for each: a slow agent gets no second one on top
             for node in self._workers - self._awaited:
                 self._awaited.add(node)
                 self._tell(node, Tail(self._job, node, self._places.setdefault(node, {})))
@@ -67,6 +68,7 @@ class TableTail:
         known = self._places.setdefault(node, {})
         for name, data in said.data.items() if node in self._workers and said.node == node else ():
             number, at = said.places.get(name, [0, -1])
+            # bytes that do not follow the known ones belong to another file, or to one that has begun again
             if at == 0 or known.get(name) == [number, at]:
                 known[name] = [number, at + len(data)]
                 self._reader.take(node, name, at, data)

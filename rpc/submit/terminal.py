@@ -67,6 +67,7 @@ class ProgressDisplay:
 
     def add(self, node: int, percent: int, note: str = "") -> None:
         self._state = dict(sorted([*self._state.items(), (node, (percent, clean(note)))]))
+        # a new line for a worker that has done nothing yet says nothing
         if not isinstance(self._shown, _PlainLines):
             self._shown.show(self._state, node)
 
@@ -74,6 +75,7 @@ class ProgressDisplay:
         return node in self._state
 
     def update(self, node: int, percent: int, note: str = "") -> None:
+        # by whole percent: notes alone would redraw it with each batch
         if node in self._state and self._state[node][0] != percent:
             self._state[node] = (percent, clean(note))
             self._shown.show(self._state, node)
@@ -86,6 +88,7 @@ class ProgressDisplay:
 
 
 def _lines_or_bars(logger: logging.Logger) -> _View:
+    # in a file, carriage returns of bars would be one long line
     if not sys.stderr.isatty():
         return _PlainLines(logger)
     return _OneBar() if is_short() else _Bars()
@@ -133,6 +136,7 @@ class _Bars(_View):
         """Begin anew: bars of workers that are there again go on from 0, those of others go."""
         self._arrange(state)
         for bar in self._bars.values():
+            # the time of the whole job, also where its attempts begin anew
             began = bar.start_t
             bar.set_postfix_str("", refresh=False)
             bar.reset()
@@ -153,6 +157,7 @@ class _Bars(_View):
         before, shown = self._bars, list(self._bars)
         kept = next((n for n, node in enumerate(state) if n >= len(shown) or shown[n] != node), len(state))
         for node in shown[kept:]:
+            # drawn anew below, in another place
             before[node].leave = False
             before[node].close()
         self._bars = {node: before[node] for node in shown[:kept]}
@@ -215,6 +220,7 @@ class _Bar(_View):
         self._first = mean if self._first is None else self._first
         now = monotonic()
         words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) != 1)}", f"{now - self._began:.0f} s"]
+        # by the pace of this attempt, which may have begun beyond 0
         if self._first < mean < 100:
             words.append(f"about {(now - self._since) * (100 - mean) / (mean - self._first):.0f} s left")
         self._draw(mean, ", ".join([*words, note] if note else words))
@@ -246,6 +252,7 @@ class Interrupts:
         self._installed = False
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
+        # before waking: a loop that wakes must find it
         self.noted = True
         self._waker.wake()
 
@@ -257,6 +264,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         in_main = threading.current_thread() is threading.main_thread()
+        # a handler of the program's own is its decision about Ctrl-C
         if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             catch(signal.SIGINT, self._note)
             self._installed = True
@@ -278,6 +286,7 @@ def interrupted() -> KeyboardInterrupt:
     """
     error = KeyboardInterrupt()
     vars(error)[_TOLD] = True
+    # a hook of the program's own knows better how to show errors
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show_untold
     return error

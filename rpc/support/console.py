@@ -67,6 +67,7 @@ def guard_streams() -> None:
     for descriptor, name in ((STDOUT, "stdout"), (STDERR, "stderr")):
         stream = getattr(sys, name)
         if type(stream) is io.TextIOWrapper:
+            # what was printed before comes first
             stream.flush()
             setattr(sys, name, ConsoleStream(_CONSOLES[descriptor], stream.encoding))
 
@@ -86,6 +87,7 @@ class Console:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.lost, self.problem, self.told_in = 0, "", ""
+        # reentrant: a signal handler may log while the same thread writes
         self._lock = threading.RLock()
         self._waiting = deque[bytes]()
         self._waiting_bytes = self._left_out = 0
@@ -103,12 +105,14 @@ class Console:
                 self._push(0.0)
             if self._left_out and not self._waiting:
                 self._note_left_out()
+            # in order: once something was left out, nothing later overtakes the line that says so
             if self._left_out or self._waiting_bytes + len(data) > max(WAITING_BYTES, len(data) if not self._waiting else 0):
                 self._leave_out(data, UNREAD if self._waiting else self.problem)
                 return
             self._waiting.append(data)
             self._waiting_bytes += len(data)
             now = time.monotonic()
+            # a twentieth of the time that has passed: a slow reader costs the program no more than that
             self._credit = min(_MOST_CREDIT, self._credit + _CREDIT * (now - self._since))
             self._since = now
             self._push(0.0 if self._stuck else self._credit)
@@ -130,6 +134,7 @@ class Console:
 
     def begin_anew(self) -> None:
         """Forget the waiting text, which is the parent's, in a process that was forked."""
+        # the parent's may be held by a thread that is not here
         self._lock = threading.RLock()
         self._waiting.clear()
         self._waiting_bytes = self._left_out = self.lost = 0
@@ -140,6 +145,7 @@ class Console:
         try:
             kind = os.fstat(self.descriptor).st_mode
             if not stat.S_ISFIFO(kind):
+                # a regular file takes everything at once, or fails
                 return stat.S_ISREG(kind) or bool(_writable(self.descriptor, 0.0))
             unread = int.from_bytes(fcntl.ioctl(self.descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
             room = fcntl.fcntl(self.descriptor, fcntl.F_GETPIPE_SZ) if hasattr(fcntl, "F_GETPIPE_SZ") else _ATOMIC_BYTES
@@ -178,6 +184,7 @@ class Console:
                 continue
             left = _POLL_SECONDS if seconds is None else min(_POLL_SECONDS, begin + seconds - time.monotonic())
             if left <= 0:
+                # it took nothing in all that time, so it is not waited for again until it does
                 self._stuck = self._stuck or bool(seconds)
                 return
             _writable(self._number, left)
@@ -189,6 +196,7 @@ class Console:
     def _write_some(self, data: bytes) -> int:
         """Return how many bytes the stream has taken; 0 when it takes none now. Raises: OSError when it is broken."""
         if self.descriptor in _closed:
+            # not written to: after `open_descriptors` it is /dev/null, and the text would count as shown
             raise OSError(errno.EBADF, "it was closed when the program began")
         found = os.fstat(self.descriptor)
         if (found.st_dev, found.st_ino) != self._file:  # another one since: the program has redirected it
@@ -197,9 +205,11 @@ class Console:
         try:
             if not isinstance(self._target, int):
                 return self._target.send(data, socket.MSG_DONTWAIT)
+            # a shared description: writing to a full one would block
             if self._target == self.descriptor and not stat.S_ISREG(found.st_mode):  # it may block
                 if not _writable(self._target, 0.0):
                     return 0
+                # so much a pipe that polls as writable takes without blocking
                 data = data[:_ATOMIC_BYTES]
             return os.write(self._target, data)
         except BlockingIOError:
@@ -225,10 +235,11 @@ class Console:
         self._left_out += max(1, data.count(b"\n"))
 
     def _note_left_out(self) -> None:
-        """Have the next thing that is shown be how many lines were left out, if the stream takes it."""
+        """Put the number of lines that were left out before the next text, if the stream takes it."""
         lines, self._left_out = self._left_out, 0
         where = f"; they are in {self.told_in}" if self.told_in else ""
         text = f"[{lines:,} line{'s were' if lines > 1 else ' was'} left out here: {self.problem}{where}]\n"
+        # on a line of its own
         note = b"\n" * self._mid_line + text.encode("utf-8", "backslashreplace")
         lost = self.lost
         self._waiting.append(note)
@@ -251,9 +262,11 @@ def _own_end(descriptor: int, mode: int) -> int | socket.socket:
     Where the system gives none (macOS, a terminal of another user) it is the descriptor itself, which is asked before a write.
     """
     if stat.S_ISSOCK(mode):
+        # a socket cannot be opened through /proc; MSG_DONTWAIT does it for each send
         return socket.socket(fileno=os.dup(descriptor))
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
         with contextlib.suppress(OSError):
+            # a new description of the same pipe or terminal: its flag is ours alone
             return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     return descriptor
 

@@ -68,6 +68,7 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
 
     Raises: OSError when the disk refuses; then the one before is still there.
     """
+    # one name for all drafts: what a process left that was killed is overwritten
     _replace(path, path.with_suffix(".new"), text, os.O_TRUNC, PRIVATE, lasting)
     if lasting:
         sync_folder(path.parent)
@@ -96,6 +97,7 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
                 os.fsync(descriptor)  # before it has its name
         finally:
             os.close(descriptor)
+        # the old content or the new one, never a part
         os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
@@ -110,12 +112,14 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
     Raises: OSError, ValueError when it is longer, or not UTF-8.
     """
+    # one byte more than may be there tells that there is more, and no large file is read for that
     with open(path, "rb") as file:
         return _text(file.read(most + 1), most)
 
 
 def read_regular(path: Path, most: int = MOST_BYTES) -> str:
     """Read as `read_text` does, where another user may have put a pipe in the file's place: none holds this program up."""
+    # O_NONBLOCK: opening a pipe without a writer would wait for one
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -147,6 +151,7 @@ def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
             raise OSError(error.errno, NOT_REGULAR) from error
         raise
+    # of the opened file, as its name may lead to another one by now
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, NOT_REGULAR)
@@ -167,6 +172,7 @@ def open_folder(root: Path | str, way: Sequence[str] = ()) -> int:
     for name in way:
         outer = folder
         try:
+            # step by step, each below the descriptor of the one before: no folder can be swapped on the way
             folder = os.open(_plain(name), _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
         finally:
             os.close(outer)
@@ -236,6 +242,7 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
             return size + _write(descriptor, text)
         except OSError:
             with contextlib.suppress(OSError):
+                # half a line would spoil the next one, too
                 os.ftruncate(descriptor, size)
             raise
     finally:
@@ -249,6 +256,7 @@ def end_of_rows(descriptor: int) -> int:
     at = os.fstat(descriptor).st_size
     while at:
         begin = max(0, at - _MOST_HEAD)
+        # from the end, as the half row is short and the table may be long
         found = os.pread(descriptor, at - begin, begin).rfind(b"\n")
         if found >= 0:
             return begin + found + 1
@@ -271,6 +279,7 @@ def sample(descriptor: int, size: int, most: int, parts: int) -> bytes:
     found = [head, b"\n"]
     for number in range(1, parts + 1):
         part = os.pread(descriptor, each, size * number // parts - each)
+        # a part may begin and end within a line
         found.append(part[part.find(b"\n") + 1 : part.rfind(b"\n") + 1])
     return b"".join(found)
 
@@ -301,6 +310,7 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
 def _text(content: bytes, most: int) -> str:
     if len(content) > most:
         raise ValueError(f"it must have at most {most} bytes")
+    # as PowerShell writes what is redirected into a file
     if content.startswith(_UTF_16):
         raise ValueError("it is UTF-16 text; save it as UTF-8")
     try:
@@ -312,6 +322,7 @@ def _text(content: bytes, most: int) -> str:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in the folder last, too."""
+    # fsync of a file makes its content last, not its name
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -336,6 +347,7 @@ def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> An
     begin, end = file.tell(), file.seek(0, SEEK_END)
     reader = FrameReader(limits=Limits(message=end - file.seek(begin)))  # no memory for arrays that the file does not hold
     reader.classes = classes
+    # two are enough to know that it is not one
     while len(reader.messages) < 2 and (size := file.readinto(reader.buffer())):
         reader.advance(size)
     if len(reader.messages) != 1:
@@ -352,6 +364,7 @@ def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
 
     Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk.
     """
+    # in the form of a message: its reader has the bounds and checks of a peer's messages
     packed = pack(Kind.MESSAGE, (), content, False, classes)
     with open(path, "wb") as file:
         for part in packed.buffers():

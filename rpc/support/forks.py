@@ -30,6 +30,7 @@ def catch(number: int, handler: Handler) -> None:
 
     Call it in the main thread.
     """
+    # Python allows this in the main thread alone
     signal.signal(number, handler)
     _caught[number] = handler
 
@@ -75,6 +76,7 @@ class OwnProcess:
 
 
 _caught: Final = dict[int, Handler]()
+# weak: being noted here must keep nothing alive
 _held: Final = WeakSet[Closable]()
 
 
@@ -91,6 +93,7 @@ def _unblock() -> None:
 
 
 def _in_child() -> None:
+    # while they are blocked: the first signal must find the new handlers
     for number, handler in _caught.items():
         if signal.getsignal(number) is handler:  # the program has put none of its own in its place
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

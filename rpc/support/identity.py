@@ -59,12 +59,14 @@ def peer_keys(cluster: Key, job: str, node: int, nodes: Iterable[int]) -> dict[i
 def host_name() -> str:
     """Return a name that processes share exactly if they run on one booted system, in one mount namespace, as one user."""
     parts = [socket.gethostname(), str(os.getuid())]
+    # host names may be equal, as those of containers are
     for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
         try:
             parts.append(Path(path).read_text(encoding="ascii").strip())
         except OSError:
             continue
     try:
+        # in another mount namespace a path of a socket leads elsewhere
         parts.append(os.readlink("/proc/self/ns/mnt"))
     except OSError:
         parts.append("one namespace")

@@ -29,6 +29,7 @@ class Immutable:
 
     def __init_subclass__(cls) -> None:
         cls.__doc__ = cls.__doc__ or cls.__name__  # else it is made of the signature, which takes long
+        # its fields alone; the methods here serve all classes
         dataclass(init=False, repr=False, eq=False)(cls)
         if not all(about.compare and about.repr and about.init for about in cls.__dataclass_fields__.values()):
             raise TypeError(f"{cls.__name__} has a field of which only a frozen dataclass takes account")
@@ -36,6 +37,7 @@ class Immutable:
     def __init__(self, *values: Any, **named: Any) -> None:
         stated = self.__dataclass_fields__
         given = dict(zip(stated, values, strict=False))
+        # the common case, for which the checks below would be half of the cost
         if not named and len(values) == len(stated):
             self.__dict__.update(given)
             return
@@ -62,6 +64,7 @@ class Immutable:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
+        # by exact type, as for a dataclass
         return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:

@@ -29,6 +29,7 @@ class _PrivateFileHandler(RotatingFileHandler):
 
 
 def _private(path: str, flags: int) -> int:
+    # a link that another user has put there would have the log written elsewhere
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
@@ -67,6 +68,7 @@ class _CleanFilter(logging.Filter):
             return True
         shown = clean_lines(text)
         if shown != text:
+            # formatted here: handlers of the application would else format the peer's text themselves
             record.msg, record.args = shown, None
         if record.exc_info and not record.exc_text:  # formatters take this text where it is there
             record.exc_text = clean_lines("\n" + logging.Formatter().formatException(record.exc_info))[1:]
@@ -101,6 +103,7 @@ def clean_lines(text: str) -> str:
 
 def clean(text: str, limit: int = 512) -> str:
     """Clean text of a peer for one log line: control characters escaped, cut at `limit`."""
+    # cut before it is escaped: a huge text costs no more than a short one
     shown = _escape(text[: limit + 1])
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
@@ -137,6 +140,7 @@ def attach_console(level: int = logging.INFO) -> None:
     """
     root = logging.getLogger()
     if root.handlers:
+        # an application that has configured logging has decided what is shown
         return
     handler = ConsoleHandler(sys.stdout if in_notebook() else sys.stderr)
     handler.setFormatter(CleanFormatter())
@@ -192,6 +196,7 @@ def verbosity(level: int, *, short: bool | None = None) -> AbstractContextManage
 
 @contextmanager
 def _shown(level: int, short: bool | None) -> Iterator[None]:
+    # of the context, not of the process: two jobs in two threads may differ
     token, other = _VERBOSITY.set(level), _SHORT.set(_SHORT.get() if short is None else short)
     try:
         yield
@@ -210,11 +215,12 @@ def is_short() -> bool:
 
 
 def has_short_console() -> bool:
-    """Tell if the context has asked for the short console, at whatever level."""
+    """Tell if the context has asked for the short console, at any level."""
     return _SHORT.get()
 
 
 def in_notebook() -> bool:
+    # from what is loaded: asking must not import IPython
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 

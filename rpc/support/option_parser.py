@@ -30,6 +30,7 @@ class OptionParser(argparse.ArgumentParser):
         told = [action.help for action in self._hidden]
         try:
             for action in self._hidden:
+                # only while the help is made: `--help-all` shows them
                 action.help = argparse.SUPPRESS
             return super().format_help()
         finally:
@@ -59,12 +60,12 @@ class OptionParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {known}){near}")
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and the error, exit with status 2."""
+        """Complain, and exit with status 2."""
         self.complain(message)
         raise SystemExit(2)
 
     def complain(self, message: str) -> None:
-        """Print usage and the error, exit with status 2."""
+        """Print usage and the error; a subclass may print less."""
         super().error(message)
 
 
@@ -72,6 +73,7 @@ class _HelpAll(argparse.Action):
     """Option that shows the help of all options and ends the program."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
+        # SUPPRESS: it is no option that `parse_args` returns
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **more)
 
     def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:

@@ -37,6 +37,7 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
     """
     if folder is not None:
         own = "|".join(map(re.escape, _spellings(str(folder))))
+        # first: a run's folder may lie in a home, and tells more from its own begin
         text = re.sub(f"{_SLASH}(?:{own}){_END}", ".", text) if own else text
     packages, home = _patterns()
     return home.sub("~", packages.sub("", text))
@@ -58,6 +59,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
         str(Path(network.__file__).resolve().parents[1]),
         *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib"))),
     }
+    # the longest first: one root may lie in another
     found = sorted({each for root in roots for each in _spellings(root)}, key=len, reverse=True)
     home = "|".join([*map(re.escape, _spellings(os.path.expanduser("~"))), _HOMES])
     packages = re.compile(f"{_SLASH}(?:{'|'.join(map(re.escape, found))})/(?=[\\w.])")

@@ -29,6 +29,7 @@ def usable_cores(root: Path = _ROOT) -> int:
 
     Returns: at least 1.
     """
+    # affinity first: `os.cpu_count` counts the cores that this process may not use
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *map(math.floor, _quotas(root))]))
 
@@ -46,6 +47,7 @@ def share_cores(one: object, other: object) -> bool:
     sets = []
     for cap in (one, other):
         try:
+            # the word of an agent: a number of bounded length
             sets.append(int(cap, 16) if isinstance(cap, str) and len(cap) <= _MOST_DIGITS else 0)
         except ValueError:
             sets.append(0)
@@ -55,6 +57,7 @@ def share_cores(one: object, other: object) -> bool:
 def _quotas(root: Path) -> Iterator[float]:
     """Yield each limit on the cores of this process, in cores; a group has those of the groups around it, too."""
     for folder, top, is_unified in _groups(root):
+        # a group is bounded by those around it
         for group in (folder, *folder.parents):
             quota = _unified_quota(group) if is_unified else _first_quota(group)
             if quota is not None:
@@ -68,6 +71,7 @@ def _groups(root: Path) -> Iterator[tuple[Path, Path, bool]]:
     groups: dict[bool, str] = {}
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        # version 2 has one line without controllers; of version 1 the one with `cpu` counts
         if not controllers or "cpu" in controllers.split(","):
             groups[not controllers] = path
     for line in _lines(root / "proc/self/mountinfo"):
@@ -99,6 +103,7 @@ def _first_quota(group: Path) -> float | None:
 
 
 def _ratio(quota: str, period: str) -> float | None:
+    # `max` and -1 are no limit, and no decimals; an empty text is a file that is not there
     if not (quota.isdecimal() and period.isdecimal()) or not int(period):
         return None
     return int(quota) / int(period)
@@ -113,6 +118,7 @@ def _lines(path: Path) -> list[str]:
 
 def limit_met(error: BaseException) -> str:
     """Return that no more processes or threads may be started here, where `error` comes of that; "" for any other error."""
+    # fork and clone say EAGAIN at the limit of processes
     process = isinstance(error, OSError) and error.errno == errno.EAGAIN
     return process_limit() if process or _is_no_thread(error) else ""
 

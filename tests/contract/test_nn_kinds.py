@@ -109,7 +109,7 @@ def test_values(row: GraphRow, training: bool) -> None:
     if graph.variables:
         VariableStore(graph.variables, [], dtype, 3)
     x = row.draw(keyed(0, "values"), (5, *row.sample))
-    result = Plan(graph, x.shape, dtype, training=training).forward(x, Mode(training=training))
+    result = Plan(graph, [x.shape], dtype, training=training).forward((x,), Mode(training=training))[0]
     assert row.value is not None
     np.testing.assert_allclose(result, row.value(x, *(variable.value for variable in graph.variables)), rtol=1e-12, atol=1e-13)
     assert output.shape == (-1, *result.shape[1:])
@@ -148,8 +148,8 @@ def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytes
         trained = [variable for variable in graph.variables if variable.trainable]
         store = VariableStore(trained, [v for v in graph.variables if v not in trained], np.dtype(np.float64), 3)
         x = row.draw(keyed(0, "parts"), (5, *row.sample))
-        plan = Plan(graph, x.shape, store.dtype, training=training, input_gradient=training, team=two)
-        found = [plan.forward(x, Mode(training=training)).copy()]
+        plan = Plan(graph, [x.shape], store.dtype, training=training, input_gradient=training, team=two)
+        found = [plan.forward((x,), Mode(training=training))[0].copy()]
         if training:
             plan.output_gradient[:] = keyed(1, "parts").standard_normal(plan.output.shape)
             plan.backward()

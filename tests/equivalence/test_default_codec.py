@@ -16,10 +16,11 @@ from nn.model import Model, SequentialModel
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import Codec, GlobalSettings, Plain, Ring
-from parallel_sgd.driver.manifest import job_resources
+from parallel_sgd.driver.make_manifest import job_resources
 from parallel_sgd.engine.job_executor import TRANSFER
 from parallel_sgd.options.job_options import JobOptions
-from parallel_sgd.options.spec import JobSpec, exact_default, make_spec
+from parallel_sgd.options.make_spec import exact_default, make_spec
+from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from rpc.support.logs import SUBMIT_LOGGER
 

@@ -235,7 +235,7 @@ def test_asynchronous_workers_see_their_share_too(tmp_path: Path, sync_type: Any
 def test_the_cost_of_an_order_is_a_number_per_sample() -> None:
     """No copy of the training set is made for an epoch: what is dealt lies in the memory of one block."""
     x, y = np.zeros((1000, 50), np.float32), np.zeros((1000, 3), np.float32)
-    feeder = BlockFeeder(Batches(1000, 10, 3), x, y, SHUFFLED, seed=1)
+    feeder = BlockFeeder(Batches(1000, 10, 3), (x,), (y,), SHUFFLED, seed=1)
     feeder.begin(0)
-    places = {feeder.deal(batch, block)[0].__array_interface__["data"] for batch in range(34) for block in range(3)}
+    places = {feeder.deal(batch, block)[0][0].__array_interface__["data"] for batch in range(34) for block in range(3)}
     assert len(places) == 1

@@ -132,6 +132,7 @@ def daemon() -> int:
     return process.pid or 0
 
 
+@pytest.mark.long
 def test_a_daemon_of_a_task_ends_with_its_process(nodes: NodeAssignment) -> None:
     """And holds up neither the executor nor the node."""
     with local_workers(1) as own:
@@ -164,6 +165,7 @@ def comes_back(how: str) -> tuple[str, int, str]:
 
 
 @pytest.mark.parametrize(("how", "code", "text"), [("returns", 0, ""), ("raises", 1, ""), ("exits", 7, "thread exit handler ")])
+@pytest.mark.share(3)
 def test_a_forked_process_that_comes_back_from_a_task(executor: ClusterExecutor, how: str, code: int, text: str) -> None:
     """It ends as the end of a program: it serves no task, and says nothing to the submitter; its parent goes on."""
     assert executor.submit(comes_back, how).result(LIMIT) == ("parent", code, text)
@@ -239,6 +241,7 @@ def test_an_executor_in_a_forked_process(executor: ClusterExecutor, tmp_path: Pa
     assert running.result(LIMIT) == "go on" and executor.submit(abs, -2).result(LIMIT) == 2
 
 
+@pytest.mark.long
 def test_local_workers_in_a_forked_process(nodes: LocalWorkers) -> None:
     """They are nodes there, too; but only their own process ends them."""
     assert in_child(nodes.close) == "None"

@@ -89,6 +89,7 @@ def test_a_worker_that_stands_still(agents: NodeAssignment, tmp_path: Path, monk
         wait_for(lambda: executor.live_nodes == [0, 1], "a new process to take its place")
 
 
+@pytest.mark.long
 def test_every_worker_dies_one_after_the_other(agents: NodeAssignment, tmp_path: Path) -> None:
     """While idle, and while it loads a function: others take their places."""
 
@@ -113,6 +114,7 @@ def test_every_worker_dies_one_after_the_other(agents: NodeAssignment, tmp_path:
         assert executor.submit(add, 1).result(LIMIT) == 1
 
 
+@pytest.mark.long
 def test_processes_that_die_before_they_begin_a_task(tmp_path: Path) -> None:
     """After the third in a row their node is lost; when there is no other one, nothing waits: futures and submit raise, and
     shutdown returns."""
@@ -223,6 +225,7 @@ for number in range(5):
     assert process.returncode == 0
 
 
+@pytest.mark.long
 def test_an_executor_that_nobody_holds_frees_its_nodes(agents: NodeAssignment) -> None:
     """Tasks end, the thread and the processes, too (the fixture against leaks looks for the thread)."""
     future = ClusterExecutor(alone(agents)).submit(own_pid)

@@ -31,8 +31,8 @@ from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.engine.accounts import BATCH_COLUMNS
 from parallel_sgd.engine.progress import COLUMNS
 from parallel_sgd.options.job_options import JobOptions, options
+from parallel_sgd.options.make_spec import make_spec
 from parallel_sgd.options.names import CodeRefused, guarded
-from parallel_sgd.options.spec import make_spec
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import JOB_FILE
 from parallel_sgd.record.history import JobHistory

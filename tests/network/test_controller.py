@@ -319,6 +319,14 @@ def test_a_limit_says_whom_it_waited_for() -> None:
         ends.client.close()
 
 
+def test_a_limit_names_all_that_could_have_spoken() -> None:
+    with star(2) as (centre, _):
+        names = ", ".join(centre.sessions[peer].peer for peer in (0, 1))
+        with pytest.raises(TimedOut) as caught:
+            centre.get_one(timeout=0.01)
+        assert caught.value.what == f"a message from {names}"
+
+
 @covers("FD-2")
 def test_a_node_that_waits_shows_that_it_lives() -> None:
     """No slice of a wait is longer than a quarter of a second, and a sign comes before and after each, which tells whether

@@ -32,8 +32,10 @@ from network.wire import (
     Kind,
     KnownTails,
     Limits,
+    Sent,
     allocate,
     pack,
+    size_of,
     split,
     tail_of,
     unpack,
@@ -420,6 +422,43 @@ def test_the_short_way_gives_the_same_bytes(integers: list[int], shape: list[int
         got = came.value if integers else (came.value,)
         assert tuple(got[:-1]) == tuple(integers) and all(type(number) is int for number in got[:-1])
         assert got[-1].dtype == array.dtype and got[-1].shape == array.shape
+
+
+LITTLE = st.one_of(INTEGERS, st.integers(-300, 70_000), st.booleans(), st.none(), st.floats())
+
+
+@given(
+    st.lists(LITTLE, max_size=14),
+    st.lists(st.integers(0, 300), max_size=2),
+    st.sampled_from(["f4", ">f8", "i1", "u2", "?", "c8"]),
+    st.lists(INTEGERS, max_size=8),
+    st.booleans(),
+    st.sampled_from([Limits(), Limits(data=1000), Limits(data=40_000)]),
+)
+def test_bytes_of_a_message_are_known_without_it(
+    before: list[Any], shape: list[int], code: str, head: list[int], sealed: bool, limits: Limits
+) -> None:
+    array = np.zeros(shape, code)
+    for value in (array, (*before, array), (array, *before)):
+        packed = pack(Kind.MESSAGE, head, value, sealed, limits=limits)
+        known = size_of(head, value, sealed, limits)
+        assert known is None if code == ">f8" else known == Sent(packed.raw, packed.overhead)
+
+
+def test_bytes_of_large_messages_are_known_at_the_borders_of_records() -> None:
+    for size in (0, 1, 32 << 10, (32 << 10) + 1, 1 << 20, (1 << 20) + 1, 2 << 20, (8 << 20) + 1):
+        for sealed in (False, True):
+            value = (1, np.zeros(size, np.uint8))
+            packed = pack(Kind.MESSAGE, (1, 2), value, sealed)
+            assert size_of((1, 2), value, sealed) == Sent(packed.raw, packed.overhead), (size, sealed)
+
+
+@pytest.mark.parametrize(
+    "value", [[1], "a", {1: 2}, (1, 2), (1 << 64, np.zeros(1)), np.array(["a"]), (np.float32(1), np.zeros(1)), tuple(range(16))]
+)
+def test_bytes_of_what_pack_may_refuse_are_not_known(value: Any) -> None:
+    assert size_of((1,), value) is None
+    assert size_of((True,), np.zeros(1)) is None and size_of(tuple(range(9)), np.zeros(1)) is None
 
 
 @pytest.mark.parametrize("first", [True, 1.0, "a", None, [1]])

@@ -18,7 +18,7 @@ from network.keys import Key
 from network.loopback import MisplacedAddress, misplaced
 from network.nodes import Address
 from parallel_sgd import elastic, parse_worker
-from parallel_sgd.commands import cli
+from parallel_sgd.__main__ import main
 from rpc.agent.cli import main as worker
 from rpc.doctor import examine
 from rpc.elastic.discovery import FunctionDiscovery, Poller
@@ -132,7 +132,7 @@ def test_a_submission_ends_before_it_has_begun(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     mlp().save("dnn.model")
     arguments = ["-m", "dnn.model", "--dataset", "digits", "--epochs", "1", "--workers", str(nodes), "-n", "2"]
-    assert cli.main(arguments) == 2
+    assert main(arguments) == 2
     assert "127.0.0.1 means each machine itself" in capsys.readouterr().err
 
 

@@ -30,20 +30,20 @@ class Compiled:
 
     def plan(self, batch: int, training: bool = True) -> Plan:
         shape = (batch, *self.placeholder.shape[1:])
-        return Plan(self.graph, shape, self.dtype, training=training, input_gradient=training)
+        return Plan(self.graph, [shape], self.dtype, training=training, input_gradient=training)
 
     # As in a training step, NumPy does not warn: what is not finite shows in the values, and BLAS may set the flag of an
     # invalid number for lanes of a register that no result uses.
 
     @np.errstate(all="ignore")
     def value(self, x: Array, training: bool = False) -> Array:
-        return self.plan(len(x), training).forward(np.asarray(x, self.dtype), Mode(training=training)).copy()
+        return self.plan(len(x), training).forward((np.asarray(x, self.dtype),), Mode(training=training))[0].copy()
 
     @np.errstate(all="ignore")
     def gradients(self, x: Array, weights: Array | float = 1.0) -> tuple[Array, list[Array]]:
         """The gradient of the input and of every trained variable."""
         plan = self.plan(len(x))
-        plan.forward(np.asarray(x, self.dtype), Mode(training=True))
+        plan.forward((np.asarray(x, self.dtype),), Mode(training=True))[0]
         plan.output_gradient[...] = weights
         plan.backward()
         assert plan.input_gradient is not None
@@ -56,7 +56,7 @@ class Compiled:
         plan.output_gradient.fill(1)
 
         def step() -> None:
-            plan.forward(data, mode)
+            plan.forward((data,), mode)[0]
             plan.backward()
 
         step()

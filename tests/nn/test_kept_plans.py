@@ -50,9 +50,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     shapes: list[tuple[int, ...]] = []
     make: Callable[..., None] = Plan.__init__
 
-    def counted(self: Plan, graph: Any, shape: tuple[int, ...], *args: Any, **given: Any) -> None:
-        shapes.append(shape)
-        make(self, graph, shape, *args, **given)
+    def counted(self: Plan, graph: Any, shapes_of: list[tuple[int, ...]], *args: Any, **given: Any) -> None:
+        shapes.append(shapes_of[0])
+        make(self, graph, shapes_of, *args, **given)
 
     monkeypatch.setattr(Plan, "__init__", counted)
     return shapes
@@ -97,7 +97,7 @@ def test_the_limit_is_one_of_bytes(monkeypatch: pytest.MonkeyPatch, made: list[t
 
 def model_bytes(model: SequentialModel, samples: int) -> int:
     step(model, samples)
-    return model.runner._compiled["train", (samples, 64)].bytes
+    return model.runner._compiled["train", samples].bytes
 
 
 @pytest.mark.parametrize("build", [dense, images])
@@ -111,11 +111,11 @@ def test_the_bytes_of_a_plan_are_those_that_it_allocates(build: Callable[[], Seq
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        plan = model.runner._make("train", shape)
+        plan = model.runner._make("train", [shape])
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    held = bytes_held((plan.plan, plan.loss), own)
+    held = bytes_held((plan.plan, plan.losses), own)
     assert held <= taken <= held + 200_000
     assert plan.bytes == held + runner.PLAN_OBJECTS
     assert held > samples * 32 * 4

@@ -56,13 +56,13 @@ def compiled(x: Placeholder, output: Value, batch: int = 2, training: bool = Tru
     graph = Graph(x, output)
     new = [variable for variable in graph.variables if not variable.bound]
     VariableStore([v for v in new if v.trainable], [v for v in new if not v.trainable], FLOAT, 0)
-    return Plan(graph, (batch, *x.shape[1:]), FLOAT, training=training, **({"team": team} if team else {}))
+    return Plan(graph, [(batch, *x.shape[1:])], FLOAT, training=training, **({"team": team} if team else {}))
 
 
 def step(plan: Plan, x: Array) -> list[Variable]:
     """Compute the gradients of the sum of all outputs; return the variables in the order in which they are told."""
     told: list[Variable] = []
-    plan.forward(x, Mode(training=True))
+    plan.forward((x,), Mode(training=True))[0]
     plan.output_gradient[:] = 1
     plan.backward(told.append)
     return told
@@ -73,7 +73,7 @@ def test_a_shared_node_is_computed_once_and_gradients_add_up() -> None:
     shared, data = double(x * w), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     plan = compiled(x, shared * shared + shared)
     value = 2 * data * w.value
-    np.testing.assert_allclose(plan.forward(data, Mode(training=True)), value * value + value)
+    np.testing.assert_allclose(plan.forward((data,), Mode(training=True))[0], value * value + value)
     step(plan, data)
     assert double.runs == ["forward", "forward", "backward"]
     np.testing.assert_allclose(w.gradient, ((2 * value + 1) * 2 * data).sum(axis=0))
@@ -140,15 +140,15 @@ def test_memory_is_shared_only_where_nobody_looks() -> None:
 
 def test_inputs_are_strided_or_a_result_and_never_written_to() -> None:
     x, data = Placeholder([-1, 3]), np.ones((2, 3))
-    compiled(x, Tanh()(Flatten()(x)), training=False).forward(data, Mode())
+    compiled(x, Tanh()(Flatten()(x)), training=False).forward((data,), Mode())[0]
     assert data.tolist() == [[1, 1, 1], [1, 1, 1]]
     plan = compiled(x, Dense(3, activation=Tanh())(x))
-    output = plan.forward(data, Mode(training=True))
-    expected = plan.forward(output.copy(), Mode(training=True)).copy()
-    plan.forward(data, Mode(training=True))
-    np.testing.assert_array_equal(plan.forward(output, Mode(training=True)), expected)
+    output = plan.forward((data,), Mode(training=True))[0]
+    expected = plan.forward((output.copy(),), Mode(training=True))[0].copy()
+    plan.forward((data,), Mode(training=True))[0]
+    np.testing.assert_array_equal(plan.forward((output,), Mode(training=True))[0], expected)
     x, w, wide = Placeholder([-1, 2, 2]), Variable([4, 3]), np.arange(32.0).reshape(4, 4, 2)[::2, ::2]
-    np.testing.assert_allclose(compiled(x, x.reshape(-1, 4) @ w).forward(wide, Mode()), wide.reshape(2, 4) @ w.value)
+    np.testing.assert_allclose(compiled(x, x.reshape(-1, 4) @ w).forward((wide,), Mode())[0], wide.reshape(2, 4) @ w.value)
 
 
 def test_very_deep_graphs_work_and_foreign_inputs_are_named() -> None:
@@ -156,7 +156,7 @@ def test_very_deep_graphs_work_and_foreign_inputs_are_named() -> None:
     value: Value = x
     for _ in range(3000):
         value = value + 1
-    assert compiled(x, value, batch=1, training=False).forward(np.zeros((1, 1)), Mode()).tolist() == [[3000]]
+    assert compiled(x, value, batch=1, training=False).forward((np.zeros((1, 1)),), Mode())[0].tolist() == [[3000]]
     with pytest.raises(ValueError, match="an input that belongs to another model"):
         compiled(Placeholder([-1, 2]), Placeholder([-1, 2]) * 2)
 
@@ -165,7 +165,7 @@ def test_the_first_number_that_is_not_finite_is_named() -> None:
     x, first, second = Placeholder([-1, 2]), Dense(2, name="first"), Dense(2, name="second")
     plan = compiled(x, Tanh()(second(first(x).log())))
     with np.errstate(all="ignore"):
-        plan.forward(np.array([[1.0, 1.0], [-9.0, 3.0]]), Mode(training=True))
+        plan.forward((np.array([[1.0, 1.0], [-9.0, 3.0]]),), Mode(training=True))[0]
     assert plan.first_not_finite() == "the result of Log, behind Dense 'first', in or in front of Dense 'second'"
     first.kernel.value[0, 0] = np.inf
     assert plan.first_not_finite() == "variable 'first/kernel'"
@@ -268,12 +268,12 @@ def test_gradients_are_added_to_those_that_stand_there(batch: int, turned: bool,
     kinds = [[variable for variable in graph.variables if variable.trainable is trained] for trained in (True, False)]
     store, draw = VariableStore(*kinds, np.dtype(dtype), 0), keyed(0, "sums").standard_normal
     store.values[:] = draw(store.values.size) / 8
-    plan = Plan(graph, (batch, 64), store.dtype, training=True)
+    plan = Plan(graph, [(batch, 64)], store.dtype, training=True)
     blocks = [np.array(draw((batch, 64)), dtype, order="F" if turned else "C") for _ in range(2)]
 
     def run(block: int, add: bool = False) -> tuple[list[Variable], Array, Array]:
         told: list[Variable] = []
-        plan.output_gradient[:] = np.cos(plan.forward(blocks[block], Mode(training=True)))
+        plan.output_gradient[:] = np.cos(plan.forward((blocks[block],), Mode(training=True))[0])
         plan.backward(told.append, add)
         return told, store.gradients.copy(), store.buffer_changes.copy()
 
@@ -315,8 +315,8 @@ def test_in_parts_and_threads_the_results_are_the_same(monkeypatch: pytest.Monke
         graph = Graph(x, Heavy()(x))
         store, results = VariableStore(graph.variables, [], FLOAT, 0), []
         for training in (False, True):
-            plan = Plan(graph, (batch, 3), FLOAT, training=training, input_gradient=training, team=Team(threads))
-            results.append(plan.forward(keyed(batch, "test").standard_normal((batch, 3)), Mode(training=training)).copy())
+            plan = Plan(graph, [(batch, 3)], FLOAT, training=training, input_gradient=training, team=Team(threads))
+            results.append(plan.forward((keyed(batch, "test").standard_normal((batch, 3)),), Mode(training=training))[0].copy())
         for add in (False, False, True):
             plan.output_gradient[:] = keyed(batch, "weights").standard_normal(plan.output.shape)
             told: list[Variable] = []
@@ -352,8 +352,10 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
         model.setup(nn.loss.MSELoss())
         found = []
         for team in (Team(1), Team(2)):
-            plan = Plan(model.graph, (8, *shape), np.dtype(np.float32), training=training, team=team)
-            found.append([plan.forward(keyed(0, "lanes").standard_normal((8, *shape), np.float32), Mode(training=training))])
+            plan = Plan(model.graph, [(8, *shape)], np.dtype(np.float32), training=training, team=team)
+            found.append(
+                [plan.forward((keyed(0, "lanes").standard_normal((8, *shape), np.float32),), Mode(training=training))[0]]
+            )
             if training:
                 plan.output_gradient[:] = keyed(1, "lanes").standard_normal(plan.output.shape)
                 plan.backward()
@@ -413,10 +415,10 @@ def test_lanes_share_out_the_gradient_of_a_product_unless_others_add_to_it(batch
     monkeypatch.setattr("nn.plan.stages.JOIN", 2)
     found = []
     for size in (1, 3):
-        plan = Plan(graph, (batch, 9), FLOAT, training=True, input_gradient=True, team=Team(size))
+        plan = Plan(graph, [(batch, 9)], FLOAT, training=True, input_gradient=True, team=Team(size))
         assert (plan.lanes is None) == (size == 1)
         for number in range(2):
-            plan.forward(keyed(number, "lanes").standard_normal((batch, 9)), Mode(training=True))
+            plan.forward((keyed(number, "lanes").standard_normal((batch, 9)),), Mode(training=True))[0]
             plan.output_gradient[:] = keyed(number, "weights").standard_normal(plan.output.shape)
             plan.backward()
         assert plan.input_gradient is not None
@@ -434,7 +436,7 @@ def test_slices_of_two_lengths_have_work_space_enough(layer: Layer, monkeypatch:
     x = Placeholder([-1, 9, 4])
     output = layer(x)
     for batch in range(1, 80):
-        compiled(x, output, batch, False, Team(2)).forward(np.ones((batch, 9, 4)), Mode())
+        compiled(x, output, batch, False, Team(2)).forward((np.ones((batch, 9, 4)),), Mode())[0]
         step(compiled(x, output, batch, True, Team(2)), np.ones((batch, 9, 4)))
 
 

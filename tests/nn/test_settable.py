@@ -58,7 +58,7 @@ def test_a_layer_keeps_the_arguments_that_its_model_was_built_from() -> None:
 
 
 @covers("DAT-11")
-def test_a_model_is_frozen_as_a_whole_before_setup_only() -> None:
+def test_a_model_is_frozen_as_a_whole() -> None:
     model = nn.model.SequentialModel([-1, 8], [Dense(8), Dense(4)])
     model.trainable = False
     model.compile("sgd", "mse")
@@ -69,8 +69,9 @@ def test_a_model_is_frozen_as_a_whole_before_setup_only() -> None:
     assert not nn.model.Model.from_bytes(model.to_bytes()).trainable
     other = made()
     assert other.trainable
-    with pytest.raises(ValueError, match="SequentialModel 'trainable' cannot be set after setup"):
-        other.trainable = False
+    other.trainable = False
+    with pytest.raises(ValueError, match=r"another compile\(\) or setup\(\): 'dense_1/kernel' was frozen after the last one"):
+        other.fit(X, np.zeros((9, 4)), epochs=1, verbose=0)
     with pytest.raises(TypeError, match="'trainable' must be an instance of bool"):
         other.trainable = "no"
 
@@ -268,6 +269,9 @@ WITH_EFFECT = {
 def example(cls: type) -> object:
     if issubclass(cls, nn.optimizer.IOptimizer):
         return an_optimizer(cls)
+    if cls is nn.model.Functional:
+        x = nn.Input([-1, 4])
+        return cls(x, Dense(2)(x))
     if cls is nn.model.Fragment:
         return made().split("dense_1")[0]
     if cls is nn.gradient_descent.Constant:

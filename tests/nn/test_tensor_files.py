@@ -464,6 +464,7 @@ for _ in range(10):
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_many_processes_write_the_same_checksum_at_once(tmp_path: Path) -> None:
     """The cache needs no lock: whoever writes a checksum writes the same content."""
     command = [sys.executable, "-c", SAVER, str(tmp_path)]

@@ -125,6 +125,7 @@ def bits_of_a_transformer(text: str, held: str, length: int, features: int, step
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_a_transformer_foresees_text_better_than_n_grams() -> None:
     """Against the best order from 1 to 6, smoothed after Witten and Bell and after Kneser and Ney, on text that none has seen.
 

@@ -10,6 +10,7 @@ from typing import Any
 import nn
 from network import NodeAssignment
 from network.testing import VirtualClock
+from nn.dataset.interface import Arrays
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model
@@ -19,7 +20,7 @@ from parallel_sgd.codec import Codec
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.engine.batches import SHUFFLED
 from parallel_sgd.engine.plan import WorkerPlan
-from parallel_sgd.engine.training import Hooks, Samples
+from parallel_sgd.engine.training import Hooks
 from parallel_sgd.engine.worker import Worker, build_worker
 from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import ISetting
@@ -45,7 +46,7 @@ def plan_of(
     return WorkerPlan(assignment, JobOptions(NodeAssignment(), **decided), default_codec, order, attempt)
 
 
-def digits() -> Samples:
+def digits() -> Arrays:
     return ImageCls()(*Shuffle()(*nn.dataset.Digits().load(), seed=3), seed=3)
 
 
@@ -57,7 +58,7 @@ class DigitsJob:
     model: Model
     directory: Path | None = None
     link: Link = reliable
-    data: Samples = field(default_factory=digits)
+    data: Arrays = field(default_factory=digits)
     clock: VirtualClock = field(default_factory=VirtualClock)
     classes: dict[str, Callable[..., Any]] = field(default_factory=dict)  # the test's own that the model is made of
 

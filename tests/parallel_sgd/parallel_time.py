@@ -10,10 +10,11 @@ from pathlib import Path
 from network.frames import Message
 from network.testing import VirtualClock
 from network.wire import Sent
+from nn.dataset.interface import Arrays
 from nn.model import Model
 from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.engine.plan import WorkerPlan
-from parallel_sgd.engine.training import Hooks, Samples
+from parallel_sgd.engine.training import Hooks
 from parallel_sgd.engine.worker import Worker, build_worker
 from parallel_sgd.record.report import TrainingReport
 
@@ -31,7 +32,7 @@ class Cluster:
         self,
         plan: WorkerPlan,
         model: Model,
-        data: Samples,
+        data: Arrays,
         folder: Path,
         link: Callable[[int, int], float],
         begins: Callable[[int, int, int], None],

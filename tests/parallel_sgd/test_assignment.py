@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from parallel_sgd.engine.merge import block_tree
+from parallel_sgd.engine.block_tree import block_tree
 from parallel_sgd.options.job_options import AssignmentType
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.profiles.blockassignment import AbsBlockAssignment

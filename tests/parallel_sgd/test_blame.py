@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nn.dataset.interface import Arrays
 from parallel_sgd.codec import BlockWeight
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.engine.batches import BlockFeeder
-from parallel_sgd.engine.training import Samples
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.run_page import RunRecords, blame
 from parallel_sgd.run_page.blame import critical_path
@@ -33,7 +33,7 @@ CASES = {
 
 
 @cache
-def samples() -> Samples:
+def samples() -> Arrays:
     x, y, test_x, test_y = digits()
     count = 16 * WORKERS * BATCHES // 2
     return x[:count], y[:count], test_x[:8], test_y[:8]

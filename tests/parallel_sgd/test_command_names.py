@@ -18,9 +18,10 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer
 from parallel_sgd import batch_sync, profiles
 from parallel_sgd import codec as codecs
+from parallel_sgd.__main__ import main
 from parallel_sgd.batch_sync.sync.interface import ISyncType
-from parallel_sgd.commands.cli import EXIT_USAGE, main
 from parallel_sgd.commands.options import make_dataset, make_transform
+from parallel_sgd.commands.output import EXIT_USAGE
 from parallel_sgd.options import named_parts
 from parallel_sgd.options.names import UnknownName, known_classes, literal, split_objects
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.engine.merge import BlockMean, BlockTree, LateMean, MeanOfHalves, TreeSum, block_tree
+from parallel_sgd.engine.block_tree import BlockTree, block_tree
+from parallel_sgd.engine.merge import BlockMean, LateMean, MeanOfHalves, TreeSum
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.testing.array_job import gradient, tree_mean
 from tests.statements import covers

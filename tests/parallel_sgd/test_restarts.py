@@ -29,7 +29,8 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
 from parallel_sgd import JobFailed, ParallelSGD
 from parallel_sgd.codec.plain import Plain
-from parallel_sgd.driver.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
+from parallel_sgd.driver.make_manifest import make_manifest
+from parallel_sgd.driver.manifest import AttemptState, JobManifest, attempt_resources
 from parallel_sgd.driver.membership import DiscoveredNodes, Inbox, SameNodes, Survivors, failure_of
 from parallel_sgd.driver.restart_loop import RestartLoop
 from parallel_sgd.engine.fault_injection import FaultInjector

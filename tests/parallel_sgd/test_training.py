@@ -109,15 +109,15 @@ def test_every_epoch_has_an_order_of_its_own() -> None:
 def test_the_feeder_deals_what_lies_there(order: str) -> None:
     """Labels stay with their samples, in the types that they have; each is found again in the training set."""
     x, y = np.arange(23, dtype=np.uint8)[:, None], np.arange(23) * 10
-    feeder = BlockFeeder(Batches(23, 3, 2), x, y, order, seed=7, weights=y / 2)
+    feeder = BlockFeeder(Batches(23, 3, 2), (x,), (y,), order, seed=7, weights=(y / 2,))
     for epoch in range(2):
         feeder.begin(epoch)
         for batch, parts in enumerate(dealt(23, 3, 2, epoch, None if order == FIXED else 7)):
             for block, places in enumerate(parts):
-                samples, labels, weights = feeder.deal(batch, block)
+                (samples,), (labels,), weights = feeder.deal(batch, block)
                 assert samples.dtype == np.uint8 and samples[:, 0].tolist() == places.tolist()
                 assert labels.tolist() == (places * 10).tolist()
-                assert weights is not None and weights.tolist() == (places * 5).tolist()
+                assert weights is not None and weights[0] is not None and weights[0].tolist() == (places * 5).tolist()
                 assert list(feeder.places(batch, block)) == places.tolist()
 
 
@@ -156,11 +156,11 @@ def test_metrics_that_wait_are_those_of_their_step(tmp_path: Path) -> None:
     """What they are computed of may change afterwards; rows stay in their order, also behind predictions too large to wait, and
     behind a slow step none waits."""
     report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
-    rows = StepRows(report, [CategoricalAccuracy()])
+    rows = StepRows(report, [(0, CategoricalAccuracy())])
     for step, (second, samples) in enumerate(((0, 4), (0.01, 10_000), (0.02, 4), (0.03, 4), (0.3, 4))):
         label, prediction = np.zeros(samples, np.int64), np.zeros((samples, 2), np.float32)
         prediction[: samples // 4 * step, 1] = 1
-        rows.add((second, 1, step + 1, 4, step + 1, 0.5), label, prediction)
+        rows.add((second, 1, step + 1, 4, step + 1, 0.5), [label], [prediction])
         prediction[:] = np.nan
     report.close()
     assert [row[2:] for row in rows_of(report.steps_path)[1:]] == [

@@ -27,6 +27,7 @@ def scattered(agent: AgentProcess, jobs: int = 1) -> list[list[int]]:
 
 @covers("SEC-25")
 @pytest.mark.parametrize("end", ["well", "killed", "stopped"])
+@pytest.mark.share(3)
 def test_they_are_gone_when_the_node_is_free(own: Cluster, tmp_path: Path, end: str) -> None:
     """Sessions and groups of their own, parents that have ended. When the submitter hears of the end, nothing is left,
     not even a zombie."""
@@ -67,6 +68,7 @@ def test_other_jobs_keep_theirs(own: Cluster, tmp_path: Path) -> None:
 
 @covers("SEC-25")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.share(2)
 def test_they_go_with_the_agent(own: Cluster, tmp_path: Path, number: int) -> None:
     """An agent that is killed takes them along, too: the job process ends what it has started."""
     (agent,) = own.start(1)

@@ -118,6 +118,7 @@ def test_whatever_ends_a_process(trio: Cluster, tmp_path: Path) -> None:
 
 
 @covers("FD-20")
+@pytest.mark.long
 def test_the_same_place_three_times(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is not tried again; all verdicts are there, and the log of the node comes home with every attempt in it."""
     caplog.set_level(logging.INFO)
@@ -198,6 +199,7 @@ def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None
 
 @covers("FD-20")
 @pytest.mark.parametrize("by", ["us", "somebody else"])
+@pytest.mark.share(2)
 def test_who_is_stopped_stays_so(trio: Cluster, tmp_path: Path, by: str) -> None:
     """What somebody has ended is no failure to recover from."""
     there = [tmp_path / "pid-0-0", tmp_path / "pid-0-1"]

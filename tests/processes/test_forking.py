@@ -89,6 +89,7 @@ def test_a_fork_server_that_is_stopped(own: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.share(2)
 def test_it_ends_with_its_agent(own: Cluster, tmp_path: Path, number: int) -> None:
     """Also where it was stopped."""
     (agent,) = own.start(1)
@@ -143,6 +144,7 @@ mine.close()
 
 
 @pytest.mark.parametrize("how", ["adopts", pytest.param("fails", marks=pytest.mark.ordinary_user)])
+@pytest.mark.share(2)
 def test_an_agent_and_its_fork_server(tmp_path: Path, how: str) -> None:
     """Looks for what jobs have left behind kill no job process that is being forked; an error is told."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}

@@ -14,7 +14,8 @@ import pytest
 import parallel_sgd
 from network import NetworkError, Request
 from network.key_files import create_key_file
-from parallel_sgd.commands import cli
+from parallel_sgd.__main__ import main
+from parallel_sgd.commands import output
 from rpc.agent.children import project_root
 from rpc.launch import BatchLauncher, SSHLauncher
 from tests.proc import children_of
@@ -71,7 +72,7 @@ def test_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             with Request().request(nodes) as com:
                 results, error = start_job(com, Sum, tmp_path, group=range(3)).join()
         assert not error and len(results) == 3
-        assert cli.main(["--retrieve", "--launch", f"mpi:{folder}", "--key-file", str(key)]) == cli.EXIT_OK
+        assert main(["--retrieve", "--launch", f"mpi:{folder}", "--key-file", str(key)]) == output.EXIT_OK
         assert len(list(tmp_path.glob("Node-*-Retrieve/Fit-*.log"))) == 3
         mpi.send_signal(signal.SIGUSR1)
         assert mpi.wait(LIMIT) == 0, (tmp_path / "console").read_text()
@@ -111,6 +112,7 @@ def test_ssh(ssh: dict[str, Any], tmp_path: Path) -> None:
     assert all("Worker started on port: " in path.read_text() for path in (tmp_path / "logs").iterdir())
 
 
+@pytest.mark.long
 def test_agents_end_with_their_connection(ssh: dict[str, Any], tmp_path: Path) -> None:
     """The client of one agent is killed while a job runs there: the agent and the job end, the other one is told."""
     with SSHLauncher(["node-a", "node-b"], **ssh) as launcher, parallel_sgd.nodes_from(launcher, 2) as nodes:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from parallel_sgd.commands import cli
+from parallel_sgd.__main__ import main
+from parallel_sgd.commands import output
 from rpc import Coordinator, Reclaimer, UnknownJob
 from rpc.agent.children import project_root
 
@@ -76,7 +77,7 @@ def test_a_job_that_failed_on_one_node_has_failed_when_it_is_fetched(
     assert trio.run(Late, tmp_path / "first").error
     monkeypatch.chdir(tmp_path)
     Path("worker.json").write_text(json.dumps({"Worker": [str(agent.address) for agent in trio.agents]}))
-    assert cli.main(["--retrieve", "--key-file", str(trio.key_file)]) == cli.EXIT_OK
+    assert main(["--retrieve", "--key-file", str(trio.key_file)]) == output.EXIT_OK
     assert json.loads(Path("runs/latest/outcome.json").read_text())["state"] == "failed"
 
 
@@ -112,6 +113,7 @@ def test_log_during_the_run(trio: Cluster, tmp_path: Path) -> None:
 
 
 @covers("SUB-18")
+@pytest.mark.long
 def test_log_of_a_killed_process(trio: Cluster, tmp_path: Path) -> None:
     """After SIGKILL the log is there up to the last line, logged or printed."""
     with trio.request() as com:
@@ -136,6 +138,7 @@ def test_every_line_comes_home(trio: Cluster, tmp_path: Path) -> None:
 
 
 @covers("SUB-19")
+@pytest.mark.long
 def test_what_a_job_prints_is_bounded(own: Cluster, tmp_path: Path) -> None:
     """On the agent and when it is fetched; the first and the last lines are there, and one says what was left out."""
     (agent,) = own.start(1, "--output-mib", "1")
@@ -174,6 +177,7 @@ def test_old_jobs_are_removed(own: Cluster, tmp_path: Path) -> None:
     assert len(list(agent.work.glob("jobs/*"))) == 20 and (agent.work / "jobs" / "old-21.0").exists()
 
 
+@pytest.mark.long
 def test_two_submitters_in_a_row(trio: Cluster, tmp_path: Path) -> None:
     """One connection can carry one job after another."""
     with trio.request() as com:

@@ -182,6 +182,7 @@ def test_five_restarts_in_a_row(started: LocalAgents, tmp_path: Path) -> None:
 
 
 @covers("FD-10", "INV-3")
+@pytest.mark.long
 def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_path: Path) -> None:
     """It says so, and does not start over silently; the ledger keeps what was done in vain, as not committed."""
     settings = {"codec": {0: Mortal}, "codec_extra_parameters": {"note": str(tmp_path / "died"), "saves": False}}

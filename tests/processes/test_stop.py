@@ -52,6 +52,7 @@ def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, count: int
 
 @covers("SUB-14")
 @pytest.mark.parametrize("late", ["agent", "link"])
+@pytest.mark.share(2)
 def test_who_hears_of_a_stop_after_the_others_was_stopped_too(trio: Cluster, tmp_path: Path, late: str) -> None:
     """Agent 1, or its link, stands still until its process has lost the others, who have obeyed, and has ended of that."""
     nodes, agent = trio.nodes(1), trio.agents[1]

@@ -91,6 +91,7 @@ def test_an_agent_whose_console_nobody_reads(own: Cluster, tmp_path: Path) -> No
         assert lines == as_shown(agent).splitlines()[: len(lines)]
 
 
+@pytest.mark.long
 def test_an_agent_whose_console_nobody_reads_ends_when_it_is_told(own: Cluster, tmp_path: Path) -> None:
     with stuck_pipe(own.root / "console"):
         agent = agent_with(own, f">{own.root}/console 2>&1")
@@ -143,7 +144,7 @@ def test_an_agent_whose_reader_is_stopped(own: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("redirect", ["2>&-", ">&- 2>&-", "2>/dev/full", "2>broken"])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_an_agent_without_a_console_serves(own: Cluster, tmp_path: Path, redirect: str) -> None:
     """Closed from the start, full, or broken: its jobs have descriptors of their own under 0, 1 and 2."""
     if redirect == "2>broken":
@@ -162,6 +163,7 @@ def test_an_agent_without_a_console_serves(own: Cluster, tmp_path: Path, redirec
 
 
 @pytest.mark.parametrize("redirect", [">&-", ">/dev/full"])
+@pytest.mark.share(2)
 def test_an_agent_that_cannot_say_where_it_listens_does_not_start(tmp_path: Path, redirect: str) -> None:
     command = f"{sys.executable} -m rpc.agent.cli --port 0 --temporary --announce - {redirect}"
     done = subprocess.run(

@@ -83,6 +83,7 @@ class Spelling(NamedTuple):
         """Return the number that a stripped text spells, which may be infinite; None where it spells none."""
         if self.thousands and self.thousands in text:
             mark = re.escape(self.thousands)
+            # Groups of two digits are usual in India; the last one has three.
             if not re.fullmatch(rf"[+-]?\d{{1,3}}({mark}\d{{2,3}})*{mark}\d{{3}}({re.escape(self.decimal)}\d*)?", text):
                 return None
             text = text.replace(self.thousands, "")
@@ -90,6 +91,7 @@ class Spelling(NamedTuple):
             if "." in text:  # 1.234 is a thousand and more there, as like as not
                 return None
             text = text.replace(self.decimal, ".")
+        # Python's `float` takes 1_000, which no table means as a number.
         if "_" in text:
             return None
         try:
@@ -119,6 +121,7 @@ def is_missing(cell: object) -> bool:
     if cell is None:
         return True
     try:
+        # NaN and NaT differ from themselves.
         return bool(cell != cell)
     except (TypeError, ArithmeticError):  # NA of pandas has no truth value, a signalling NaN of decimal cannot be compared
         return True
@@ -185,6 +188,7 @@ _FEW = 16  # cells for which a call of pandas each takes less than one for all
 def _days_of_one(pandas: Any, cell: Any, form: str) -> float:
     try:
         if isinstance(cell, str):
+            # `Timestamp` takes many other forms, too.
             if form == ISO and not is_iso(cell):
                 return math.nan
             if form == ISO and _PLAIN_ISO.fullmatch(cell):
@@ -205,12 +209,14 @@ def days_of_times(times: NDArray[np.datetime64]) -> NDArray[np.float64]:
     """Return the days since 1970-01-01 of times; NaN for NaT."""
     micro = times.astype("datetime64[us]")
     days: NDArray[np.float64] = micro.astype(np.int64) / _DAY
+    # NaT is the least integer, which would be a date.
     days[np.isnat(micro)] = np.nan
     return days
 
 
 def guess_dates(texts: Sequence[str]) -> list[str]:
     """Return all forms that every one of the texts has, of those that are usual; [] where these are no dates."""
+    # A few texts rule out most columns without reading all.
     first = texts[: _FEW * 4]
     if not all(_DATE_LIKE.fullmatch(text) for text in first):
         return []

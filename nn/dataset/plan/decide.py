@@ -88,6 +88,7 @@ def decide(name: str, cells: Cells, wishes: Wishes, categories: Sequence[str] | 
         return _forced(name, count, cells[~gaps], wishes.spelling)
     if cells.dtype.kind == "M":
         return Date(name, count)
+    # A column without any cell is a number, which all of its gaps fit.
     if cells.dtype.kind != "O" or count == len(cells):
         return Number(name, count, truth=cells.dtype.kind == "b")
     kind = _kind_of_objects(cells, gaps)
@@ -99,11 +100,12 @@ def decide(name: str, cells: Cells, wishes: Wishes, categories: Sequence[str] | 
 
 
 def _kind_of_objects(cells: Cells, gaps: NDArray[np.bool_]) -> str:
-    """The kind that all cells have; raises Misfit for the first of another kind than most."""
+    """Return the kind that all cells have; raise Misfit for the first of another kind than most."""
     kinds = [kind_of(cell) for cell in cells]
     found = Counter(kind for kind, gap in zip(kinds, gaps, strict=True) if not gap)
     if len(found) == 1 and "" not in found:
         return next(iter(found))
+    # Sorted, so that of equally frequent kinds the same one is usual every time.
     usual = max((kind for kind in sorted(found) if kind), key=lambda kind: found[kind], default="number")
     row = next(row for row, kind in enumerate(kinds) if kind != usual and not gaps[row])
     known = any(found[kind] for kind in found if kind)
@@ -123,6 +125,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
     spelling = wishes.spelling
     texts = [cell.strip() for cell in cells[~gaps]]
     rows = np.flatnonzero(~gaps)
+    # Decided by the different texts, which are often far fewer than the cells.
     counts = Counter(texts)
     distinct = list(counts)
     count = int(gaps.sum())
@@ -136,6 +139,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
     good = {text for text in distinct if (value := spelling.number(text)) is not None and np.isfinite(value)}
     like = sum(counts[text] for text in distinct if text in good or is_nearly_number(text))
     if 2 * like >= len(texts):
+        # The first in the order of the rows, for the message.
         place = next(place for place, text in enumerate(texts) if text not in good)
         odd = [text for text in distinct if text not in good]
         raise Misfit(int(rows[place]), "a finite number", texts[place], _remedy(name, wishes, counts, odd, like))
@@ -152,6 +156,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
         raise Misfit(int(rows[place]), f"a date {ISO}", texts[place], hint)
     forms = guess_dates(distinct)
     if forms:
+        # Two digits do not tell the century, and two forms not which is meant.
         if len(forms) > 1 or "%y" in forms[0]:
             ways = [way for form in forms[:3] if (way := wishes.as_dates(name, form))]
             raise Misfit(
@@ -162,7 +167,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
 
 
 def _remedy(name: str, wishes: Wishes, counts: Mapping[str, int], odd: Sequence[str], like: int) -> str:
-    """Arguments that would take a column of numbers with odd cells: the likely way first."""
+    """Describe the arguments that would take a column of numbers with odd cells, the likely way first."""
     spelling, behind = wishes.spelling, " of pandas.read_csv" if wishes.place == "frame" else ""
     best = ""
     tried = [
@@ -187,7 +192,7 @@ def _remedy(name: str, wishes: Wishes, counts: Mapping[str, int], odd: Sequence[
 
 
 def _gap_of(texts: Sequence[str], wishes: Wishes) -> str:
-    """The argument that takes texts for gaps."""
+    """Return the argument that takes texts for gaps."""
     said = f"na_values=[{', '.join(repr(text[:40]) for text in texts) or '..'}]"
     return said + {"file": "", "frame": " of pandas.read_csv", "label": " with missing='drop'"}[wishes.place]
 
@@ -218,10 +223,12 @@ def _refuse_lost(
         drops = "label_kind='number'" if wishes.place == "label" else f"numbers=[{name!r}]"
         hint = f", whose zeros a number loses: {wishes.as_texts(name)} keeps them, {drops} drops them"
         raise Misfit(int(rows[texts.index(zeros)]), "told to be a text or a number", zeros, hint)
+    # Below this float64 tells all whole numbers apart.
     if np.abs(numbers).max() < WHOLE:
         return
     seen: dict[float, int] = {}
     for text, number in zip(distinct, numbers.tolist(), strict=True):
+        # As whole numbers of Python, which have no limit.
         if text.lstrip("+-").isdecimal() and seen.setdefault(number, int(text)) != int(text):
             hint = f", which float64 takes for {seen[number]}: {wishes.as_texts(name)} keeps them apart"
             raise Misfit(int(rows[texts.index(text)]), "told apart from others", text, hint)
@@ -238,6 +245,7 @@ def _forced(name: str, gaps: int, held: Cells, spelling: Spelling) -> Number:
 
 
 def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None, wishes: Wishes) -> Category:
+    # Sorted, so that the numbers do not depend on the order of the rows.
     ordered = tuple(sorted({text_of(cell) for cell in held.tolist()}) if given is None else given)
     if len(ordered) > _MOST_CATEGORIES:
         out = f"{'features= names the others' if wishes.place == 'file' else 'drop() of pandas'}, index={name!r} this one"
@@ -248,7 +256,7 @@ def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None, wi
     return Category(name, gaps, categories=ordered)
 
 
-def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categories: Sequence[str] | None = None) -> Label:
+def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes) -> Label:
     """Return the kind of a column of labels without gaps; raises as `decide`.
 
     Args:
@@ -256,15 +264,14 @@ def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categ
         cells: all cells of all parts, ``(rows,)``.
         kind: "class", "number", or "auto": classes where they are texts or whole numbers.
         wishes: the arguments about columns.
-        categories: the categories of its type in pandas, in their order.
     """
-    if categories is not None and kind != "number":
-        return Label(name, classes=tuple(categories), dtype="int64")
     if kind == "number":
+        # With the words true and false, as 1 and 0.
         return _numbers(name, Number(name, truth=True).values(cells, wishes.spelling), whole=False)
     texts = cells.dtype.kind == "O" and all(isinstance(cell, str) for cell in cells)
     if kind == "class" and texts:
         found = wishes.spelling.numbers(cell.strip() for cell in cells)
+        # Texts that spell numbers which no float holds exactly are names.
         plain = found is not None and bool((np.abs(found) < WHOLE).all())
         if not plain or any(has_leading_zeros(cell.strip()) for cell in cells):
             return Label(name, classes=tuple(sorted({cell.strip() for cell in cells})), dtype="int64")
@@ -315,10 +322,12 @@ def loses(values: NDArray[np.float64], *, exact: bool = False) -> bool:
     """
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32)
+        # The common case: nothing changes.
         if np.array_equal(rounded, values):
             return False
         if exact or np.array_equal(values, np.rint(values)):
             return True
+        # In order, so that values which become equal stand side by side.
         values = np.sort(values)
         return bool((np.diff(values.astype(np.float32)) == 0)[np.diff(values) > 0].any())
 
@@ -336,6 +345,7 @@ def measured(column: Column, values: NDArray[np.float64], train: NDArray[np.floa
     """
     if not isinstance(column, (Number, Date)):
         return column
+    # The numbers are those after the offset; people want the values of the table.
     known = values[~np.isnan(values)] + column.offset
     bounds = (float(known.min()), float(known.max())) if len(known) else (None, None)
     fill = column.fill
@@ -343,6 +353,7 @@ def measured(column: Column, values: NDArray[np.float64], train: NDArray[np.floa
         held = train[~np.isnan(train)]
         if not len(held):
             raise ValueError(f"column {column.name!r} must have a number in one of the training rows, got none")
+        # Of training rows alone, and less sensitive to single huge values than the mean.
         fill = float(np.median(held)) + column.offset
     return replace(column, low=bounds[0], high=bounds[1], fill=fill)
 

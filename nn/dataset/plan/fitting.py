@@ -21,14 +21,17 @@ def transformed(transform: AbsTransformer | None, arrays: Arrays, seed: int, pla
     Returns:
         arrays and plan, None in place of the plan where a transform has no form for prediction.
     """
+    # One by one: a transform takes its statistics from what those before it have made.
     for step in () if transform is None else transform.steps:
         applied = step
         if plan is not None and not step.for_training_only:
             try:
                 fitted = step.fitted(arrays[0], arrays[1])
                 plan = plan if fitted is None else plan.followed_by(fitted)
+                # With fixed statistics it has the bits that prediction will have.
                 applied = fitted or step
             except TypeError:
+                # Without a form for prediction no plan can make the samples of a model.
                 plan = None
         arrays = applied(*arrays, seed=seed)
     return arrays, plan

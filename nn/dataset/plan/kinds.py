@@ -116,6 +116,7 @@ class Column(ABC):
         Raises:
             Misfit: for a cell that is of another kind.
         """
+        # Not `np.array([cell])`, which would look into a cell that is a list.
         cells = np.empty(1, object)
         cells[0] = cell
         numbers[place : place + self.width] = self.encode(cells, spelling, unknown)[0].tolist()
@@ -125,6 +126,7 @@ class Column(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
+        # What is as usual is left out, so that a file stays short and readable.
         usual = {each.name: each.default for each in fields(self)}
         told = {name: value for name, value in asdict(self).items() if value != usual[name]}
         return {"kind": self.word, **{name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}}
@@ -142,6 +144,7 @@ class Misfit(ValueError):
 
     def __init__(self, row: int, expected: str, cell: object, hint: str = "") -> None:
         super().__init__(row, expected, cell)
+        # A cell may be a long text of a stranger.
         self.row, self.expected, self.cell, self.hint = row, expected, str(cell)[:80], hint
 
 
@@ -214,6 +217,7 @@ class Number(_Measured):
 
     def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
         value = self._value(cell, spelling)
+        # NaN is a gap, infinity no number.
         if value is None or value in _INFINITE:
             if not self.coerce:
                 raise Misfit(0, "a finite number", cell)
@@ -231,7 +235,8 @@ class Number(_Measured):
         return values
 
     def _value(self, cell: Any, spelling: Spelling) -> float | None:
-        """The number of a cell; None where it is none."""
+        """Return the number of a cell; None where it is none."""
+        # The common case in a table that was parsed, before slower questions.
         if type(cell) is float:
             return cell
         if isinstance(cell, str):
@@ -284,7 +289,9 @@ class Date(_Measured):
             _first_refused(cells, ~missing_rows(cells, spelling), f"a date {self.form}")
             return np.full(len(cells), np.nan)
         gaps = missing_rows(cells, spelling)
+        # What is neither text nor date becomes a text that is no date, and is told by its row.
         texts = [cell.strip() if isinstance(cell, str) else cell if kind_of(cell) == "date" else "" for cell in cells[~gaps]]
+        # A date is parsed once, however often it occurs.
         distinct = list(dict.fromkeys(texts))
         day = dict(zip(distinct, days_of(distinct, self.form).tolist(), strict=True))
         values = np.full(len(cells), np.nan)
@@ -331,6 +338,7 @@ class Category(Column):
         The arguments `cells`, `spelling` and `unknown` and the errors are those of `encode`.
         """
         found = np.empty(len(cells), np.intp)
+        # As objects of Python: these are read faster one by one.
         for row, cell in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(str)):
             place = self._place(cell, spelling, unknown, row)
             found[row] = _GAP if place is None else place
@@ -363,6 +371,7 @@ class Category(Column):
         return {text: place for place, text in enumerate(self.categories or ())}
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
+        # None of the categories.
         numbers[np.isnan(numbers)] = 0.0
 
 

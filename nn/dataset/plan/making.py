@@ -40,6 +40,7 @@ class PartError(CellError):
 def joined(parts: Parts, name: str) -> Cells:
     """Return the cells of the column `name` of all parts, one part behind the other."""
     cells = [part[name] for part in parts]
+    # Numbers of both kinds join as numbers; other mixtures cell by cell.
     if len({"f" if each.dtype.kind in "iuf" else each.dtype.kind for each in cells}) > 1:
         cells = [each.astype(object) for each in cells]
     return cells[0] if len(cells) == 1 else np.concatenate(cells)
@@ -65,9 +66,7 @@ def plan_columns(
     return tuple(found)
 
 
-def label_of(
-    parts: Parts, name: str, kind: LabelKind, wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
-) -> Label:
+def label_of(parts: Parts, name: str, kind: LabelKind, wishes: Wishes) -> Label:
     """Return the kind of a column of labels; the errors are those of `plan_columns` and `decide_label`.
 
     Args:
@@ -75,10 +74,9 @@ def label_of(
         name: name of the column.
         kind: 'class', 'number' or 'auto', as in `CSVDataset`.
         wishes: arguments of the data set about its columns.
-        orders: the categories of a column's type in pandas, by name.
     """
     try:
-        return decide_label(name, joined(parts, name), kind, wishes, (orders or {}).get(name))
+        return decide_label(name, joined(parts, name), kind, wishes)
     except Misfit as wrong:
         raise _in_part(parts, name, wrong) from wrong
 
@@ -99,6 +97,7 @@ def label_of_frame(parts: Parts, name: str, order: Sequence[str] | None) -> Labe
 
 def _in_part(parts: Parts, name: str, wrong: Misfit) -> PartError:
     part, row = 0, wrong.row
+    # Down to the row in its own part.
     while row >= len(parts[part][name]):
         row -= len(parts[part][name])
         part += 1
@@ -139,6 +138,7 @@ def completed(plan: Plan, parts: Parts, raw: Sequence[NDArray[np.float64]], trai
             if len(known) and np.abs(known).max() > float(np.finfo(np.float32).max):
                 largest = known[np.abs(known).argmax()]
                 raise ValueError(f"column {column.name!r} must fit float32, its largest value is {largest:g}")
+            # One column that needs float64 makes all of x so: an array has one type.
             wide = wide or loses(known, exact=isinstance(column, Date))
             trained = raw[0][train, place : place + 1] if plan.missing == "fill" else None
             column = measured(column, values, trained)

@@ -73,6 +73,7 @@ class Plan:
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or not all(isinstance(each, kind) for each in value):
                 raise TypeError(f"Plan '{name}' must be a list of {kind.__name__} objects, got {arguments.short(value)}")
+            # The class is frozen; a list is taken over as a tuple, which cannot change later.
             object.__setattr__(self, name, tuple(value))
             if name == "columns" and any(isinstance(column, Label) for column in value):
                 raise TypeError(
@@ -142,6 +143,7 @@ class Plan:
         """Return x ``(n, numbers)`` of the cells of each feature; raises as `encode`, naming the `owner`."""
         x = self.raw(owner, cells, unknown)
         self.close(owner, x)
+        # At least float32, whatever the columns hold.
         return x.astype(np.result_type(self.dtype, np.float32), copy=False)
 
     def raw(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> NDArray[np.float64]:
@@ -156,6 +158,7 @@ class Plan:
             unknown = self.unknown
         else:
             arguments.one_of(owner.partition(" '")[0], "unknown", unknown, get_args(Unknown))
+        # A prediction of one row is common, and should take microseconds.
         if cells and len(cells[0]) <= _FEW:
             return self._few(owner, cells, unknown)
         parts = []
@@ -167,7 +170,7 @@ class Plan:
         return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
 
     def _few(self, owner: str, cells: Sequence[Cells], unknown: Unknown) -> NDArray[np.float64]:
-        """The numbers of few rows, cell by cell: a call of NumPy for each column takes longer than all of them."""
+        """Return the numbers of few rows, cell by cell: a call of NumPy for each column takes longer than all of them."""
         rows = [[0.0] * self._width for _ in cells[0]]
         place = 0
         for column, values in zip(self._closed, cells, strict=True):
@@ -201,6 +204,7 @@ class Plan:
 
         Raises CellError where a cell must not be missing, and for a number beyond float32.
         """
+        # Checked in float64, before float32 would make it infinite.
         if (np.abs(x) > _LARGEST_32).any():
             row, place = (int(part) for part in np.argwhere(np.abs(x) > _LARGEST_32)[0])
             name = [column.name for column in self.features for _ in range(column.width)][place]
@@ -231,6 +235,7 @@ class Plan:
             try:
                 part = label.encode(values, self.spelling)[:, 0]
             except Misfit as wrong:
+                # Its advice is for features.
                 wrong.hint = ""
                 raise _cell_error(owner, label, wrong) from None
             if np.isnan(part).any():
@@ -256,6 +261,7 @@ class Plan:
 
     def samples(self, x: Array) -> Array:
         """Return the input of the model for samples that are arrays: floats as they are, integers after the `steps`."""
+        # Integers are samples as they came, such as pixels; floats have been transformed already.
         if x.dtype.kind not in "biu" or not self.steps:
             return x
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - as above
@@ -322,6 +328,7 @@ class Plan:
         if self.classes != other.classes:
             return f"the classes {self.classes} became {other.classes}"
         for column, its in zip(self.features, other.features, strict=True):
+            # What changes the numbers; ranges and notes do not.
             for name in ("form", "offset", "word"):
                 if getattr(column, name, None) != getattr(its, name, None):
                     return f"column {column.name!r} has another {name}"
@@ -379,6 +386,7 @@ class Plan:
             got = content.get("format") if isinstance(content, Mapping) else type(content).__name__
             raise ValueError(f"a plan must have the 'format' {FORMAT!r}, got {str(got)[:80]!r}")
         known = {name.name for name in fields(cls)} - {"spelling"} | {"format", *Spelling._fields}
+        # All or none: a field that is missing in a file is more likely damage than a wish.
         if content.keys() != known:
             wrong = sorted(map(str, known ^ content.keys()))[:3]
             raise ValueError(f"a plan must have exactly the fields {', '.join(sorted(known))}; wrong: {wrong}")
@@ -415,6 +423,7 @@ class Plan:
         names = list(map(str, rows.columns))
         if len(set(names)) < len(names):
             return None
+        # As they are: a model converts them to its own type.
         return cls(tuple(map(Number, names)), missing="nan", dtype="float64")
 
     def _shown(self) -> Iterable[tuple[object, ...]]:
@@ -499,6 +508,7 @@ def _column(content: object) -> Column:
             given[name] = tuple(_texts(value, name))
             if len(set(given[name])) < len(given[name]):
                 raise ValueError(f"{name!r} of column {given['name'][:80]!r} of a plan must be different texts")
+        # `not abs(value) <= ...` is True for NaN as well.
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= _LARGEST:
             raise ValueError(f"{name!r} of a column of kind {kind.word!r} must be finite, got {str(value)[:80]!r}")
         elif not isinstance(value, _OF_COLUMN[name]) or (isinstance(value, bool) and bool not in _OF_COLUMN[name]):

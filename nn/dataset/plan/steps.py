@@ -39,6 +39,7 @@ def built(steps: Iterable[tuple[str, dict[str, Any]]]) -> list[AbsTransformer]:
     """
     try:
         made = [build([step]) for step in steps]
+        # Checks the steps; its result is not needed.
         described(made)
     except TypeError as error:
         raise ValueError(f"a step of a plan: {error}") from error
@@ -66,6 +67,7 @@ def apply_steps(steps: Sequence[AbsTransformer], x: Array, labels: Callable[[], 
             raise ValueError(
                 f"{type(needing).__name__} needs the labels of past rows: give rows by name, with the label column"
             )
+        # At most once, and only where a transform asks: new rows may have no labels.
         y = labels()
     for step in steps:
         x, y = step.at_prediction(x, y)
@@ -79,6 +81,7 @@ def restored(steps: Sequence[AbsTransformer], prediction: Array) -> Array:
         steps: transforms in the order of `Plan.steps`.
         prediction: output of the model ``(n, ...)``.
     """
+    # The last transform is undone first.
     for step in reversed(steps):
         if isinstance(step, NormalizeLabels):
             prediction = step.restore(prediction)

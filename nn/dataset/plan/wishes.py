@@ -71,6 +71,7 @@ def spelling_of(
         TypeError, ValueError: naming the argument.
     """
     name = type(owner).__name__
+    # One word, or several.
     words = list(usual.na_values) if na_values is None else [na_values] if isinstance(na_values, str) else list(na_values)
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"{name} 'na_values' must be a list of texts, got {na_values!r}")

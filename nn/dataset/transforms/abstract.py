@@ -103,6 +103,7 @@ class Chain(AbsTransformer, configured=True):
         for step in steps:
             if not isinstance(step, AbsTransformer):
                 raise TypeError(f"Chain 'steps' must be transforms (AbsTransformer objects), got {step!r}")
+        # Flat, so that a step can be looked at without asking whether it is a chain.
         self._steps = tuple(simple for step in steps for simple in step.steps)
 
     @property
@@ -141,6 +142,7 @@ def check_order(data: AbsDataset, transformer: AbsTransformer) -> None:
                 f"'transform' {name} needs rows in the order of time, so 'split' of {type(data).__name__} must be 'last', "
                 f"got {how!r}"
             )
+        # One-hot rows keep the order of the samples, all other transforms for training may not.
         mixed = mixed or (name if step.for_training_only and name != "OneHot" else "")
 
 
@@ -154,6 +156,7 @@ def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:
     """
     for step in transformer.steps:
         name = type(step).__name__
+        # A class of a user may have the name of a built-in one.
         if name not in _KINDS or _kind(name) is not type(step):
             raise TypeError(f"only {', '.join(_KINDS)} can be described as data, got a {type(step).__qualname__}")
     return [(type(step).__name__, step.get_config()) for step in transformer.steps]

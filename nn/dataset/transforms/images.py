@@ -65,6 +65,7 @@ class ImageCls(AbsTransformer, configured=True):
 
     def _images(self, images: Array) -> Array:
         if images.dtype.kind in "iu":
+            # float32 at once: an array of float64 would take four times the memory of the result.
             images = np.true_divide(images, _BRIGHTEST, dtype=np.float32)
         elif images.dtype.kind != "f":
             raise TypeError(f"ImageCls needs integer or float images, got dtype {images.dtype}")
@@ -74,6 +75,7 @@ class ImageCls(AbsTransformer, configured=True):
 
 
 def _numbers_classes(labels: Array) -> bool:
+    # One number for each sample, and at least one.
     return labels.dtype.kind in "biu" and labels.size == len(labels) > 0
 
 
@@ -124,10 +126,12 @@ class Augment(AbsTransformer, configured=True):
             images[:count] = train_x
         for copy in range(self.copies):
             start = (kept + copy) * count
+            # Each copy has a key of its own, so that more copies leave the first ones as they are.
             self._change(train_x, images[start : start + count], keyed(seed, "augment", copy))
         return images, np.concatenate([train_y] * (kept + self.copies)), test_x, test_y
 
     def _change(self, images: Array, out: Array, random: np.random.Generator) -> None:
+        # Drawn for all images before they are cut, so that `_CHUNK` changes no draw.
         places = random.integers(0, 2 * self.crop + 1, (2, len(images)))
         mirrored = random.random(len(images)) < 0.5
         height, width = images.shape[1:3]
@@ -135,7 +139,9 @@ class Augment(AbsTransformer, configured=True):
         for start in range(0, len(images), _CHUNK):
             part = slice(start, start + _CHUNK)
             if self.crop:
+                # A view of all places; only the chosen window of each image is copied.
                 windows = sliding_window_view(np.pad(images[part], border), (height, width), axis=(1, 2))
+                # The axes of a window behind those of its places, and the channels last.
                 windows = np.moveaxis(windows, (-2, -1), (3, 4))
                 out[part] = windows[np.arange(len(windows)), places[0, part], places[1, part]]
             else:

@@ -28,6 +28,7 @@ def one_hot(
 
     Raises ValueError naming the class of `owner` for a number that is negative or not below `classes`.
     """
+    # Of both parts, so that they have equally many columns.
     name, lowest, highest = type(owner).__name__, min(int(train.min()), int(test.min())), max(int(train.max()), int(test.max()))
     if lowest < 0:
         raise ValueError(f"{name} needs labels that number the classes from 0, got {lowest}")

@@ -55,7 +55,7 @@ class Standardization(AbsTransformer, configured=True):
         return normalized(train, mean, std), normalized(test, mean, std)
 
     def _with_statistics(self, train: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The given mean and std, or those of the training part; raises where they do not fit."""
+        """Return the given mean and std, or those of the training part; raise where they do not fit."""
         owner, sample = type(self).__name__, train.shape[1:]
         for name, given in (("mean", self.mean), ("std", self.std)):
             if given is not None and not _fits(given.shape, sample):
@@ -119,6 +119,7 @@ class Normalize(Standardization, configured=True):
         """
         if self.mean is None or self.std is None:
             raise ValueError("Normalize must have 'mean' and 'std' to apply them: make it by Normalize.of(data)")
+        # An empty test part.
         return self.standardized(x, x[:0])[0]
 
     def fitted(self, train_x: Array, train_y: Array) -> Normalize:
@@ -151,6 +152,7 @@ def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.fl
     # first per feature, along contiguous rows, then over the features that count as one
     rows, sample = _rows(x), x.shape[1:]
     axes = {"feature": (), "channel": tuple(range(len(sample) - 1)), "all": tuple(range(len(sample)))}[per]
+    # In float64: the sum of many float32 numbers would lose digits.
     totals = np.zeros(rows.shape[1])
     with np.errstate(invalid="ignore"):  # infinities of both signs; reported below
         for part in _parts(rows):
@@ -161,12 +163,14 @@ def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.fl
         raise ValueError(f"{owner} needs {what} that are finite, got NaN or infinity")
     squares = np.zeros_like(totals)
     with np.errstate(over="ignore"):  # reported below, unless it comes of rounding the mean of a huge constant
+        # The second pass takes differences from the mean, because the squares of the numbers themselves would cancel.
         shift = np.broadcast_to(mean, sample).reshape(-1)
         for part in _parts(rows):
             deviation = rows[part] - shift
             deviation *= deviation
             squares += deviation.sum(axis=0)
         std = np.sqrt((squares / len(x)).reshape(sample).mean(axis=axes, keepdims=True))
+    # Compared exactly: of equal numbers rounding may leave a deviation.
     highest, lowest = (extreme.reshape(sample) for extreme in (rows.max(axis=0), rows.min(axis=0)))
     constant = highest.max(axis=axes, keepdims=True) == lowest.min(axis=axes, keepdims=True)
     std = np.where(constant | (std == 0), 1.0, std)  # a rounding error of the mean is no deviation
@@ -198,6 +202,7 @@ def normalized(x: Array, mean: NDArray[np.float64], std: NDArray[np.float64]) ->
     rows, out = _rows(x), _rows(result)
     shift, scale = (np.broadcast_to(statistic, x.shape[1:]).reshape(-1) for statistic in (mean, std))
     for part in _parts(rows):
+        # float64 through the mean, and rounded once when it is stored.
         centred = rows[part] - shift
         centred /= scale
         out[part] = centred

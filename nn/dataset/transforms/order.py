@@ -37,8 +37,10 @@ def disorder(order: Order, share: float, random: np.random.Generator) -> Order:
     count = round(share * length)
     if count < 2:
         return order
+    # Random numbers sorted: the first places of each row are a draw without repetition.
     chosen = random.random((rows, length)).argsort(axis=1)[:, :count]
     mixed = order.copy()
+    # The chosen places in order take the samples of the chosen places in random order.
     np.put_along_axis(mixed, np.sort(chosen, axis=1), np.take_along_axis(order, chosen, axis=1), axis=1)
     return mixed
 
@@ -51,6 +53,7 @@ def check_share(owner: object, name: str, value: float) -> float:
         name: name of the argument, for errors.
         value: the share.
     """
+    # Its upper bound is the first value beyond the range, and 1 is allowed.
     share = arguments.number(owner, name, value, 0.0)
     if share > 1:
         raise ValueError(f"{type(owner).__name__} '{name}' must be a number from 0 to 1, got {value}")
@@ -144,6 +147,7 @@ class SortedBatches(AbsTransformer, configured=True):
         """Return the training part in the new order; `seed` decides which samples change places."""
         check_pairs(self, train_x, train_y)
         batches = whole_batches(self, len(train_x), self.batch_size)
+        # Samples behind the last whole batch are not sorted.
         keys = sort_keys(self, train_y)[: batches * self.batch_size]
         return *reordered(train_x, train_y, self.order(keys, batches, seed)), test_x, test_y
 
@@ -180,8 +184,10 @@ class Make_Non_IID(SortedBatches):
 
     def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
         """Return the order; `seed` decides which places of a batch exchange their samples."""
+        # Equal labels keep their order, on every NumPy.
         order = keys.reshape(batches, self.batch_size).argsort(axis=1, kind="stable")
         order = disorder(order, self.disorder, keyed(seed, "make-non-iid"))
+        # From places in a batch to numbers of samples.
         order += self.batch_size * np.arange(batches)[:, None]
         return order.reshape(-1)
 
@@ -262,13 +268,16 @@ class Dirichlet(AbsTransformer, configured=True):
 
     def _parts(self, classes: NDArray[np.intp], size: int, random: np.random.Generator) -> Order:
         left = np.bincount(classes)
+        # p times alpha.
         weights = self.alpha * left / left.sum()
         shuffled = random.permutation(len(classes))
         by_class = [shuffled[classes[shuffled] == number] for number in range(len(left))]
         parts = np.empty((self.blocks, size), np.intp)
         for part in parts:
             counts = _draw(weights, left, size, random)
+            # From the end, so that what is left of a class is its beginning.
             pieces = [by_class[number][left[number] - count : left[number]] for number, count in enumerate(counts)]
+            # Or the samples of a class would follow one another.
             part[:] = random.permutation(np.concatenate(pieces))
             left -= counts
         return parts
@@ -278,11 +287,13 @@ def _draw(weights: NDArray[np.float64], left: NDArray[np.intp], size: int, rando
     """Return how many samples of each class a part gets: `size` draws by one mixture, again where a class is used up."""
     counts = np.zeros_like(left)
     share = _mixture(weights, left > 0, random)
+    # Again for those that a class used up could not give.
     while missing := size - int(counts.sum()):
         free = left > counts
         if not share[free].sum() > _NEGLIGIBLE:
             share = _mixture(weights, free, random)
         odds = np.where(free, share, 0.0)
+        # No more than there are.
         counts += np.minimum(random.multinomial(missing, odds / odds.sum()), left - counts)
     return counts
 

@@ -73,6 +73,7 @@ class Windows(AbsTransformer, configured=True):
         reach = self.window + self.horizon
         if len(x) < reach:
             raise ValueError(f"Windows needs {reach} rows for a window and its label, got {len(x)}")
+        # The last windows have no label yet.
         return self._windows(self._with_past(x, y))[: -self.horizon], y[reach - 1 :]
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
@@ -88,6 +89,7 @@ class Windows(AbsTransformer, configured=True):
                 f"Windows needs training rows for a window and its label, {reach} for steps={self.window} and "
                 f"horizon={self.horizon}, got {len(train_x)}"
             )
+        # Rows of training that the first window to evaluate on reaches back.
         before = reach - 1
         test_x, seen_y = np.concatenate([train_x[-before:], test_x]), np.concatenate([train_y[-before:], test_y])
         parts = []
@@ -98,8 +100,10 @@ class Windows(AbsTransformer, configured=True):
     def _with_past(self, x: Array, y: Array | None) -> Array:
         if not self.past or y is None:
             return x
+        # At least float32, so that whole numbers of both do not stay integers.
         return np.concatenate([x, y.reshape(len(y), -1).astype(np.result_type(x.dtype, y.dtype, np.float32))], axis=1)
 
     def _windows(self, x: Array) -> Array:
+        # A copy, since windows overlap in the view.
         windows: Array = np.ascontiguousarray(np.moveaxis(sliding_window_view(x, self.window, axis=0), -1, 1))
         return windows

@@ -36,6 +36,7 @@ class Depthwise:
         # columns that a stride apart lie beside each other, so that inner loops are long
         self._apart = columns.stride > 1
         split = (images, shape[0], columns.stride, -(-shape[1] // columns.stride), channels)
+        # With a stride of 1 the padded images themselves are the only phase; nothing is copied.
         self._split = scratch.empty(split, dtype) if self._apart else self._padded.array[:, :, None]
         self._weights = scratch.empty((rows.size, columns.size, columns.positions, channels), dtype)
         self._part = scratch.empty((images, *problem.output[1:]), dtype)
@@ -58,6 +59,7 @@ class Depthwise:
             target, first = out[block], True
             part = self._part[: len(target)]
             for row, column, cells in self._taps(len(target)):
+                # The first cell of the kernel overwrites the target, which spares a pass to clear it.
                 np.multiply(cells, self._weights[row, column], out=target if first else part)
                 if not first:
                     np.add(target, part, out=target)
@@ -82,6 +84,7 @@ class Depthwise:
             self._ends.start(gradient[block], output[block], incoming)
             if for_bias is not None:
                 self._ends.add_bias_gradient(incoming.reshape(-1, incoming.shape[-1]), first, for_bias)
+            # Before the gradient of x, which is summed up in the memory of the padded images.
             if for_kernel is not None:
                 self._add_kernel_gradient(x[block], incoming, first, for_kernel)
             if for_x is not None:
@@ -94,6 +97,7 @@ class Depthwise:
         rows = part.reshape(-1, part.shape[-1])
         for row, column, cells in self._taps(len(x)):
             np.multiply(cells, incoming, out=part)
+            # A product with ones: faster than NumPy's sum over the long first axis of a narrow matrix.
             np.matmul(self._ones[: len(rows)], rows, out=self._sum)
             total = for_kernel[row, column, 0]
             if first:
@@ -103,6 +107,7 @@ class Depthwise:
 
     def _write_x_gradient(self, incoming: Array, target: Array) -> None:
         part = self._part[: len(target)]
+        # The images of this block are read no more: their place takes the sum.
         self._split[: len(target)].fill(0)
         for row, column, cells in self._taps(len(target)):
             np.multiply(incoming, self._weights[row, column], out=part)
@@ -110,6 +115,7 @@ class Depthwise:
         if self._apart:
             for place, whole in self._phases(len(target)):
                 np.copyto(whole, place)
+        # What has been added to the padding belongs to no cell of x.
         np.copyto(target, self._padded.inside[: len(target)])
 
     def _prepare(self, kernel: Array) -> None:

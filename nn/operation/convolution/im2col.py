@@ -32,9 +32,11 @@ class Im2Col:
         rows, columns, dtype = problem.rows, problem.columns, problem.dtype
         self._groups = problem.groups
         back = (_turned(rows), _turned(columns))
+        # Padding beyond the reach of the window would have to be cut off the gradient, not added: then it is the other way.
         turns = min(back[0].before, back[0].after, back[1].before, back[1].after) >= 0 and rows.stride == columns.stride == 1
         turns = turns and problem.filters <= WIDER * problem.channels
         places, cells = rows.positions * columns.positions, rows.size * columns.size
+        # Numbers of the windows of one image, for whichever of the two directions has more.
         row = cells * max(places * problem.channels, rows.length * columns.length * problem.filters if turns else 0)
         self._blocks = Blocks(problem.images, BLOCK_BYTES // (row * dtype.itemsize))
         images = self._blocks.largest
@@ -79,6 +81,7 @@ class Im2Col:
             self._ends.start(gradient[block], output[block], incoming)
             if for_bias is not None:
                 self._ends.add_bias_gradient(incoming.reshape(-1, incoming.shape[-1]), first, for_bias)
+            # Before the gradient of x, which may write its windows over those of x.
             if for_kernel is not None:
                 self._add_kernel_gradient(self._patches.take(x[block]), self._by_group(incoming), first, for_kernel)
             if for_x is not None:
@@ -94,13 +97,16 @@ class Im2Col:
         if self._back is not None:
             np.matmul(self._back.take(incoming), self._by_group(self._kernel), out=self._by_group(target))
             return
+        # The matrix of windows serves twice: that of x has been multiplied, and now takes the windows of the gradient.
         np.matmul(self._by_group(incoming), self._by_group(kernel).swapaxes(1, 2), out=self._patches.matrix(len(target)))
         self._patches.give(target)
+        # `give` has summed up in the padding too, where the next block's windows must read zeros.
         self._patches.clear()
 
     def _turn(self, kernel: Array) -> None:
         """Turn the kernel by 180 degrees and exchange channels and filters of each group."""
         grouped = kernel.reshape(*kernel.shape[:3], self._groups, -1)[::-1, ::-1]
+        # Channels of a group become filters of the turned kernel, and filters channels.
         np.copyto(self._kernel.reshape(*self._kernel.shape[:3], self._groups, -1), grouped.swapaxes(2, 4))
 
     def _by_group(self, array: Array) -> Array:
@@ -143,9 +149,11 @@ class Patches:
         shape = (groups, images, rows.positions, columns.positions, rows.size, columns.size, part)
         apart = (rows.dilation * row, columns.dilation * cell)
         strides = (part * channel, image, rows.stride * row, columns.stride * cell, *apart, channel)
+        # A view in which windows overlap: it is read as a whole, and written for one cell of the kernel at a time only.
         self._windows = as_strided(self._padded.array, shape, strides)
         self._narrow = columns.size * part < NARROW_PATCH
         order = TAPS_FIRST if self._narrow else PLACES_FIRST
+        # Stored in one of the two orders, seen in the order of the windows' axes, so that `take` is one copy.
         self._copied = scratch.empty(tuple(shape[axis] for axis in order), dtype).transpose(np.argsort(order))
 
     def clear(self) -> None:
@@ -172,5 +180,6 @@ class Patches:
         for row in range(self._windows.shape[4]):
             for cell in range(self._windows.shape[5]):
                 place = self._windows[:, :images, :, :, row, cell]
+                # No two windows have the same cell at the same tap, so in this part of the view nothing overlaps.
                 np.add(place, self._copied[:, :images, :, :, row, cell], out=place)
         np.copyto(target, self._padded.inside[:images])

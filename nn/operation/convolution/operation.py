@@ -68,10 +68,12 @@ class Convolution(Operation):
         return batch_leads(shapes[0]) and all(BATCH not in shape for shape in shapes[1:])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # A sequence is an image of width 1.
         rows, columns = (*self._place(*shapes[:2]), Window(1, 1, 1, 0, 0))[:2]
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
+        # Winograd is asked first: of kernels with one channel and one filter it takes those where it saves multiplications.
         kind = next((each for each in (Winograd, Depthwise) if each.suits(problem)), Im2Col)
         self._method: Method = kind(problem, self.scratch)
 

@@ -60,6 +60,7 @@ class Blocks:
     """
 
     def __init__(self, images: int, limit: int) -> None:
+        # The limit is 0 where one image is larger than a block should be.
         self.largest = max(1, min(images, limit))
         self._slices = [slice(start, min(start + self.largest, images)) for start in range(0, images, self.largest)]
         self.sizes = {part.stop - part.start for part in self._slices}
@@ -91,6 +92,7 @@ class Padded:
         """The array without the border above and to the left."""
         self.inside = self.from_corner[:, :height, :width]
         """The images."""
+        # The corners belong to the bands above and below, so that no cell is cleared twice.
         borders = (
             self.array[:, :top],
             self.array[:, top + height :],
@@ -120,6 +122,7 @@ class Epilogue:
     """
 
     def __init__(self, problem: Problem, images: int, cells: int, scratch: Scratch) -> None:
+        # The bias is repeated for each place of a row of the output, so that inner loops are long.
         line = problem.columns.positions * problem.filters
         self._bias = scratch.empty((line,), problem.dtype) if problem.biased else None
         self._ones = np.ones((1, min(cells, LONG)), problem.dtype) if problem.biased else None
@@ -141,6 +144,7 @@ class Epilogue:
         source, target = _lines(value), _lines(out)
         if self._bias is not None:
             np.add(source, self._bias, out=target)
+        # The same array needs no copy; `Winograd` gives another one where tiles have been cut off.
         elif value is not out:
             np.copyto(target, source)
         if self._zero is not None:
@@ -152,6 +156,7 @@ class Epilogue:
             np.copyto(target, gradient)
             return
         positive = self._positive[: len(output)]
+        # The output is positive just where the sum before the rectifier was, so that sum is not kept.
         np.greater(output, 0, out=positive)
         np.multiply(gradient, positive, out=target)
 

@@ -34,10 +34,13 @@ class Correlation:
     ) -> None:
         channels, one, other, self._groups = padded.shape[-1], setting.one, setting.other, setting.groups
         covered = (tiling.down * tiling.step_down, tiling.across * tiling.step_across)
+        # Tiles are written whole; where they reach beyond the output they need memory of their own, which is then cut.
         self._covered = None if covered == shape else scratch.empty((tiling.images, *covered, filters), padded.dtype)
         self._steps = {}
+        # The views of all sizes of blocks are made here: no call has to make strided views.
         for images in setting.sizes:
             tiles, products = tiling.take(one, images, channels), tiling.take(other, images, filters)
+            # `other` is the work space until the products are written there, then `one`, whose tiles have been multiplied.
             spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, other)
             gather = OutputTransform(tiling, setting.down.gather, setting.across.gather, products, one)
             self._steps[images] = (spread, _matrices(tiles), _matrices(products), gather)
@@ -60,9 +63,11 @@ class FilterGradient:
 
     def __init__(self, setting: Setting, tiling: Tiling, padded: Array, gradient: Array, scratch: Scratch) -> None:
         channels, filters, dtype, self._groups = padded.shape[-1], gradient.shape[-1], padded.dtype, setting.groups
+        # The gradient's transform has work space of its own: both shared ones hold tiles by then.
         work = scratch.empty((tiling.halves(filters),), dtype)
         self.total = scratch.empty((FREQUENCIES, channels // setting.groups, filters), dtype)
         self._part = scratch.empty(self.total.shape, dtype)
+        # The adjoint of the output's transform is the product with its transposed matrices.
         down, across = (np.ascontiguousarray(found.gather.T) for found in (setting.down, setting.across))
         self._steps = {}
         for images in setting.sizes:
@@ -74,6 +79,7 @@ class FilterGradient:
     def add(self, images: int, first: bool) -> None:
         """Add the contribution of so many images; the first block overwrites."""
         spread, spread_gradient, tiles, incoming = self._steps[images]
+        # In this order: the work space of the first is where the second writes its tiles.
         spread()
         spread_gradient()
         multiply_adjoint(tiles, incoming, self.total if first else self._part, self._groups)
@@ -129,15 +135,18 @@ class InputTransform:
         self._down, self._across = down, across
         images, channels = len(source), source.shape[-1]
         line = tiling.across * channels
+        # Rows that tiles read; images may have more of them for the other direction.
         height = tiling.step_down * (tiling.down - 1) + down.shape[1]
         half = work[: images * height * SIZE * line].reshape(images, height, SIZE, tiling.across, channels)
         image, row, cell, channel = source.strides
         shape = (images, height, tiling.across, across.shape[1], channels)
+        # Tiles overlap in the view instead of being copied; `matmul` reads them where they lie.
         self._first = as_strided(source, shape, (image, row, tiling.step_across * cell, cell, channel))
         self._first_target = half.swapaxes(2, 3)
         image, row, frequency, _, channel = half.strides
         shape = (SIZE, images, tiling.down, down.shape[1], line)
         self._second = as_strided(half, shape, (frequency, image, tiling.step_down * row, row, channel))
+        # The frequencies lead in the target: each of the 36 is then a matrix of its own for the BLAS.
         self._second_target = target.reshape(SIZE, SIZE, images, tiling.down, line).transpose(1, 2, 3, 0, 4)
 
     def __call__(self) -> None:
@@ -195,11 +204,14 @@ def matrices(outputs: int, taps: int, dtype: np.dtype[Any]) -> Matrices:
     of_inputs, of_taps, of_gather = np.zeros((size, size)), np.zeros((size, taps)), np.zeros((outputs, size))
     for i, point in enumerate(points):
         others = np.delete(points, i)
+        # `np.poly` gives the highest power first.
         of_inputs[i, :-1] = np.poly(others)[::-1]
         of_taps[i] = point ** np.arange(taps) / np.prod(point - others)
         of_gather[:, i] = point ** np.arange(outputs)
+    # Infinity: the inputs' row is the product over all points, the taps' and the outputs' take the highest power.
     of_inputs[-1] = np.poly(points)[::-1]
     of_taps[-1, -1] = of_gather[-1, -1] = 1
+    # Computed in float64 and rounded once.
     return Matrices(of_inputs.astype(dtype), of_taps.astype(dtype), of_gather.astype(dtype))
 
 
@@ -234,6 +246,7 @@ class FilterTransform:
 
     def transform_back(self, gradient: Array, out: Array) -> None:
         """Write the gradient of the kernel that belongs to a gradient (36, channels / groups, filters) of its matrices."""
+        # The transposed steps in reverse order.
         np.matmul(self._across_back, gradient.reshape(self._all.shape), out=self._half)
         np.matmul(self._down_back, self._half.reshape(SIZE, -1), out=out.reshape(len(out), -1))
 
@@ -263,7 +276,7 @@ def multiply_adjoint(tiles: Array, gradient: Array, out: Array, groups: int) -> 
 
 
 def _alone(filters: Array, groups: int) -> bool:
-    """Whether every channel has one filter of its own: then there is nothing to sum up, and products of matrices are slow."""
+    """Tell whether every channel has one filter of its own: then nothing is summed up, and products of matrices are slow."""
     return bool(filters.shape[1] == 1 and filters.shape[2] == groups)
 
 
@@ -276,6 +289,7 @@ def _product(a: Array, b: Array, out: Array) -> None:
     """Write a @ b, in slices of the columns of b that make small products."""
     rows, inner, columns = *a.shape[2:], b.shape[3]
     width = columns
+    # Halved only while that leaves no rest, so that all slices are alike.
     while rows * inner * width > SMALL_PRODUCT and width % 2 == 0 and width > NARROW_PRODUCT:
         width //= 2
     for start in range(0, columns, width):

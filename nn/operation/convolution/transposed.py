@@ -20,8 +20,8 @@ class TransposedConvolution(Operation):
     """y[n, i s + k - p, j s + l - p, f] = sum of x[n, i, j, c] w[k, l, f, c] over all i, j, k, l and c that lead there.
 
     Inputs are x (batch, height, width, channels) and a kernel (kh, kw, filters, channels); the output is (batch, height',
-    width', filters). Sequences (batch, time, channels) take a kernel (k, filters, channels). It is what the convolution with
-    this kernel, stride and padding does backwards: its forward is the gradient of that one's input, and its backward is that
+    width', filters). Sequences (batch, time, channels) take a kernel (k, filters, channels). It is the way back of the
+    convolution with this kernel, stride and padding: its forward is the gradient of that one's input, and its backward is that
     one's forward.
 
     Args:
@@ -57,12 +57,14 @@ class TransposedConvolution(Operation):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         rows, columns = (*self._place(*shapes), Window(1, 1, 1, 0, 0))[:2]
+        # The convolution that is reversed has y for its input and x for its output.
         problem = Problem(shapes[0][0], rows, columns, output[-1], shapes[0][-1], 1, False, False, dtype)
         self._method = Im2Col(problem, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, kernel = as_image(inputs[0], inputs[0].ndim), as_image(inputs[1], inputs[0].ndim, 1)
         target = as_image(out, inputs[0].ndim)
+        # Without a rectifier it does not read its output, nor its input for this gradient: arrays of the shapes stand for them.
         self._method.backward(target, kernel, x, x, target, None, None)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
@@ -70,6 +72,7 @@ class TransposedConvolution(Operation):
         x, kernel, incoming = as_image(inputs[0], axes), as_image(inputs[1], axes, 1), as_image(gradient, axes)
         for_x, for_kernel = wanted
         if for_kernel is not None:
+            # The gradient of y is that convolution's input, x the gradient of its output.
             self._method.backward(incoming, kernel, x, x, None, as_image(for_kernel, axes, 1), None)
         if for_x is not None:
             self._method.forward(incoming, kernel, None, as_image(for_x, axes))
@@ -89,6 +92,7 @@ class TransposedConvolution(Operation):
                 before = max(whole - length, 0) // 2
                 after = max(whole - length, 0) - before
             else:
+                # As Keras has it: with a stride beyond the kernel's size the cells behind the last kernel stay, as zeros.
                 length = max(whole, count * stride)
             if length < 1:
                 raise ValueError(

@@ -39,6 +39,7 @@ class Window(NamedTuple):
     def reach(self, tap: int) -> tuple[slice, slice]:
         """Return the positions at which cell `tap` of the window lies in the axis, and the cells where it lies then."""
         offset = tap * self.dilation - self.before
+        # The least position p with p * stride + offset >= 0, and one behind the greatest with a cell before the end.
         first = max(0, -(offset // self.stride))
         last = min(self.positions, (self.length - 1 - offset) // self.stride + 1)
         if last <= first:
@@ -68,6 +69,7 @@ def place(
         if isinstance(padding, int):
             before = after = padding
         elif padding == "causal":
+            # In front as many as the window reaches back from its last cell: output t sees cells up to t.
             before, after = span - 1, 0
         else:
             missing = max((-(-length // stride) - 1) * stride + span - length, 0) if padding == "same" else 0
@@ -85,6 +87,7 @@ def place(
 
 def lengths(owner: object, name: str, value: int | Sequence[int], axes: int) -> tuple[int, ...]:
     """Return one positive integer for each axis, from a list or from a number for all; raise TypeError or ValueError."""
+    # A string is a sequence, too.
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         return (arguments.integer(owner, name, value, minimum=1),) * axes
     found = arguments.shape(owner, name, value)
@@ -102,6 +105,7 @@ def padding(owner: object, value: Padding, *, causal: bool = False) -> Padding:
             if word == value.lower():
                 return word
         raise ValueError(expected)
+    # True and False are integers to Python.
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(expected)
     if value < 0:

@@ -47,6 +47,7 @@ class Winograd:
     def __init__(self, problem: Problem, scratch: Scratch) -> None:
         channels, filters, groups, dtype = problem.channels, problem.filters, problem.groups, problem.dtype
         rows, columns = _Axis(problem.rows, dtype), _Axis(problem.columns, dtype)
+        # The larger of both directions counts, because the same blocks serve forward and backward.
         tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles)
         self._blocks = Blocks(problem.images, BLOCK_BYTES // (FREQUENCIES * (channels + filters) * tiles * dtype.itemsize))
         images = self._blocks.largest
@@ -58,6 +59,7 @@ class Winograd:
         tiling = Tiling(images, rows.tiles, columns.tiles, rows.step, columns.step)
         back = Tiling(images, rows.back_tiles, columns.back_tiles, rows.step, columns.step)
         most = max(channels, filters)
+        # The two work spaces change their roles: tiles of channels or of filters, whole or transformed along one axis only.
         size = max(way(most) for found in (tiling, back) for way in (found.frequencies, found.halves))
         work = (scratch.empty((size,), dtype), scratch.empty((size,), dtype))
         setting = Setting(rows.matrices, columns.matrices, groups, self._blocks.sizes, *work)
@@ -74,12 +76,14 @@ class Winograd:
         windows = (problem.rows, problem.columns)
         if not all(1 < window.size < SIZE and window.stride == window.dilation == 1 for window in windows):
             return False
+        # The gradient's border is the window's size - 1 - padding, which must not be negative.
         if any(max(window.before, window.after) >= window.size for window in windows):
             return False
         fewest = min(problem.channels, problem.filters) // problem.groups
         alone = problem.channels == problem.filters == problem.groups
         work, direct = FREQUENCIES, 1
         for window in windows:
+            # 36 products for each tile, against one for each cell of the kernel and place of the output.
             work *= -(-window.positions // _step(window))
             direct *= window.positions * window.size
         return (fewest >= FEWEST_CHANNELS or alone) and work <= WORTH * direct
@@ -117,6 +121,7 @@ class Winograd:
             images, first = block.stop - block.start, block.start == 0
             self._ends.start(gradient[block], output[block], self._gradient.inside[:images])
             if for_bias is not None:
+                # The border is zero, so the sum over all cells, which is contiguous, is that over the output.
                 self._ends.add_bias_gradient(self._gradient.cells(images), first, for_bias)
             if for_kernel is not None:
                 self._x.fill(x[block])
@@ -126,6 +131,7 @@ class Winograd:
                 result = self._backward.run(filters, target)
                 if result is not target:
                     np.copyto(target, result)
+        # The transform back is linear: one for the sum of all blocks.
         if for_kernel is not None:
             self._filters.transform_back(self._sum.total, for_kernel)
 
@@ -168,6 +174,7 @@ class BlankWindows:
     def suspects(self, x: Array) -> Array | None:
         """Return for each of the images whether it may have blank windows; None where none has."""
         cells = x[self._lattice]
+        # The first channel of each group.
         blank = np.equal(cells[..., :: self._part], 0)
         # few inputs have cells whose first, middle and last channel are 0, so that few cells need a closer look
         for channel in (self._part // 2, self._part - 1):
@@ -204,6 +211,7 @@ class BlankWindows:
         sizes, sums = self._sizes[: cells.size].reshape(cells.shape), self._sums[: cells.size // self._part]
         np.abs(cells, out=sizes)
         # a sum of sizes is 0 only if all of them are; BLAS is faster than NumPy's reductions over short axes
+        # A sum that overflows is infinite, and so not 0: the answer is right.
         with np.errstate(over="ignore"):
             np.matmul(sizes.reshape(-1, self._part), self._ones, out=sums)
         return np.equal(sums, 0).reshape(*cells.shape[:3], self._groups)

@@ -44,6 +44,7 @@ class LSTMOperation(FeatureMajor):
     def prepare(self, dtype: np.dtype[Any]) -> None:
         super().prepare(dtype)
         units, batch = self._units, self._batch
+        # Prediction needs one step's results at a time; backward reads those of all.
         kept = self._time if self.training else 1
         gates = empty((kept, 4 * units, batch), dtype)
         cells = zeros((kept + 1, units, batch), dtype)
@@ -52,6 +53,7 @@ class LSTMOperation(FeatureMajor):
         for t in range(self._time):
             slot = t if self.training else 0
             both, (i, f, g, o) = gates[slot, : 2 * units], gates[slot].reshape(4, units, batch)
+            # Row 0 is the cell before the first step, which stays 0; without backward all later steps read and write row 1.
             before, after = cells[min(t, kept)], cells[slot + 1]
             views = (self._slab[t], gates[slot], both, i, f, g, o, before, after, squashed[slot], self._states[t + 1])
             self._steps.append(_LSTMStep(*views))
@@ -62,6 +64,7 @@ class LSTMOperation(FeatureMajor):
         weights, half, product = self._packed.T, self._half, self._pair[: self._units]
         for step in self._steps:
             np.matmul(weights, step.joined, out=step.gates)
+            # One pass for all four gates: the weights of the sigmoids have been halved.
             np.tanh(step.gates, out=step.gates)
             for gate in (step.sigmoids, step.o):
                 np.multiply(gate, half, out=gate)
@@ -76,6 +79,7 @@ class LSTMOperation(FeatureMajor):
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
         for_x, *for_variables = wanted
+        # Inputs of a window are copied only where a variable is trained.
         trained = any(target is not None for target in for_variables)
         self._dh.fill(0)
         self._carry.fill(0)
@@ -84,6 +88,7 @@ class LSTMOperation(FeatureMajor):
                 self.add_incoming(gradient, t, self._dh)
                 self._step_back(self._steps[t])
                 window.take_gradient(t, self._dz)
+                # The state before the first step is a constant 0.
                 if t:
                     np.matmul(recurrent, self._dz, out=self._dh)
             if trained:
@@ -99,20 +104,25 @@ class LSTMOperation(FeatureMajor):
         units = self._units
         product = pair[:units]
         di, df, dg, do = self._dz.reshape(4, units, self._batch)
+        # w.
         np.multiply(dh, step.h, out=do)
         np.multiply(dh, step.o, out=product)
         np.add(dc, product, out=dc)
+        # As h = o tanh(c), the gradient for c is dh o (1 - tanh(c)^2) = dh o - w tanh(c).
         np.multiply(do, step.squashed, out=product)
         np.subtract(dc, product, out=dc)
         np.multiply(do, step.o, out=product)
         np.subtract(do, product, out=do)
         np.multiply(dc, step.i, out=dg)
+        # d, from which the gradients of both i and g come.
         np.multiply(dg, step.g, out=di)
         np.multiply(di, step.g, out=product)
         np.subtract(dg, product, out=dg)
+        # First the dc of the step before: it is also a factor in the gradient of f.
         np.multiply(dc, step.f, out=dc)
         np.multiply(dc, step.c_before, out=df)
         both = self._dz[: 2 * units]
+        # The derivatives of both sigmoids, s (1 - s), in one pass; the s are factors of di and df already.
         np.multiply(both, step.sigmoids, out=pair)
         np.subtract(both, pair, out=both)
 
@@ -169,10 +179,12 @@ class GRUOperation(FeatureMajor):
             np.tanh(step.sigmoids, out=step.sigmoids)
             np.multiply(step.sigmoids, half, out=step.sigmoids)
             np.add(step.sigmoids, half, out=step.sigmoids)
+            # Backward reads the candidate's recurrent part without the reset gate, and the next line overwrites it.
             np.copyto(step.q, candidate)
             np.multiply(step.r, candidate, out=candidate)
             np.add(step.g, candidate, out=step.g)
             np.tanh(step.g, out=step.g)
+            # z h + (1 - z) g as g + z (h - g): one product fewer.
             np.subtract(step.h_before, step.g, out=space)
             np.multiply(step.z, space, out=space)
             np.add(step.g, space, out=step.h)
@@ -188,12 +200,14 @@ class GRUOperation(FeatureMajor):
                 self.add_incoming(gradient, t, self._dh)
                 self._step_back(self._steps[t])
                 window.take_gradient(t, self._dz)
+                # The state before the first step is a constant 0.
                 if t:
                     np.matmul(recurrent, self._dz[: 3 * units], out=self._dh)
                     np.add(self._dh, self._carry, out=self._dh)
             gates, candidate = window.gradients[: 3 * units], window.gradients[3 * units :]
             if trained:
                 window.take_inputs(self._slab)
+                # While `gates` still has the candidate's recurrent part, which the recurrent kernel and its bias see.
                 self.accumulate(window, slice(self._first, None), gates)
             # what x is multiplied by goes to the candidate directly, not through the reset gate
             np.copyto(gates[2 * units :], candidate)
@@ -211,17 +225,20 @@ class GRUOperation(FeatureMajor):
         units, dh, carry = self._units, self._dh, self._carry
         dz, dr, dq, da = self._dz.reshape(4, units, self._batch)
         pair = self._product[: 2 * units]
+        # In the memory of `pair`, which is used when the product is not needed any more.
         product = pair[:units]
         np.multiply(dh, step.z, out=carry)
         np.subtract(step.h_before, step.g, out=dz)
         np.multiply(dz, carry, out=dz)
         np.subtract(dh, carry, out=da)
+        # (1 - g^2), the derivative of the tanh.
         np.multiply(da, step.g, out=product)
         np.multiply(product, step.g, out=product)
         np.subtract(da, product, out=da)
         np.multiply(da, step.r, out=dq)
         np.multiply(dq, step.q, out=dr)
         both = self._dz[: 2 * units]
+        # The derivatives of both sigmoids; their s are factors of dz and dr already.
         np.multiply(both, step.sigmoids, out=pair)
         np.subtract(both, pair, out=both)
 
@@ -240,6 +257,7 @@ class SimpleRNNOperation(Recurrence):
     def prepare(self, dtype: np.dtype[Any]) -> None:
         time, batch, features, units = self._time, self._batch, self._features, self._units
         rows = features + units + self._ones
+        # One step more, so that the last state has a place like all others.
         self._slab = zeros((time + 1, batch, rows), dtype)
         self._slab[:, :, features + units :] = 1
         self._states = empty((time, batch, units), dtype)
@@ -259,6 +277,7 @@ class SimpleRNNOperation(Recurrence):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, features, units = inputs[0], self._features, self._units
         np.copyto(self._slab[:-1, :, :features], x.swapaxes(0, 1))
+        # Each time, because the rule changes the variables between two batches.
         np.concatenate([part.reshape(-1, units) for part in inputs[1:]], out=self._packed)
         for t, (activation, score, state) in enumerate(zip(self._activations, self._scores, self._states, strict=True)):
             np.matmul(self._slab[t], self._packed, out=score)
@@ -269,6 +288,7 @@ class SimpleRNNOperation(Recurrence):
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
         features, units = self._features, self._units
+        # A contiguous copy, because it is multiplied in every step.
         np.copyto(self._back, recurrent.T)
         self._dh.fill(0)
         for t in reversed(range(self._time)):
@@ -280,12 +300,15 @@ class SimpleRNNOperation(Recurrence):
                 np.matmul(self._dz[t], self._back, out=self._dh)
         flat = self._dz.reshape(-1, units)
         if any(target is not None for target in wanted[1:]):
+            # The factors have served: their memory takes their gradients.
             np.matmul(self._slab[:-1].reshape(len(flat), -1).T, flat, out=self._packed)
             bounds = (0, features, features + units, len(self._packed))
+            # Without a bias there is one target fewer.
             for start, stop, target in zip(bounds, bounds[1:], wanted[1:], strict=False):
                 if target is not None:
                     np.copyto(target, self._packed[start:stop].reshape(target.shape))
         if wanted[0] is not None:
+            # One product over all steps, since x_t reaches the loss through dz_t alone.
             np.matmul(flat, kernel.T, out=self._x_gradient)
             np.copyto(wanted[0].swapaxes(0, 1), self._x_gradient.reshape(self._time, self._batch, features))
 
@@ -293,6 +316,7 @@ class SimpleRNNOperation(Recurrence):
         """Return a copy for one step, which may keep something from forward to backward."""
         found, shape = copy(self.activation), (self._batch, self._units)
         replay.restart()
+        # Set past the activation's own checks, as a plan does.
         vars(found).update(scratch=replay)
         found.allocate([shape], shape, dtype)
         return found

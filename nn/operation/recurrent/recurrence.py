@@ -81,6 +81,7 @@ class FeatureMajor(Recurrence):
         features, units, biased = self._features, self._units, min(self._ones, 1)
         rows, columns = features + units + self._ones, self.gates * units
         self._state_rows = slice(features + biased, features + biased + units)
+        # One step more: `h` of a step is written where the next one reads it.
         self._slab = zeros((self._time + 1, rows, self._batch), dtype)
         if self._ones:
             self._slab[:, features] = 1
@@ -115,6 +116,7 @@ class FeatureMajor(Recurrence):
         np.copyto(self._x_slab, x)
         np.multiply(kernel, self._scale, out=self._packed[: self._features])
         np.multiply(recurrent, self._scale, out=self._packed[self._state_rows])
+        # The second bias, if there is one, has the last row.
         for row, values in zip((self._features, -1), bias[0].reshape(self.biases, -1) if bias else (), strict=False):
             np.multiply(values, self._scale, out=self._packed[row])
 
@@ -130,6 +132,7 @@ class FeatureMajor(Recurrence):
 
     def accumulate(self, window: Window, rows: slice, gradients: Array) -> None:
         """Add inputs @ gradients^T of a window to the gradient of some rows of `packed`; the first window overwrites it."""
+        # The windows come last in time first.
         first = window is self._windows[0]
         total, part = self._total[rows], self._part[rows]
         np.matmul(window.inputs[rows], gradients.T, out=total if first else part)
@@ -147,6 +150,7 @@ class FeatureMajor(Recurrence):
         """Write the gradients of those variables that need one."""
         for target, rows in zip(wanted, (slice(self._features), self._state_rows), strict=False):
             if target is not None:
+                # Not scaled: the gradients of a step are those of the pre-activations, before the columns were halved.
                 np.copyto(target, self._total[rows])
         for target in wanted[2:]:
             if target is not None:
@@ -167,6 +171,7 @@ class Window:
     def __init__(self, start: int, stop: int, batch: int, inputs: Array, gradients: Array) -> None:
         self.start, self.stop = start, stop
         self.columns = (stop - start) * batch
+        # Windows share their memory; the earliest one may be shorter.
         self.inputs = _narrow(inputs, self.columns)
         self.gradients = _narrow(gradients, self.columns)
         self._by_step = self.inputs.reshape(len(inputs), stop - start, batch).swapaxes(0, 1)
@@ -187,6 +192,7 @@ def windows(time: int, batch: int, inputs: int, gradients: int, dtype: np.dtype[
     columns = length * batch
     left, right = scratch.empty((inputs, columns), dtype), scratch.empty((gradients, columns), dtype)
     starts = range(0, time, length)
+    # Backward goes from the last step to the first.
     return [Window(start, min(start + length, time), batch, left, right) for start in reversed(starts)]
 
 

@@ -43,6 +43,7 @@ class AsynchronizedSGD(RescuingSync):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         mine = codecs.assignment.node_2_block[codecs.node_id]
+        # a codec that awaits an answer always gets one, so no value of its own is needed
         self._own = [None if codec.traits.awaits_answer else OwnMean(mine) for codec in codecs.codecs]
         self._local: list[Array | None] = [None] * len(names)
         self._passes = False
@@ -50,10 +51,12 @@ class AsynchronizedSGD(RescuingSync):
 
     def begin(self, step: Step) -> None:
         super().begin(step)
+        # once per batch, not per variable, and only where nothing is awaited: else waiting takes messages in
         self._passes = any(own is not None for own in self._own)
         for own in self._own:
             if own is not None:
                 own.reset()
+        # packets from workers that began sooner: before the first `begin` the codecs have no batch
         early, self._early = self._early, []
         for message in early:
             self.receive(*message)
@@ -65,6 +68,7 @@ class AsynchronizedSGD(RescuingSync):
         super().put(variable, block_id, content)
 
     def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
+        # a worker that has ended reads on for its farewell; its codecs have let go of memory
         if self.codecs.closed:
             self.late += 1
         elif self._step == (-1, -1):
@@ -84,6 +88,7 @@ class AsynchronizedSGD(RescuingSync):
             self._passes = False
             self.look()
             return False
+        # the wire must have taken the gradients: the next batch writes into the same arrays
         return self.codecs.flushed() and (self.is_done(variable) or not self.codecs.codecs[variable].traits.awaits_answer)
 
     def wait(self, variable: int) -> Iterator[Wait]:
@@ -152,6 +157,7 @@ class StaleSynchronizedSGD(ISyncType):
         super().__init__(codecs, timeout, clock, names)
         self.staleness = staleness
         self._inner: ISyncType = (AsynchronizedSGD if staleness else SynchronizedSGD)(codecs, timeout, clock, names)
+        # a server holds back its answers itself, and a synchronous codec cannot run ahead; only others need clocks
         codecs.hears_peers = staleness < math.inf and not all(
             c.traits.synchronous or c.traits.awaits_answer for c in codecs.codecs
         )
@@ -167,18 +173,22 @@ class StaleSynchronizedSGD(ISyncType):
         self._inner.put(variable, block_id, content)
 
     def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
+        # the number after the last variable is that of `tell_peers`
         if variable < len(self.codecs.codecs):
             self._inner.receive(sender, step, variable, content)
             self.late = self._inner.late
         elif isinstance(clock := unpacked(content), int):
+            # a packet that was overtaken, or comes twice, must not set a clock back
             self._clocks[sender] = max(self._clocks[sender], clock)
 
     def ready(self, variable: int) -> bool:
         """Tell whether the codec's result may be taken and the slowest worker is at most s batches behind."""
+        # behind all blocks: a link keeps the order, so a peer that reads the clock has read the packets of the batch
         if not self._told:  # all blocks of the batch have been put
             self._told = True
             self._clock += 1
             self.codecs.tell_peers(self._clock)
+        # the codec first: asking it lets the own packets leave, for which the others wait
         return self._inner.ready(variable) and not self._behind()
 
     def wait(self, variable: int) -> Iterator[Wait]:
@@ -187,6 +197,7 @@ class StaleSynchronizedSGD(ISyncType):
         Raises: TimeoutError naming the workers that are too far behind.
         """
         start = self.clock()
+        # one deadline for both, the codec's wait and the barrier
         deadline = start + 2 * self.timeout
         yield from self._inner.wait(variable)
         wait = Wait(lambda: self.ready(variable), deadline, self._describe)
@@ -204,6 +215,7 @@ class StaleSynchronizedSGD(ISyncType):
         """Return the workers that are more than s batches behind this one, in ascending order."""
         if not self.codecs.hears_peers:
             return []
+        # `peers()` leaves out workers that have left: they would hold up the others for ever
         return sorted(node for node in self.codecs.peers() if self._clock - self._clocks[node] > self.staleness)
 
     def _describe(self) -> str:
@@ -245,5 +257,6 @@ class StaleSynchronous(SyncSetting):
 
         Raises: ValueError naming the sync type and the codec or optimizer.
         """
+        # s = 0 runs SynchronizedSGD, which waits for every codec
         if self.staleness > 0:
             check_asynchronous(self.__name__, codec, op_type)

@@ -29,6 +29,7 @@ class FirstKSGD(SynchronizedSGD):
     Raises: ValueError where the job has fewer workers.
     """
 
+    # workers may take different blocks, so a result is not common to all (`ISyncType.staleness`)
     staleness = math.inf
 
     def __init__(
@@ -41,7 +42,9 @@ class FirstKSGD(SynchronizedSGD):
 
     def is_done(self, variable: int) -> bool:
         if not super().is_done(variable) and len(self.present(variable)) >= self._k:
+            # settled where the training asks, not on arrival: all blocks that have come by then count
             self.settle(variable)
+        # asked again: `settle` may have made the result
         return super().is_done(variable)
 
 

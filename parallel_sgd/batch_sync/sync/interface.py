@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from network.message import Content
 from nn.extension import Extension
 from nn.optimizer import IOptimizer
-from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.engine.channel import Wait
+
+if TYPE_CHECKING:  # an interface names the codecs of a worker, and runs without them
+    from parallel_sgd.codec.bank import CodecBank
 
 Step = tuple[int, int]  # (epoch, batch), counted from 0
 

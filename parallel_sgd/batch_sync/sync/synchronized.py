@@ -28,10 +28,12 @@ class RescuingSync(ISyncType):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         self._step: Step = (-1, -1)
+        # before the first batch nothing is owed, so that no rescue is tried for it
         self._taken = [True] * len(names)
 
     def begin(self, step: Step) -> None:
         self._step = step
+        # in place: the bank appends to this very list
         self.codecs.heard.clear()
         self._taken = [False] * len(self.names)
 
@@ -41,6 +43,7 @@ class RescuingSync(ISyncType):
         A subclass may complete a result earlier: see `present` and `settle`.
         """
         codec = self.codecs.codecs[variable]
+        # asked several times per variable and batch: the attribute spares two calls where a codec has only the base's methods
         return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
 
     def present(self, variable: int) -> set[int]:
@@ -69,6 +72,7 @@ class RescuingSync(ISyncType):
         watch = self.codecs.accounts.watch
         start, other = watch.clock(), watch.send + watch.merge
         self.codecs.channel.poll()
+        # each second once: sending and merging within the look are counted there already
         watch.wait += watch.clock() - start - (watch.send + watch.merge - other)
 
     def wait(self, variable: int) -> Iterator[Wait]:
@@ -82,16 +86,20 @@ class RescuingSync(ISyncType):
         wait = Wait(partial(self.ready, variable), start + seconds, partial(self._describe, variable))
         if (yield from until(wait, self.clock)):
             return
+        # SUB-24: once per time-out
         retried = self._rescue(variable)
         if retried:
             seconds *= 2
+            # from the same start: SUB-25 promises 2 T in all, however long the rescue took
             if (yield from until(wait._replace(deadline=start + seconds), self.clock)):
                 return
         overdue = self.clock()
+        # told at once: the verdict may take until the stall limit
         if self.codecs.suspects():
             _log.warning("Waited %g s for %s. The failure detector will say more.", seconds, wait.what())
         if (yield from await_verdict(wait, self.timeout, self.clock, self.codecs.suspects)):
             return
+        # what was really waited, with the time that the verdict was given
         seconds += round(self.clock() - overdue, 3)
         how = "the retry did not help" if retried else "retry not available"
         raise TimeoutError(f"{TIMED_OUT}, {how}. Waited {seconds:g} s for {wait.what()}.")
@@ -103,12 +111,14 @@ class RescuingSync(ISyncType):
         """
         codec = self.codecs.codecs[variable]
         if self.codecs.plain_results[variable]:
+            # emptied as it is taken (SUB-34): the next batch begins without a result
             result, codec._result = codec._result, None
         else:
             result = codec.get_result()
         if result is None:
             raise RuntimeError(f"There is no result yet: {self._describe(variable)}.")
         self._taken[variable] = True
+        # what comes from now on for this variable is late, and goes to `receive`
         self.codecs.open[variable] = False
         return result
 
@@ -116,6 +126,7 @@ class RescuingSync(ISyncType):
         if not self.codecs.rescue(variable):
             return False
         for other in range(len(self.codecs.codecs)):
+            # a peer that missed one packet may have missed all: asked together, they cost one more T, not one each
             if other != variable and not self._taken[other] and not self.is_done(other):
                 self.codecs.rescue(other)
         self.codecs.flush()
@@ -126,6 +137,7 @@ class RescuingSync(ISyncType):
         epoch, batch = self._step
         what = f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
         codec, assignment = self.codecs.codecs[variable], self.codecs.assignment
+        # from the most exact knowledge to the least: blocks, nodes, own packets, and what the bank has heard
         blocks = sorted(codec.missing_blocks()) if isinstance(codec, Tracking) else []
         if blocks:
             nodes = sorted({node for block in blocks for node in assignment.block_2_node[block]})
@@ -136,6 +148,7 @@ class RescuingSync(ISyncType):
         if self.is_done(variable):
             return f"{what}: the peers have not taken all that was sent to them"
         heard = {sender for sender, of in self.codecs.heard if of == variable}
+        # an exchange is mutual in most codecs: those to whom this one sends are those from whom it hears
         partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
         silent = sorted(partners - heard - {codec.node_id})
         return (
@@ -169,16 +182,19 @@ class SynchronizedSGD(RescuingSync):
     def begin(self, step: Step) -> None:
         self._previous = self._step
         self._open = False
+        # in place, since the bank reads this very list for every packet
         self.codecs.open[:] = [False] * len(self._taken)
         super().begin(step)
 
     def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
         """Keep the message until a result is got: of its batch, or of the batch after, where the message is late."""
+        # two batches late: no codec remembers that batch any more
         if step < self._previous:
             self.late += 1
         elif self._open and step in (self._step, self._previous):
             self._late(sender, variable, content, step)
         else:
+            # SUB-22: a packet of the next batch waits here: it neither enters this batch nor is lost
             self._stash.setdefault(step, []).append((sender, variable, content))
 
     def ready(self, variable: int) -> bool:
@@ -188,6 +204,7 @@ class SynchronizedSGD(RescuingSync):
         there, and it need not wait.
         """
         codecs = self.codecs
+        # own packets first: others wait for them while this worker waits for theirs
         while codecs.corked:  # a wire that takes bytes may bring some too, which a codec answers
             codecs.flush()
         if not self._open:
@@ -209,11 +226,13 @@ class SynchronizedSGD(RescuingSync):
             else:
                 codecs.heard.append((sender, variable))
                 codecs.receive(variable, content, sender)
+        # of the batch before: came after its results were taken, while no result of this one was asked for
         for sender, variable, content in self._stash.pop(self._previous, ()):
             self._late(sender, variable, content, self._previous)
 
     def _late(self, sender: int, variable: int, content: Content, step: Step) -> None:
         """Count a late message; the codec may answer or use it as long as the result of that batch is its last."""
         self.late += 1
+        # once this batch has a result of its own, the codec has nothing left of the batch before
         if step == self._step or not (self._taken[variable] or self.is_done(variable)):
             self.codecs.receive_late(variable, content, step, sender)

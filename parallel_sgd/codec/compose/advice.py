@@ -37,9 +37,11 @@ def check(
     composition = getattr(kind, "composition", None)
     if not isinstance(composition, Composition) or puts != "gradients":
         return []
+    # parts may ask for the number of workers; any small job will do
     with GlobalSettings.use(IIDBlockAssignment(4), parameters):
         try:
             parts = composition.make()
+        # which parts there will be depends on a parameter that is not known here
         except MissingParameter:
             return []
     momentum = momentum_of(rule)

@@ -59,10 +59,12 @@ def build(
         raise ValueError(f"Codec.of() 'send' must be one of {', '.join(SENDS)}, got {send!r}{did_you_mean(send, SENDS)}")
     merge, trigger = Mean() if merge is None else merge, Every() if trigger is None else trigger
     composition = Composition(exchange, up, down, send, merge, trigger, local)
+    # tried at once, so that parts which do not fit are refused where the class is written, not on the nodes
     parts = _trial(composition)
     if parts is not None:
         refuse(composition, parts)
         for text in doubts(parts, send):
+            # 4: the caller of `Codec.of`, whose line the warning shows
             warnings.warn(text, CodecWarning, stacklevel=4)
     members: dict[str, Any] = {
         "composition": composition,
@@ -90,7 +92,9 @@ def _traits(base: Traits, composition: Composition, parts: Parts | None) -> Trai
     by_number = _by_number(parts, send)
     return replace(
         traits,
+        # parts that let workers go their own ways between exchanges leave them with models of their own
         agrees=exchange.agrees and parts.trigger.always and (parts.local is None or parts.local.agrees),
+        # with quorum or an encoding of workers' means a worker that is missing is missed
         takes_first_copy=exchange.merges_first_copies and composition.grain(parts).first_copy,
         elementwise=by_number,
         takes_sums=by_number,
@@ -101,6 +105,7 @@ def _traits(base: Traits, composition: Composition, parts: Parts | None) -> Trai
 
 def _by_number(parts: Parts, send: str) -> bool:
     """Tell whether the result is a mean, number by number, so that numbers may lie in any vector."""
+    # an encoding may look at norms and places, which joined vectors would change
     encodes = any(part is not None for part in (parts.up, parts.down, parts.local))
     return send == "gradient" and not encodes and type(parts.merge) is Mean and type(parts.trigger) is Every
 
@@ -111,6 +116,7 @@ def _trial(composition: Composition) -> Parts | None:
         try:
             return composition.make()
         except MissingParameter:
+            # a codec that needs a parameter is looked at again in the job, in its constructor
             return None
 
 
@@ -136,15 +142,18 @@ def _default_name(exchange: ExchangePattern, parts: Parts | None) -> str:
 def refuse(composition: Composition, parts: Parts) -> None:
     exchange, merge, trigger = composition.exchange, parts.merge, parts.trigger
     where = type(exchange).__name__
+    # payloads are added as they arrive, before anything could look at single ones
     if exchange.linear and not merge.linear:
         raise ValueError(f"{where} adds up on the way, which {merge!r} cannot use: take ShardedPS() or AllToAll()")
     if parts.code is not None and not (merge.linear and exchange.rounds):
         raise ValueError(f"PowerSGD needs means of its factors: take Ring(), AllToAll() or PS() with merge=Mean(), got {where}")
+    # the sum of encoded vectors is the encoding of the sum for linear stages alone
     if exchange.linear and parts.stage is not None and not parts.stage.linear:
         raise ValueError(
             f"{where} adds up payloads, but {parts.up!r} is not linear: take ShardedPS(), which decodes before it adds"
         )
     sending = flat(parts.stage)
+    # parameters hardly shrink: what a stage leaves out of them is most of the model
     if composition.send == "weights" and any(stage.leads or stage.feeds_back for stage in sending):
         raise ValueError(
             f'{parts.up!r} is made for gradients and changes, not for parameters themselves: use send="delta"'
@@ -156,10 +165,12 @@ def refuse(composition: Composition, parts: Parts) -> None:
         raise ValueError(
             f"{where} encodes nothing on the way back, so 'down' has no use: leave it out, or take ShardedPS() or PS()"
         )
+    # on the way down there is no gradient to be shaped
     if any(stage.leads for stage in flat(parts.down)):
         raise ValueError(f"Codec.of() 'down' must be what sends; {parts.down!r} belongs to 'up' or into ServerOpt")
     if merge.first_copy and parts.code is not None:
         raise ValueError("FirstCopy needs an encoding of single blocks: PowerSGD sends means of workers; use merge=Mean()")
+    # a change is that of a worker's own parameters since the last exchange, not that of a block
     if merge.first_copy and composition.send == "delta":
         raise ValueError("FirstCopy counts blocks, but what has changed since the last exchange belongs to workers: use Mean()")
     if not trigger.always and composition.send == "gradient":
@@ -167,6 +178,7 @@ def refuse(composition: Composition, parts: Parts) -> None:
             f"{trigger!r} lets workers go their own ways in between, so they must exchange parameters: "
             f'use send="weights" or send="delta" with op_type=ParameterAveragingOptimizer'
         )
+    # `Delay` gives the result of the batch before
     if trigger.late and composition.send != "gradient":
         raise ValueError(f"{trigger!r} is for gradients and updates; parameters of an earlier batch would undo a step")
     if trigger.late and merge.updates:
@@ -177,6 +189,7 @@ def refuse(composition: Composition, parts: Parts) -> None:
         raise ValueError(f"ServerOpt needs one result for all, but {where} gives every worker its own: use PS() or AllToAll()")
     if trigger.skips:
         stage = parts.stage
+        # a worker that skips must know, without sending, what its upload would have been
         if stage is None or not stage.deterministic or _remembers(stage) or not exchange.in_one_place:
             raise ValueError(
                 f"{trigger!r} needs a deterministic pipeline without a memory, such as up=Grid(4), and merging as a whole, by "
@@ -225,10 +238,12 @@ def _refuse_mixing(composition: Composition, parts: Parts) -> None:
 def doubts(parts: Parts, send: str) -> Iterator[str]:
     """Yield the objections to the parts, each with the fix."""
     for where, stage in (("up", parts.stage), ("down", parts.down)):
+        # error feedback, a vote or `Lazy` makes up for what one packet leaves out
         if stage is None or parts.merge.votes or parts.trigger.skips or _remembers(stage):
             continue
         cure = f"DiffRef({stage!r})" if send == "weights" else f"ErrorFeedback({stage!r})"
         delta = stage.delta(TYPICAL)
+        # a contraction close to 1 loses next to nothing in any packet
         if not stage.unbiased and (stage.deterministic if delta is None else delta < HARMLESS):
             yield (
                 f"{where}={stage!r} loses a part of every vector and remembers nothing of it, so it may stop short of the "

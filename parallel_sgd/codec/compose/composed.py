@@ -22,8 +22,8 @@ from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers, gathered, room_for, scattered
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.codec.traits import Traits
+from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span
 from parallel_sgd.engine.unusable import Like
 
 from .builder import refuse
@@ -99,9 +99,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         serves = node_id == Parameter_Server
         self.job.check_node(self)
         self.parts = self.composition.make()
+        # again in the job: parts that read parameters are known here for the first time
         refuse(self.composition, self.parts)
+        # 32 bits in each packet: two nodes with other parts or parameters find out at the first one
         self.fingerprint = fingerprint_of(self.composition.identity(self.parts))
         self.units = Units(self._grain(), assignment, self.parts.merge.weights)
+        # a sum over spans is merged without a rule, so there is no number to tell
         self._tells = self.units.grain is not Grain.SPANS  # a merge rule the number of the exchange: exact sums need none
         self.batch: Batch | None = None
         self.before: Batch | None = None
@@ -115,15 +118,19 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         self._batches = self._exchanges = 0
         self._outbox: list[netEncapsulation] = []
         self.shape: tuple[int, ...] = ()
+        # a server puts no blocks
         self._own: OwnBlocks | None = None
         if not serves:
             mine = assignment.node_2_block[node_id]
+            # under `Delay` the batch goes on while the next one is computed, so contents must be copied
             stays = not self.parts.trigger.late
             self._own = OwnBlocks(self.units.grain, node_id, mine, assignment.block_count, stays)
         self._fresh = True
         self._adds = self.composition.send == "delta" or self.parts.updates
         self._reference: Array | None = None
+        # a server has no parameters, and buffers are none
         if self._adds and self.variable < len(self.job.values):
+            # a copy: the model's own values move on between exchanges
             self._reference = self.job.values[self.variable].flatten()
         self._local = None if serves else self.parts.local
         self._dense = False
@@ -148,6 +155,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         content = block_weight.content
         if self._own is None:
             raise TypeError(f"{type(self).__name__} on the parameter server computes no blocks")
+        # the first block of a batch: all decisions for it are made here, alike on all workers
         if self._fresh:
             self._own.reset()
             self._fresh = False
@@ -159,8 +167,10 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         whole = self._own.add(block_weight.span, content)
         if self._own.complete:
             self._fresh = True
+            # counted when whole, so that a state between two batches is the same on all workers
             self._batches += 1
         if not self._fired:
+            # between exchanges the worker goes on with its own values
             if self._own.complete:
                 mean = self._own.mean()
                 self.set_result((mean if self._local is None else self._local.step(mean)).reshape(self.shape))
@@ -184,6 +194,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             step: the (epoch, batch), counted from 0.
             dense: the exchange goes past all stages.
         """
+        # two batches: a late packet may still be of the one before (`TakingLate`)
         self.before, self.batch = self.batch, Batch(step, dense, self._exchanges)
         self._exchanges += 1
 
@@ -204,13 +215,16 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
     def check(self, content: Any, like: Like | None) -> None:
         """Refuse packets that this composition does not send."""
         packet = self._packet(content)
+        # looked up once per array, not per packet
         if like is not None and like is not self._like:
             self._like, self._numbers = like, like.size * (1 if self.parts.local is None else self.parts.local.width)
         numbers = self._numbers
         packet.check(like, numbers)
         self.job.check_sender(packet.sender)
+        # a hostile packet could go past the stages to have its numbers counted as they are
         if packet.flags & PAST and type(self.parts.trigger).dense is Trigger.dense:
             raise PayloadError(f"it goes past the stages, which {self.parts.trigger!r} never does")
+        # a question holds no numbers
         if like is not None and not packet.flags & ASK:
             self.check_part(packet, like, numbers)
 
@@ -238,6 +252,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             what = "of the worker" if self.units.workers else "over the block"
             raise PayloadError(f"it holds what is {what} {span[0]}, which node({node}) does not supply")
 
+    # `check` has read the packet already; its content is the same object
     def _packet(self, content: Any) -> Packet:
         if content is not self._content:
             self._seen = Packet.of(content, self.fingerprint, self._title)
@@ -249,6 +264,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
         Raises: PayloadError for one that this composition has not sent.
         """
+        # let go of the content: the codec would keep it until the next packet comes
         packet, self._content = self._packet(content), _NOTHING
         self.take(packet)
         return self._posted()
@@ -270,19 +286,23 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             packet: the packet.
         """
         if targets:
+            # kept although sent: an overdue worker may ask for it
             batch.sent.append((targets, packet))
             self.post(targets, packet)
 
     def take(self, packet: Packet) -> None:
         """Take a packet of this batch or of the one before; answer one that asks."""
         step = self.job.step
+        # late packets carry their own step, which the bank has set
         found = next((batch for batch in (self.batch, self.before) if batch is not None and batch.step == step), None)
+        # a question is answered even when the batch is over here
         if found is None or (found.done and not packet.flags & ASK):
             self.late += 1
             return
         if packet.flags & ASK:
             self.answer_again(found, packet.sender)
             return
+        # dense and encoded contributions cannot be merged with each other
         if not packet.flags & (RESULT | LACKING) and bool(packet.flags & PAST) != found.dense:
             raise PayloadError(f"it {'passes' if found.dense else 'goes past'} the stages, and nothing else of its batch does")
         self.accept(found, packet)
@@ -321,10 +341,13 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
     def _rescue(self, batch: Batch, missing: set[int]) -> Iterator[netEncapsulation]:
         for targets, packet in batch.sent:
+            # to each only what it was sent before: shards of others are none of its business
             again = [node for node in targets if node in missing]
             if again:
                 yield netEncapsulation(again, tuple(packet))
+        # results are believed only from nodes that were asked
         batch.asked |= missing
+        # after the own packets, so that one that lacks these can finish first
         yield netEncapsulation(sorted(missing), tuple(self.packet(ASK, 0, (0, 0))))
 
     def packet(self, flags: int, place: int, span: Span) -> Packet:
@@ -358,7 +381,9 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             flat = self._local.incoming(flat, self._dense)
         if self._adds:
             if self._reference is None:
+                # without parameters of its own, a server counts changes from zero
                 self._reference = np.zeros_like(flat)
+            # in place: the reference is the parameters after this exchange
             flat = np.add(self._reference, flat, out=self._reference)
             if self._local is not None:
                 self._local.begin(flat)
@@ -393,12 +418,14 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         rest = scattered(self.within(), state)
         self._batches = int(rest.pop("batches", 0))
         if self._own is None:
+            # a worker's count follows from its batches (see `state_dict`)
             self._exchanges = int(rest.pop("exchanges", 0))
         elif self._tells:
             trigger = self.parts.trigger
             self._exchanges = self._batches if trigger.always else sum(map(trigger.fires, range(self._batches)))
         reference = rest.pop("reference", None)
         if reference is not None:
+            # copied: the state is read-only memory of a checkpoint's file
             self._reference = np.array(reference)
         super().load_state_dict(rest)
 

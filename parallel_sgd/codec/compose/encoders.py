@@ -24,10 +24,13 @@ class Encoders:
     """
 
     def __init__(self, parts: Parts, linear: bool, decoder: int) -> None:
+        # the gradient's side needs the variable as a whole, so it comes before the cut into shards
         front, rest = parts.split()
         self._front = Copies(front) if front.stages else None
         self._writer = Writer()  # of the front, which writes nothing
+        # a linear stage is averaged as it is, so no payload is decoded one by one
         self.coder = parts.code or (StageCode(rest) if rest is not None and linear else None)
+        # copies by contributor and shard: each has a memory of its own
         self._up = Copies(Pipeline(rest)) if rest is not None and self.coder is None else None
         self._down = None if parts.down is None else Copies(Pipeline(parts.down))
         self.uploads = parts.trigger.uploads()
@@ -45,12 +48,14 @@ class Encoders:
 
     def start(self, contributor: int, x: Array, shape: Sequence[int], draw: Draw) -> Array:
         if self._front is not None:
+            # float32: stages are written for it
             x = self._front(contributor).encode(x.astype("f4", copy=False), self._writer, draw)
         return x if self.coder is None else self.coder.start(x, shape, draw)
 
     def proceed(self, mean: Array) -> tuple[Array, bool]:
         vector, complete = (mean, True) if self.coder is None else self.coder.proceed(mean)
         if complete and self.uploads is not None:
+            # once per vector, when all rounds are through
             self.uploads.observe(vector)
         return vector, complete
 
@@ -65,6 +70,7 @@ class Encoders:
     def decode_up(self, contributor: int, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
         """Return the vector that a payload stands for; valid until the next call."""
         if self._up is not None:
+            # one pipeline for all foreign payloads: the memory of a sender is with the sender, or keyed by its number
             pipeline = self._up(self._decoder, shard)
             if self.uploads is not None:
                 return self.uploads.decode(contributor, payload, size, pipeline, draw)
@@ -115,6 +121,7 @@ class StageCode(LinearCode):
         """
         vector = np.ascontiguousarray(x, np.float32)
         if not np.isfinite(vector).all():
+            # linear stages write values alone: anything beside them could not be added up
             raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
         writer = Writer()
         values: Array = self._stage.encode(vector, writer, draw)
@@ -130,6 +137,7 @@ class StageCode(LinearCode):
         if self._open is None:
             raise RuntimeError(f"{self._stage!r} has no batch under way")
         n, draw = self._open
+        # side information of a linear stage follows from n and draw, not from bytes
         side, _ = self._stage.parse(Reader(np.empty(0, np.uint8)), n, draw)
         return self._stage.decode(np.ascontiguousarray(mean, np.float32), side, n), True
 

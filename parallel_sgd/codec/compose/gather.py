@@ -9,8 +9,9 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import Draw, State, room_for
+from parallel_sgd.engine.block_tree import BlockTree, Span, block_tree
 from parallel_sgd.engine.channel import Others
-from parallel_sgd.engine.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
+from parallel_sgd.engine.merge import BlockMean, TreeSum
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .merge import MergeRule, Round
@@ -28,6 +29,7 @@ class Units:
         self.workers = grain is Grain.WORKERS
         self._assignment = assignment
         self.count = assignment.node_count if self.workers else assignment.block_count
+        # by blocks, so that the mean over workers is that over samples
         self.weights = [float(len(blocks)) for blocks in assignment.node_2_block] if self.workers else [1.0] * self.count
         if weights is not None and self.workers:
             if len(weights) != self.count:
@@ -54,6 +56,7 @@ class Units:
             return Others(self._assignment.nodes, span[0])
         if span[1] == span[0] + 1 and len(holders := self._assignment.block_2_node[span[0]]) == 1:
             return Others(self._assignment.nodes, holders[0])
+        # redundant, or several blocks: each worker that lacks one of them needs the sum
         return sorted({node for block in range(*span) for node in self._assignment.get_adversary(block)})
 
     def blocks(self, units: list[int]) -> list[int]:
@@ -77,6 +80,7 @@ class OwnBlocks:
         self._last = blocks[-1]
         self._count = len(blocks)
         self._stays = stays
+        # sums run along the tree whatever the grain, so that they have the bits of `Plain`
         self._sums = TreeSum(tree, tops=tree.cover(blocks))
         self._tops: dict[Span, Array] = {}
         self._left = self._count
@@ -85,6 +89,7 @@ class OwnBlocks:
     def add(self, span: Span, content: Array) -> tuple[Span, Array] | None:
         flat = content.reshape(-1)
         self._left -= span[1] - span[0]
+        # the last block stays until the batch ends
         whole = self._sums.add(span, flat, stays=self._stays and span[1] == self._last + 1)
         if whole is not None:
             self._tops[whole[0]] = whole[1]
@@ -99,11 +104,13 @@ class OwnBlocks:
         return self._left == 0
 
     def mean(self) -> Array:
+        # in block order: equal bits whichever block came last
         tops = [self._tops[span] for span in sorted(self._tops)]
         if self._count == 1:
             return tops[0]
         if self._mean is None:
             self._mean = np.empty_like(tops[0])
+        # tops are buffers of the sums, so the mean has memory of its own
         np.copyto(self._mean, tops[0])
         for top in tops[1:]:
             np.add(self._mean, top, out=self._mean)
@@ -128,6 +135,7 @@ class SpanCollector:
         return self._mean.duplicates
 
     def add(self, span: Span, value: Array, stays: bool, node: int) -> bool:
+        # after the mean only duplicates come
         if self._done is None:
             self._done = self._mean.mean_with(span, value, stays)
             return self._done is not None
@@ -165,6 +173,7 @@ class Gatherer:
         if unit in self._here:
             self.duplicates += 1
             return False
+        # always copied: a rule may overwrite its parts, and decoders give the same memory again
         room = self._rooms[unit] = room_for(value, self._rooms.get(unit))
         np.copyto(room, value)
         self._here[unit] = node
@@ -188,8 +197,10 @@ class Gatherer:
 
         Raises: RuntimeError where the rule returns anything but a vector like its parts.
         """
+        # in the order of their numbers, not of arrival
         here = sorted(self._here)
         round_ = Round(number, draw, tuple(self._here[unit] for unit in here))
+        # parts may be used up by the rule: they are copies
         parts = [self._rooms[unit] for unit in here]
         merged = self._rule.combine(parts, [self._weights[unit] for unit in here], round_)
         if not isinstance(merged, np.ndarray) or merged.shape != parts[0].shape:
@@ -222,6 +233,7 @@ class Merging:
         return sum(found.duplicates for found in self._made)
 
     def collector(self, place: int) -> Collector:
+        # collectors are used again with their rooms: a new one per batch would allocate all of them
         free = self._free.get(place)
         if free:
             return free.pop()
@@ -240,6 +252,7 @@ class Merging:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._rules.load_state_dict(state)
+        # the rules were replaced, and collectors refer to them
         self.clear()  # collectors have rules of before
 
     def clear(self) -> None:
@@ -261,6 +274,7 @@ class Assembly:
 
     def fill(self, shard: int, value: Array) -> Array | None:
         self.left.discard(shard)
+        # one shard is the whole vector: no copy
         if len(self.shards) == 1:
             self.whole = value
         elif self.whole is not None:

@@ -50,7 +50,9 @@ class Stepping(LocalRule):
                 raise LookupError(
                     "the learning rate of local steps is that of the job's rule, but there is none: pass 'learn_rate'"
                 )
+            # made on first use: the job's rule is not known when the part is made
             self._rule = self._maker()
+        # the rule's schedule is asked for this very step; the rule itself makes none
         self._rule._step_number = self._steps - 1
         return self._rule.learn_rate
 
@@ -81,6 +83,7 @@ class Prox(Stepping):
         self._before: Array | None = None
 
     def begin(self, parameters: Array) -> None:
+        # twice: one stays until the next exchange, the other moves with each step
         self._global, self._before = parameters.copy(), parameters.copy()
 
     def step(self, value: Array) -> Array:
@@ -89,6 +92,7 @@ class Prox(Stepping):
         if self._before is None or self._global is None:
             self.begin(np.zeros_like(value))
             return self.step(value)
+        # the term is the gradient of mu / 2 ||w - w_global||^2, at the parameters before the step
         pull = np.subtract(self._before, self._global)
         np.multiply(pull, self.next_rate() * self.mu, out=pull)
         self._before = np.subtract(value, pull, out=pull)
@@ -123,6 +127,7 @@ class Drift(Stepping):
     def step(self, value: Array) -> Array:
         rate = self.next_rate()
         self._way += rate
+        # in the first round c_i and c are 0, and correct nothing
         if self._own is None or self._common is None:
             return value
         correction = np.subtract(self._own, self._common)
@@ -135,8 +140,10 @@ class Drift(Stepping):
         both = np.empty(2 * value.size, value.dtype)
         change = both[value.size :]
         both[: value.size] = value
+        # (x - y) / (K eta), as `value` is y - x and `_way` K eta
         np.divide(value, -self._way, out=change)
         np.subtract(change, self._common, out=change)
+        # c_i moves by what is sent, so that c stays the mean of all c_i
         np.add(self._own, change, out=self._own)
         self._way = 0.0
         return both
@@ -200,6 +207,7 @@ class FrozenAdam(LocalRule):
     updates: ClassVar[bool] = True
 
     def __init__(self, learn_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+        # the rule is Adam itself, so that dense batches have its bits
         self._rule = ADAMOptimizer(learn_rate, beta1, beta2, epsilon)
         self.learn_rate, self.beta1, self.beta2, self.epsilon = learn_rate, beta1, beta2, epsilon
         self._frozen = 0
@@ -213,12 +221,16 @@ class FrozenAdam(LocalRule):
     def incoming(self, merged: Array, dense: bool) -> Array:
         rule, step = self._rule, np.empty_like(merged, subok=False)
         if dense:
+            # parameters are looked at for weight decay alone
             rule.write_change(merged, merged, step)  # without decay Adam looks at no parameters
             return step
         momentum, square = self._momentum(merged), rule.state_dict()["square"]
+        # the last step of the warm-up, whose correction of v stays
         self._frozen = self._frozen or rule._step_number
+        # t counts on, for the correction of m
         rule._step_number += 1
         np.copyto(momentum, merged)
+        # v / (1 - beta2^T), with both roots and constants in one factor: the state holds v / (1 - beta2)
         scale = math.sqrt((1 - rule.beta2**self._frozen) / (1 - rule.beta2))
         np.sqrt(square, out=step)
         np.add(step, rule.epsilon * scale, out=step)

@@ -12,7 +12,7 @@ from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import Draw, Part
-from parallel_sgd.engine.merge import reduce_tree
+from parallel_sgd.engine.block_tree import reduce_tree
 
 
 class Round(NamedTuple):
@@ -73,9 +73,11 @@ def tree_sum(parts: Sequence[Array]) -> Array:
 
 def weighted_mean(parts: Sequence[Array], weights: Sequence[float]) -> Array:
     """Return sum(w x) / sum(w), along the tree; equal weights are left out of the arithmetic. It is in the first part then."""
+    # multiplying by equal weights would cost a rounding for nothing
     if all(weight == weights[0] for weight in weights):
         total = tree_sum(parts)
         return np.divide(total, len(parts), out=total) if len(parts) > 1 else total
+    # in place: parts are copies (`Gatherer`)
     for part, weight in zip(parts, weights, strict=True):
         np.multiply(part, weight, out=part)
     total = tree_sum(parts)
@@ -129,6 +131,7 @@ class Sum(MergeRule):
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         for part, weight in zip(parts, weights, strict=True):
+            # times 1 changes no bit and needs no pass
             if weight != 1:
                 part *= weight
         return tree_sum(parts)

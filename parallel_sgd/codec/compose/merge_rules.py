@@ -11,7 +11,7 @@ from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import gathered, room_for, scattered
-from parallel_sgd.engine.merge import reduce_tree
+from parallel_sgd.engine.block_tree import reduce_tree
 
 from .merge import MergeRule, Round, WeightedMean, tree_sum, weighted_mean
 
@@ -27,6 +27,7 @@ class Vote(MergeRule):
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         for part in parts:
+            # 0 and a tie count as +1, so that the result has signs alone, as the paper's
             np.copyto(part, np.where(part < 0, part.dtype.type(-1), part.dtype.type(1)))
         total = tree_sum(parts)
         np.copyto(total, np.where(total < 0, total.dtype.type(-1), total.dtype.type(1)))
@@ -56,6 +57,7 @@ class TrimmedMean(MergeRule):
         trim, result = self._trimmed(len(parts)), parts[0]
         for start in range(0, result.size, CHUNK):
             piece = slice(start, start + CHUNK)
+            # a stack of pieces stays in the cache; a stack of whole vectors would be the memory of all workers again
             values = np.stack([part[piece] for part in parts])
             values.sort(axis=0)
             np.mean(values[trim : len(parts) - trim], axis=0, out=result[piece])
@@ -71,6 +73,7 @@ class Median(TrimmedMean):
     def __init__(self) -> None:
         super().__init__(0)
 
+    # all but the middle one, or the middle two
     def _trimmed(self, count: int) -> int:
         return (count - 1) // 2
 
@@ -103,7 +106,9 @@ class Krum(MergeRule):
         for i in range(count):
             for j in range(i):
                 distances[i, j] = distances[j, i] = _squared_distance(parts[i], parts[j])
+        # column 0 is a vector's distance to itself
         scores = np.sort(distances, axis=1)[:, 1 : near + 1].sum(axis=1)
+        # stable: of equal scores the first worker's counts, on every node
         best = sorted(np.argsort(scores, kind="stable")[: self.keep].tolist())
         return weighted_mean([parts[i] for i in best], [1.0] * len(best))
 
@@ -111,6 +116,7 @@ class Krum(MergeRule):
 def _squared_distance(a: Array, b: Array) -> float:
     total = 0.0
     for start in range(0, a.size, CHUNK):
+        # in float64: differences of nearly equal vectors are squared
         difference = np.subtract(a[start : start + CHUNK], b[start : start + CHUNK], dtype=np.float64)
         total += float(difference @ difference)
     return total
@@ -139,6 +145,7 @@ def _adaptive_sum(left: Array, right: Array) -> Array:
 
 
 def _share(common: float, square: float) -> float:
+    # a vector of zeros has no direction, and takes nothing away
     return 1 - common / (2 * square) if square else 1.0
 
 
@@ -168,6 +175,7 @@ class ServerOpt(MergeRule):
     def __init__(self, rule: IGradientDescent, merge: MergeRule | None = None) -> None:
         self.rule = self._rule = arguments.instance(self, "rule", rule, IGradientDescent)
         self.merge: MergeRule = WeightedMean() if merge is None else arguments.instance(self, "merge", merge, MergeRule)
+        # it sees results, and no parameters that it could decay
         if rule.weight_decay:
             raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")
         if not rule.elementwise:
@@ -178,6 +186,7 @@ class ServerOpt(MergeRule):
         self._step: Array = np.empty(0, np.float32)
 
     def use(self, send: str) -> None:
+        # a change of parameters points downhill, a gradient uphill
         self.descends = send == "gradient"
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Draw, PayloadError, Pipeline
 from parallel_sgd.codec.pipeline.stage import Remembers, room_for, share
-from parallel_sgd.engine.merge import Span
+from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.unusable import Like
 
 from .builder import build
@@ -112,8 +112,11 @@ class RandomPair(Neighbours):
     """
 
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
+        # without the variable: all variables of a worker are mixed with the same partner
         order = draw._replace(variable=-1).generator(shared=True).permutation(workers).tolist()
+        # position of the worker in an order that all draw alike
         place = order.index(node)
+        # neighbours in that order are pairs: 0 and 1, 2 and 3, ..
         partner = place ^ 1
         return {node: 0.5, order[partner]: 0.5} if partner < workers else {node: 1.0}
 
@@ -145,6 +148,7 @@ class Mixing(Composed):
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
         super().open(step, dense)
+        # rooms stay: only what was heard is forgotten
         self._heard.clear()
         self._weights = self._pattern.weights(self.node_id, self.job.assignment.node_count, self.draw(step, 0))
 
@@ -153,11 +157,13 @@ class Mixing(Composed):
         targets = [node for node in self._weights if node != self.node_id]
         self._own_value = value
         if self._up is None or batch.dense:
+            # copied: packets may be asked for again after the parameters have moved on
             payload, flags = value.copy(), DENSE | (PAST if batch.dense else 0)
         else:
             payload, flags = self._up(0).encode(value, self.draw(batch.step, self.node_id)), 0
         packet = Packet(self.fingerprint, flags, self.node_id, 0, *span, value.size, payload)
         self.send(batch, targets, packet)
+        # its own packet too: all decode the same bytes, this worker among them
         self.accept(batch, packet)
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
@@ -169,10 +175,12 @@ class Mixing(Composed):
 
     def accept(self, batch: Batch, packet: Packet) -> None:
         node, payload = packet.low, packet.payload
+        # of the batch before, or the second of a pair
         if batch is not self.batch or node in self._heard:
             self.repeated += 1
             return
         if node not in self._weights or payload is None:
+            # draws are equal on all nodes, so another worker has no business here
             raise PayloadError(f"{type(self).__name__} of node({self.node_id}) has no neighbour {node} in this batch")
         if packet.flags & DENSE or self._up is None:
             value = dense(payload, packet.size)
@@ -181,6 +189,7 @@ class Mixing(Composed):
         if value.size != self._own_value.size:
             raise PayloadError(f"it has {value.size} numbers, and the variable here {self._own_value.size}")
         room = self._rooms[node] = room_for(value, self._rooms.get(node))
+        # copied, since the pipeline decodes the next one into the same memory
         np.copyto(room, value)
         self._heard[node] = room
         if len(self._heard) == len(self._weights):
@@ -191,8 +200,10 @@ class Mixing(Composed):
         total = self._result_room = room_for(own, self._result_room)
         total.fill(0)
         reference = self._heard[self.node_id]
+        # by id: each worker adds in the same order, whatever came first
         for node in sorted(self._weights):
             value = self._heard[node]
+            # y_j - y_i, both as receivers decode them
             if not exact and node != self.node_id:
                 np.subtract(value, reference, out=value)
             elif not exact:
@@ -200,6 +211,7 @@ class Mixing(Composed):
             np.multiply(value, self._weights[node], out=value)
             np.add(total, value, out=total)
         if not exact:
+            # gamma is the step of CHOCO-SGD towards the decoded parameters
             np.multiply(total, self._pattern.gamma, out=total)
             np.add(total, own, out=total)
         return total

@@ -24,6 +24,7 @@ PAST: Final = 32
 
 _FLAGS: Final = DENSE | DOWN | ASK | RESULT | LACKING | PAST
 _KINDS: Final = frozenset({0, DOWN, ASK, RESULT, LACKING})
+# a bool is an int to Python, and would pass as a flag
 _INTEGERS = frozenset({int})  # not bool
 _BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)
 
@@ -50,6 +51,7 @@ class Packet(NamedTuple):
 
         Raises: PayloadError when another composition has sent it, naming the `codec` that got it.
         """
+        # from the wire: the length is looked at before fields get their names
         if not isinstance(content, tuple) or len(content) != len(Packet._fields) or not isinstance(content[0], int):
             raise PayloadError(
                 f"{codec} got a packet that no composed codec has sent, of type {type(content).__name__}: all nodes, and "
@@ -70,11 +72,14 @@ class Packet(NamedTuple):
 
         Raises: Unusable naming the fault.
         """
+        # types before values: comparisons of other types could raise anything
         _, flags, _, place, _, _, size, payload = self
         if not _INTEGERS.issuperset(map(type, self[:-1])) or flags & ~_FLAGS or size < 0 or place < 0:
             raise PayloadError(f"it has the fields {str(self[:-1])[:80]}, which no codec sends")
+        # a packet is of one kind; DENSE and PAST may come with each
         if flags & ~(DENSE | PAST) not in _KINDS:
             raise PayloadError(f"it has the flags {flags:06b}, which no codec sends together")
+        # most: a worker that lied about the size could have this node allocate it
         if like is not None and size > most and not flags & LACKING:
             raise PayloadError(f"it is for {size} numbers, and the variable is {like}")
         if flags & RESULT and (payload is None or not flags & DENSE or (like is not None and size != like.size)):
@@ -91,9 +96,11 @@ class Packet(NamedTuple):
             return
         if payload.size != size:
             raise PayloadError(f"it is for {size} numbers, and holds {payload.size}")
+        # ids of blocks come as int64; else numbers are of the variable's type, or the float32 of stages
         wanted = _IDS if flags & LACKING else _FLOATS if like is None else like.dtype
         if payload.dtype != wanted and (flags & LACKING or payload.dtype != _FLOATS):  # stages make float32 of any type
             raise PayloadError(f"it holds {_shown(payload)}, and must hold a row of {wanted}")
+        # bytes of a pipeline are checked when they are decoded (`Pipeline.decode`)
         if flags & DENSE:
             check_finite(payload)
 
@@ -104,4 +111,5 @@ def _shown(payload: object) -> str:
 
 def fingerprint_of(identity: object) -> int:
     """Return 32 bits that tell compositions apart, of the data that is equal on all nodes for one composition."""
+    # sorted: the order of a dict of arguments is no part of the composition
     return crc32(json.dumps(identity, sort_keys=True).encode())

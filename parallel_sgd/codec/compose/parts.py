@@ -163,6 +163,7 @@ class Copies(Generic[Copied]):
         self._pattern = pattern
         self._made: dict[tuple[int, ...], Copied] = {}
 
+    # a deep copy: the pattern keeps no state, so every copy begins alike
     def __call__(self, *numbers: int) -> Copied:
         found = self._made.get(numbers)
         if found is None:
@@ -173,6 +174,7 @@ class Copies(Generic[Copied]):
         return gathered({",".join(map(str, numbers)): copy for numbers, copy in self._made.items()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        # copies that a state has and this codec has not used yet are made for it
         self._made.clear()
         names = dict.fromkeys(key.partition(".")[0] for key in state)
         scattered({name: self(*map(int, name.split(","))) for name in names}, state)
@@ -208,6 +210,7 @@ class Parts:
 
         The rest is None where nothing is left that would change the bytes.
         """
+        # all that leads stands in front (`Chain` refuses another order)
         stages = flat(self.stage)
         front = 0
         while front < len(stages) and stages[front].leads:
@@ -247,6 +250,7 @@ class Composition:
         down = _made(self.down, (Stage,), "down", "a stage")
         merge = _made(self.merge, (MergeRule,), "merge", "a merge rule such as Mean()")
         trigger = _made(self.trigger, (Trigger,), "trigger", "a trigger such as Every(1)")
+        # before the parts are used: a rule may merge gradients and changes in different ways
         merge.use(self.send)
         local = _made(self.local, (LocalRule,), "local", "a local rule such as Prox(0.01)")
         return Parts(up, down, merge, trigger, local)
@@ -263,6 +267,7 @@ class Composition:
 
     def grain(self, parts: Parts) -> Grain:
         """Return the grain of the contributions that a codec of these `parts` sends."""
+        # sums over spans need arrays as they are, and all of them: with a quorum some may be missing
         as_it_is = parts.up is None and self.send != "delta" and self.exchange.quorum == 1
         if parts.local is not None:
             return Grain.WORKERS
@@ -281,6 +286,7 @@ def identity(value: object) -> object:
 
     A part keeps these as attributes of the same names; attributes of other names do not count.
     """
+    # plain types alone: the identity is written as JSON into the fingerprint
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
@@ -297,6 +303,7 @@ def _made(part: Any, kinds: tuple[type, ...], name: str, wanted: str) -> Any:
     if isinstance(part, type) and issubclass(part, kinds):
         raise TypeError(f"Codec.of() '{name}' must be {wanted}, got the class; write {part.__name__}()")
     if isinstance(part, kinds):
+        # a copy for each codec object, since parts have states
         return deepcopy(part)
     made = part() if callable(part) else part
     if made is None and name in ("up", "down", "local"):

@@ -12,8 +12,8 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import MERGE, Remembers
+from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.channel import Parameter_Server
-from parallel_sgd.engine.merge import Span
 from parallel_sgd.engine.unusable import Like
 
 from .composed import Batch, Composed
@@ -23,6 +23,7 @@ from .packet import ASK, DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .parts import Grain, Shard
 
 #: A place is a shard of the vector of a round: `round * ROUND + shard`.
+# a vector has at most one shard per worker, far fewer than this, so places of two rounds never meet
 ROUND: Final = 1 << 16
 
 
@@ -35,11 +36,14 @@ class Reducing(Composed):
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
+        # a worker's own pipeline decodes for all: it has drawn the shared numbers
+        # already; blocks and servers have none of their own
         decoder = node_id if self.units.workers and node_id != Parameter_Server else -1
         self.encoders = Encoders(self.parts, self.composition.exchange.linear, decoder)
         self.ages = Counter[int]() if self.encoders.uploads is None else self.encoders.uploads.staleness
         self.staleness = self.ages
         self._merging = Merging(self.units, self.parts.merge)
+        # results that stay beyond the batch must not lie in buffers that it gives back
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
         self._rooms: list[Array] = []
         self._cuts: dict[int, list[Shard]] = {}  # by how many numbers they are cut from
@@ -50,9 +54,11 @@ class Reducing(Composed):
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
         """Begin a batch; take back the buffers of the one before last, and those of the last that no node asks for."""
+        # both are over: what comes for them now is late and merges nothing
         for batch in (self.before, self.batch):
             if batch is not None:
                 self._merging.take_back(batch.collectors)
+                # views of arrays that change now; `answer_again` sends the whole result in their place
                 if batch.views:
                     batch.sent.clear()
         if self.before is not None:
@@ -70,10 +76,12 @@ class Reducing(Composed):
         if assembly is None:
             shards = self.composition.exchange.shards(value.size, self.job.assignment, self.variable)
             assembly = batch.vectors[round_] = Assembly(shards)
+        # sum over a span goes to those that cannot make it; to the server it always goes
         lacking = self.units.lacking(span)
         for number in self._order(assembly.shards):
             start, stop, owner = assembly.shards[number]
             part, place = value[start:stop], round_ * ROUND + number
+            # an owner that holds all the blocks makes the same sum itself
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None = part
             flags = DENSE | PAST
@@ -83,6 +91,7 @@ class Reducing(Composed):
                 payload = self._kept(batch, part)
             packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
             self.send(batch, targets, packet)
+            # its own contribution is decoded as well, from the bytes that the others get
             if owner is None or owner == self.node_id:
                 self._collect(batch, packet)
 
@@ -94,10 +103,12 @@ class Reducing(Composed):
         return chain(range(first, len(shards)), range(first))
 
     def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
+        # one number for contribution and shard: no two packets of a batch draw alike
         return self.draw(batch.step, contributor + shard * self.units.count)
 
     def _kept(self, batch: Batch, value: Array) -> Array:
         """Return an array that has the numbers of `value` as long as other nodes may ask for it."""
+        # exact sums stay as they are until the next batch; only that makes a copy superfluous
         if not self._lasting and self.units.grain is Grain.SPANS and self.node_id != Parameter_Server:
             batch.views = True
             return value
@@ -112,6 +123,7 @@ class Reducing(Composed):
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
         round_, number = divmod(packet.place, ROUND)
         size = self.encoders.size(round_, like.shape, numbers, bool(packet.flags & PAST))
+        # cut as for the own values, by numbers alone: a packet may come before these
         shards = self._cuts.get(size)
         if shards is None:
             shards = self._cuts[size] = self.composition.exchange.shards(size, self.job.assignment, self.variable)
@@ -121,9 +133,11 @@ class Reducing(Composed):
         if packet.size != stop - start:
             raise PayloadError(f"it is for {packet.size} numbers, and must be for {stop - start}")
         if packet.flags & (DOWN | RESULT | LACKING):
+            # merged shards come from their owner and from no other node
             if not packet.flags & DOWN or packet.sender != owner:
                 raise PayloadError(f"it is a result, and node({packet.sender}) makes none")
         elif owner is not None and owner != self.node_id:
+            # misdirected, by a node with other settings or on purpose
             raise PayloadError(f"it is for node({owner}), which merges this shard")
         else:
             self.check_contribution(packet)
@@ -131,11 +145,13 @@ class Reducing(Composed):
     def _collect(self, batch: Batch, packet: Packet) -> None:
         """Add a contribution to those of its place; merge them when all are there."""
         low, high, place = packet.low, packet.high, packet.place
+        # bounds of the wire: they are places in lists
         if not 0 <= low < high <= self.units.count:
             raise PayloadError(f"{type(self).__name__} merges {self.units.count} contributions, got {low}..{high}")
         found = batch.collectors.get(place)
         if found is None:
             found = batch.collectors[place] = self._merging.collector(place)
+        # closed or there already: a copy (SUB-23)
         if place in batch.closed or (self.units.grain is not Grain.SPANS and found.has(low)):
             self.repeated += 1
             return
@@ -148,6 +164,7 @@ class Reducing(Composed):
             self.close(batch, place, self._combined(batch, place, found))
 
     def _combined(self, batch: Batch, place: int, found: Collector) -> Array:
+        # the merge rule's numbers are its own, whatever stages have drawn
         draw = self.draw(batch.step, place)._replace(place=MERGE)
         return found.merged(batch.number, draw)
 
@@ -156,16 +173,19 @@ class Reducing(Composed):
         batch.closed.add(place)
         shard = place % ROUND
         if not self.composition.exchange.returns:
+            # all merge the place themselves, with equal bits
             self._fill(batch, place, merged)
             return
         payload, flags = merged, DENSE | PAST
         if not batch.dense:
+            # numbers below -1 belong to merged shards, so that they differ from those of contributors
             payload, flags = self.encoders.encode_down(shard, merged, self.draw(batch.step, -2 - shard))
         if flags & DENSE:
             payload = self._kept(batch, merged)
         packet = Packet(self.fingerprint, flags | DOWN, self.node_id, place, 0, self.units.count, merged.size, payload)
         self.send(batch, [node for node in self.job.assignment.nodes if node != self.node_id], packet)
         if self.node_id != Parameter_Server:
+            # decoded from its own bytes: all replicas have what the others read
             self._fill(batch, place, self._merged(batch, packet))
 
     def _merged(self, batch: Batch, packet: Packet) -> Array:
@@ -178,6 +198,7 @@ class Reducing(Composed):
         """Take a merged shard; when the vector is complete, it is the result or leads to the next round."""
         round_, shard = divmod(place, ROUND)
         assembly = batch.vectors.get(round_)
+        # a shard that was filled, or a round that has not begun here
         if assembly is None or shard not in assembly.left:
             self.repeated += 1
             return
@@ -185,6 +206,7 @@ class Reducing(Composed):
         if value.size != size:
             raise PayloadError(f"{type(self).__name__} expects a shard of {size} numbers, got {value.size}")
         if assembly.whole is None and len(assembly.shards) > 1:
+            # from the batch before last, where there was one of this size
             assembly.whole = self._room(assembly.size, value.dtype)
             batch.rooms.append(assembly.whole)
         whole = assembly.fill(shard, value)
@@ -194,6 +216,7 @@ class Reducing(Composed):
         if complete:
             self.finish(batch, self.result_of(vector))
         else:
+            # the next round is one contribution of this worker, of the mean of the first
             self._send_up(batch, round_ + 1, (self.node_id, self.node_id + 1), vector)
 
     def _room(self, size: int, dtype: np.dtype[Any]) -> Array:
@@ -211,6 +234,7 @@ class Reducing(Composed):
         units: set[int] = set()
         for round_, assembly in batch.vectors.items():
             for number in assembly.left:
+                # only what this node merges itself can be missing here; for the rest its owner is silent
                 if assembly.shards[number].owner in (None, self.node_id):
                     found = batch.collectors.get(round_ * ROUND + number)
                     units.update(range(self.units.count) if found is None else found.missing())
@@ -254,6 +278,7 @@ class Peers(Reducing):
 
     def finish(self, batch: Batch, result: Array) -> None:
         batch.done, batch.result = True, result
+        # without the base, which would give the result at once: under `Delay` it is that of the next batch
         self._deliver()
 
     def wanted(self) -> Batch | None:
@@ -264,12 +289,14 @@ class Peers(Reducing):
             return
         wanted = self.wanted()
         if wanted is None:
+            # the very first batch has no result before it
             if self.complete:
                 self._delivered = True
                 self.set_result(np.zeros(self.shape, np.float32))
         elif wanted.done and wanted.result is not None and (self.complete or wanted is self.batch):
             self._delivered = True
             if wanted is not self.batch:
+                # one batch old, each contribution
                 self.ages[1] += self.units.count
             self.set_result(wanted.result)
 
@@ -311,6 +338,7 @@ class Serving(Reducing):
                     f"{type(self).__name__}: node({packet.sender}) is in epoch {epoch + 1}, batch {batch + 1} of variable "
                     f"{self.variable} already, but the parameter server has not answered the batch before"
                 )
+            # the first packet says whether the batch is dense, as the trigger says on all workers
             self.open(self.job.step, bool(packet.flags & PAST))
         super().take(packet)
 

@@ -9,7 +9,8 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers
-from parallel_sgd.engine.merge import Span, TreeSum
+from parallel_sgd.engine.block_tree import Span
+from parallel_sgd.engine.merge import TreeSum
 from parallel_sgd.engine.unusable import Like
 
 from .builder import build
@@ -54,6 +55,7 @@ class TreeReduction(Composed):
         if assignment.redundancy > 1:
             raise ValueError(f"{type(self).__name__} has one way for each block: use AllToAll() where workers share blocks")
         self._stages = Encoders(self.parts, linear=True, decoder=node_id)
+        # all routes are computed by all: a packet's sender is checked against its own
         self._routes = {node: self._route(node) for node in assignment.nodes}
         self._children = [node for node in assignment.nodes if node != node_id and self._parent(node) == node_id]
         self._sums: dict[int, TreeSum] = {}
@@ -64,6 +66,7 @@ class TreeReduction(Composed):
 
     def _route(self, node: int) -> dict[Span, int]:
         """Return the spans of the sums that a worker hands on, each with the worker that gets it; the root goes to itself."""
+        # from a worker, only sums whose parent span another one owns
         tree, route = self.units.tree, {}
         for span in [*tree.parent, tree.root]:
             around = tree.parent.get(span)
@@ -72,6 +75,7 @@ class TreeReduction(Composed):
         return route
 
     def _parent(self, node: int) -> int:
+        # its first span is that with the lowest block: by it the mean comes back
         return self._routes[node][min(self._routes[node])]
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
@@ -87,6 +91,7 @@ class TreeReduction(Composed):
         self._add(batch, 0, span, self._weigh(value))
 
     def _weigh(self, value: Array) -> Array:
+        # equal weights cost no rounding
         weights = self.units.weights
         if not self.units.workers or all(weight == weights[0] for weight in weights):
             return value
@@ -99,6 +104,7 @@ class TreeReduction(Composed):
         if sums is None:
             sums = self._sums[round_] = TreeSum(self.units.tree, tops=self._routes[self.node_id])
         before = sums.duplicates
+        # copied, since a payload stays valid for this call alone
         whole = sums.add(span, value, stays=False)
         self.repeated += sums.duplicates - before
         if whole is None:
@@ -106,10 +112,12 @@ class TreeReduction(Composed):
         top, total = whole
         if top != self.units.tree.root:
             packet = self.packet(DENSE | (PAST if batch.dense else 0), round_, top)
+            # a copy: the sum's buffer is used again in the next batch, and the packet may be asked for again
             self.send(batch, [self._routes[self.node_id][top]], packet._replace(size=total.size, payload=total.copy()))
             return
         weights = self.units.weights
         even = all(weight == weights[0] for weight in weights)
+        # the number of equal shares, or the sum of the weights
         self._descend(batch, round_, np.divide(total, len(weights) if even else sum(weights)))
 
     def _descend(self, batch: Batch, round_: int, mean: Array) -> None:
@@ -124,6 +132,7 @@ class TreeReduction(Composed):
         if complete:
             self.finish(batch, self.result_of(vector))
         else:
+            # in the second round each worker has one contribution, its own
             self._add(batch, round_ + 1, (self.node_id, self.node_id + 1), self._weigh(vector))
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
@@ -146,11 +155,13 @@ class TreeReduction(Composed):
             self._add(batch, packet.place, (packet.low, packet.high), payload)
 
     def silent(self, batch: Batch) -> set[int]:
+        # a round begins when the mean of the one before has come
         round_ = len(self._means)
         nodes = {self._parent(self.node_id)}
         sums = self._sums.get(round_)
         missing = set(range(self.units.count)) if sums is None else set(sums.missing())
         for node, route in self._routes.items():
+            # of the workers below, those alone whose sums have something that is missing
             nodes.update(node for span, target in route.items() if target == self.node_id and missing & set(range(*span)))
         return nodes
 
@@ -161,6 +172,7 @@ class TreeReduction(Composed):
 
     def _grain(self) -> Grain:
         grain = super()._grain()
+        # there is one way for each block, so nothing is gained by single ones
         return Grain.WORKERS if grain is Grain.BLOCKS else grain
 
     def within(self) -> dict[str, Remembers]:

@@ -51,6 +51,7 @@ class Every(Trigger):
         self.batches = arguments.integer(self, "batches", batches, minimum=1)
 
     def fires(self, batch: int) -> bool:
+        # at the end of each stretch, so that the first exchange has `batches` local steps behind it
         return (batch + 1) % self.batches == 0
 
     @property
@@ -99,6 +100,7 @@ class Delay(Trigger):
     def __init__(self, batches: int = 1) -> None:
         self.batches = arguments.integer(self, "batches", batches, minimum=1)
         if self.batches != 1:
+            # packets of older batches would need more than the two that codecs keep
             raise ValueError(f"Delay 'batches' must be 1: packets of older batches are not kept, got {batches}")
 
 
@@ -154,18 +156,23 @@ class LastUploads:
 
     def encode(self, contributor: int, x: Array, pipeline: Pipeline, draw: Draw) -> Array | None:
         """Return the payload of the change in `x`, or None where it is not worth sending."""
+        # own uploads are in the sum when they are encoded; decoding them again would count them twice
         self._own.add(contributor)
         self._difference = room_for(x, self._difference)
         difference = np.subtract(x, self._upload(contributor, x.size), out=self._difference)
         payload = pipeline.encode(difference, draw)
+        # from the own payload, as receivers do: h is the same on both sides to the bit
         new = pipeline.decode(payload, x.shape, draw)
         np.subtract(difference, new, out=difference)
         error = _square(difference)
+        # 3 times the errors: the bound of Sun et al., 2019
         limit = self._trigger.xi / self._trigger.depth * sum(self._results) + 3 * (error + self._error)
         self._age += 1
+        # never in the first exchange, when there is no result to measure by
         if self._results and self._age < self._trigger.most and _square(new) <= limit:
             self.skipped += 1
             return None
+        # e' is the error of the last upload alone, not of what was skipped
         self._age, self._error = 0, error
         upload = self._upload(contributor, x.size)
         np.add(upload, new, out=upload)
@@ -178,6 +185,7 @@ class LastUploads:
         `staleness` counts how many batches ago the last upload was.
         """
         upload = self._upload(contributor, size)
+        # nothing came: the last upload stands in for it and is one exchange older
         age = self._ages[contributor] = 0 if payload is not None else self._ages.get(contributor, 0) + 1
         self.staleness[age] += 1
         if payload is not None and contributor not in self._own:

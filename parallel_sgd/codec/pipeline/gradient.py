@@ -41,6 +41,7 @@ class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1})
         return n
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        # alone, outside of a chain, it is the first of its side
         return self.transform(x, draw if draw.place else draw._replace(place=1))
 
     @abstractmethod
@@ -58,6 +59,7 @@ class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1})
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
         return None, n
 
+    # the vector arrives as it was made: there is nothing to undo
     def decode(self, values: Vector, side: None, n: int) -> Vector:
         return values
 
@@ -85,6 +87,7 @@ class Clip(GradientStage):
         self._result: Vector = np.empty(0, np.float32)
 
     def transform(self, x: Vector, draw: Draw | None = None) -> Vector:
+        # norms in pieces that stay in the cache
         parts = [x[start : start + CHUNK] for start in range(0, x.size, CHUNK)]
         limit = self.norm / sqrt(self.workers)
         with np.errstate(over="ignore"):
@@ -92,6 +95,7 @@ class Clip(GradientStage):
         if isinf(length):  # squares above 3e38 need double precision
             length = norm(part.astype(np.float64) for part in parts)
         if length <= limit:
+            # unchanged, and no copy, as nearly always once training runs
             return x
         if self._result.size != x.size:
             self._result = np.empty(x.size, np.float32)
@@ -108,6 +112,7 @@ class RuleStage(GradientStage):
         self._rule = rule
         self._result: Vector = np.empty(0, np.float32)
 
+    # a learning rate of 1: the step of the rule is the vector that is sent
     def transform(self, x: Vector, draw: Draw | None = None) -> Vector:
         self._result = room_for(x, self._result)
         self._rule.write_change(x, x, self._result)  # without decay no rule looks at the parameters

@@ -72,6 +72,7 @@ class PowerSGD(LinearCode):
             return (n,)
         m = n // p
         r = min(self.rank, m, p)
+        # no fewer bytes than the gradient itself: then it is sent as it is, which loses nothing
         return (r * m, r * p) if r * (m + p) < n else (n,)
 
     def is_dense(self, shape: Sequence[int]) -> bool:
@@ -89,6 +90,7 @@ class PowerSGD(LinearCode):
         Raises: ValueError when the gradient has another shape than those before, or numbers that are not finite.
         """
         flat: Vector = np.ascontiguousarray(gradient, np.float32).reshape(-1)
+        # a sum is one pass; only where it is not finite each number is looked at
         if not np.isfinite(np.add.reduce(flat)) and not np.isfinite(flat).all():
             raise ValueError(f"PowerSGD takes finite numbers, got {int((~np.isfinite(flat)).sum())} that are not")
         if self._shape is not None and self._shape != gradient.shape:
@@ -96,6 +98,7 @@ class PowerSGD(LinearCode):
         self._shape = gradient.shape
         self._left = None
         if self.is_dense(gradient.shape):
+            # dense: the mean is the result already, so there is no error to keep
             return flat
         matrix = flat.reshape(-1, gradient.shape[-1])
         right = self._start(matrix.shape, draw)
@@ -104,6 +107,7 @@ class PowerSGD(LinearCode):
             memory = self._residual = np.zeros(matrix.shape, np.float32)
         product: Matrix = np.empty((matrix.shape[0], right.shape[1]), np.float32)
         for part in _rows(matrix):
+            # the residual becomes M in place, and E again in `reconstruct`
             rows = np.add(memory[part], matrix[part], out=memory[part])
             np.matmul(rows, right, out=product[part])
         return product.reshape(-1)
@@ -114,6 +118,7 @@ class PowerSGD(LinearCode):
         Raises: RuntimeError when no step of two rounds has begun; ValueError when the mean has another size than P.
         """
         memory, old = self._under_way()
+        # a QR of the mean, which all nodes have alike, so they get the same basis
         self._left = _orthonormal(_matrix(mean, memory.shape[0], old.shape[1]))
         right: Matrix = np.matmul(memory.T, self._left)
         return right.reshape(-1)
@@ -126,6 +131,7 @@ class PowerSGD(LinearCode):
         memory, old = self._under_way()
         if self._left is None or self._shape is None:
             raise RuntimeError("PowerSGD needs the mean of the first round before that of the second: call back_project()")
+        # copied: the mean lies in a buffer of the exchange, and Q is kept for the next step
         right = self._right = _matrix(mean, memory.shape[1], old.shape[1]).copy()
         if self._result.shape != memory.shape:
             self._result = np.empty(memory.shape, np.float32)
@@ -144,6 +150,7 @@ class PowerSGD(LinearCode):
         if state and set(state) != {"residual", "right"}:
             raise ValueError(f"PowerSGD state must hold residual and right, got {', '.join(sorted(state))}")
         loaded = {name: np.array(value, np.float32) for name, value in state.items()}
+        # an outer axis more, or other shapes than fit together, would fail in the middle of a batch
         if loaded and (any(v.ndim != 2 for v in loaded.values()) or loaded["residual"].shape[1] != loaded["right"].shape[0]):
             raise ValueError(f"PowerSGD state must hold m x p and p x r, got {[v.shape for v in loaded.values()]}")
         super().load_state_dict(loaded)
@@ -154,6 +161,7 @@ class PowerSGD(LinearCode):
         r = min(self.rank, m, p)
         right = self._right
         if right is None:
+            # from the shared generator: all nodes begin with the same Q, or the means of P would be of different projections
             right = self._right = draw.generator(shared=True).standard_normal((p, r), np.float32)
         if right.shape != (p, r) or (self._residual is not None and self._residual.shape != shape):
             raise ValueError(f"PowerSGD has a state for other than {m} x {p} numbers of rank {r}")
@@ -178,5 +186,6 @@ def _orthonormal(matrix: Matrix) -> Matrix:
 
 
 def _rows(matrix: Matrix) -> list[slice]:
+    # whole rows, as many as fit a chunk
     step = max(1, CHUNK // matrix.shape[1])
     return [slice(start, start + step) for start in range(0, matrix.shape[0], step)]

@@ -44,6 +44,7 @@ class Memory(Stage):
 
     def __init__(self, inner: Stage) -> None:
         self.inner: Stage = arguments.instance(self, "inner", inner, Stage)
+        # stages of the gradient's side would see the residual again in each packet
         for stage in inner.stages if isinstance(inner, Chain) else [inner]:
             if stage.leads:
                 raise ValueError(
@@ -55,6 +56,7 @@ class Memory(Stage):
         self.linear = inner.linear
         self.deterministic = inner.deterministic
         self.shared_seed = inner.shared_seed
+        # without the front: a dense packet sends the vector of the memory itself
         self.sender = OrDense(inner, Chain())
         self._vectors: dict[str, Vector] = {}
 
@@ -85,8 +87,10 @@ class Memory(Stage):
         Returns: the values for the next stage, and the vector that receivers will read, from the same bytes. Neither shares
             memory with `x`, so `x` may be changed then.
         """
+        # of its own, to read it again: the memory must know what receivers read, rounding included
         stage, own = self.sender(x.size), Writer()
         values = stage.encode(x, own, draw)
+        # a stage may return its input, or a view of it, which the caller changes next
         if np.may_share_memory(values, x):
             values = values.copy()
         written = own.join()
@@ -101,6 +105,7 @@ class Memory(Stage):
         """
         found = self._vectors.get(name)
         if found is None:
+            # with the first packet, since before it the size is not known
             found = self._vectors[name] = np.zeros(n, np.float32)
         if found.size != n:
             raise ValueError(f"{type(self).__name__} remembers {found.size} numbers as {name!r}, got {n}")
@@ -137,6 +142,7 @@ class Decoded(NamedTuple):
         if self.indices is None:
             operation(total, self.values, out=total)
         else:
+            # in the time of the entries; each index comes once, so the order of the additions is no matter
             operation.at(total, self.indices, self.values)
 
 
@@ -148,6 +154,7 @@ def decoded(stage: Stage, values: Vector, side: Any, n: int) -> Decoded:
     if isinstance(stage, Chain) and stage.stages:
         first, *others = stage.stages
         (own, count), *sides = side
+        # a sparsifier in front: what follows it sees its values alone
         if isinstance(first, Sparsifier):
             indices, found = first.entries(Chain(others).decode(values, sides, count), own)
             return Decoded(found, indices)
@@ -181,13 +188,16 @@ class ErrorFeedback(Memory):
         if self.beta > 1:
             raise ValueError(f"ErrorFeedback 'beta' must be a number >= 0 and <= 1, got {beta}")
         for stage in inner.stages if isinstance(inner, Chain) else [inner]:
+            # an error longer than the vector would grow with each packet
             if stage.expands:
                 raise ValueError(f"ErrorFeedback 'inner' must be a contraction, got {stage!r}; write scaled=False")
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         p = self.vector("residual", x.size)
+        # p is e in place: after the packet e is what is left of it
         for start in range(0, x.size, CHUNK):
             part = p[start : start + CHUNK]
+            # 1 changes no bit
             if self.beta != 1:
                 np.multiply(part, self.beta, out=part)
             np.add(x[start : start + CHUNK], part, out=part)
@@ -229,16 +239,19 @@ class DGCMemory(Memory):
             raise ValueError(f"DGCMemory 'inner' must begin with a sparsifier such as TopK(0.001), got {inner!r}")
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
+        # both vectors, since a checkpoint between two packets needs both
         velocity, accumulated = self.vector("velocity", x.size), self.vector("accumulated", x.size)
         for start in range(0, x.size, VELOCITY_CHUNK):
             part = slice(start, start + VELOCITY_CHUNK)
             u, v = velocity[part], accumulated[part]
             np.multiply(u, self.momentum, out=u)
             np.add(u, x[part], out=u)
+            # denormals make arithmetic slow, and decay to them takes thousands of steps
             flush_to_zero(draw.batch, u)
             np.add(v, u, out=v)
         values, sent = self.send(accumulated, writer, draw)
         sent.apply(np.subtract, accumulated)
+        # a packet of all numbers has no indices: no mask then (see above)
         if sent.indices is not None:
             velocity[sent.indices] = 0
         return values
@@ -275,6 +288,7 @@ class DiffRef(Memory):
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         reference = self.vector("reference", x.size)
+        # reused: of the size of the variable
         self._difference = room_for(x, self._difference)
         values, sent = self.send(np.subtract(x, reference, out=self._difference), writer, draw)
         sent.apply(np.add, reference)
@@ -282,6 +296,7 @@ class DiffRef(Memory):
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[tuple[int, Any], int]:
         side, carried = super().parse(reader, n, draw)
+        # the node of the sender tells whose h is meant
         return (draw.node, side), carried
 
     def decode(self, values: Vector, side: tuple[int, Any], n: int) -> Vector:
@@ -289,6 +304,7 @@ class DiffRef(Memory):
         reference = self.vector(f"{HEARD}{node}", n)
         decoded(self.sender(n), values, inner, n).apply(np.add, reference)
         self._result = room_for(reference, self._result)
+        # copied: h changes with the next packet, the result belongs to the batch
         np.copyto(self._result, reference)
         return self._result
 

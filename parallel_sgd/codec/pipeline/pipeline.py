@@ -31,6 +31,7 @@ class Pipeline:
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage = Chain() if stage is None else stage
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
+        # stages in front shape the gradient, whatever way it travels
         self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))
         self._sender = OrDense(self.stage, self._dense)
         self._writer = Writer()
@@ -66,8 +67,10 @@ class Pipeline:
         vector = np.ascontiguousarray(x, np.float32).reshape(-1)
         with np.errstate(over="ignore", invalid="ignore"):  # a sum of finite numbers may be infinite
             total = np.add.reduce(vector)
+        # the sum tells in one pass; it may be infinite for finite numbers, which are then looked at one by one
         if not np.isfinite(total) and not np.isfinite(vector).all():
             raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
+        # the writer collects, so that side information and values are one array without another copy
         self._writer.write(self._sender(vector.size).encode(vector, self._writer, draw))
         return self._writer.join()
 
@@ -85,7 +88,9 @@ class Pipeline:
         stage = self._sender(n)
         side, carried = stage.parse(reader, n, draw)
         values: Vector = reader.read(carried, np.float32)
+        # bytes behind the end belong to another version or to an attacker
         reader.finish()
         decoded = stage.decode(values, side, n)
+        # the last look before it is merged: bytes may decode to anything (SEC-12)
         check_finite(decoded)
         return decoded.reshape(shape)

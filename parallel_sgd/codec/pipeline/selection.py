@@ -51,17 +51,21 @@ class Magnitudes:
 
     def _by_sample(self, x: Vector, k: int) -> Indices | None:
         hits = k / STRIDE  # expected in the sample, with a standard deviation of at most its root
+        # four standard deviations above the expectation, so that hardly ever too few reach the limit
         rank = ceil(hits + 4 * sqrt(hits) + 1)
         sample = x[::STRIDE]
+        # a large share of the numbers is wanted: a sample saves nothing then
         if 3 * rank > sample.size:
             return None
         limit = _kth_largest(np.abs(sample), rank)
+        # most numbers are 0: those at the limit would be all of them
         if limit == 0:
             return None
         parts, count = [], 0
         for part in self._search(x, np.greater_equal, limit):
             parts.append(part)
             count += part.size
+            # far too many: the numbers at the places of the sample are not like the others
             if count > 4 * rank * STRIDE:
                 return None
         return _trimmed(x, _joined(parts), k) if count >= k else None
@@ -75,6 +79,7 @@ class Magnitudes:
         for part in self._search(x, np.equal, limit):
             ties.append(part[:missing])
             missing -= ties[-1].size
+            # equal magnitudes: the first ones in order, so that equal vectors give equal packets
             if not missing:
                 break
         return np.sort(np.concatenate([above, *ties]))
@@ -87,6 +92,7 @@ class Magnitudes:
             chunk = x[start : start + CHUNK]
             found = self._found[: chunk.size]
             compare(np.abs(chunk, out=self._magnitudes[: chunk.size]), limit, out=found)
+            # a copy by `flatnonzero`, so the buffers may be used again
             indices = np.flatnonzero(found)
             indices += start
             yield indices
@@ -94,6 +100,7 @@ class Magnitudes:
 
 def _kth_largest(magnitudes: Vector, k: int) -> np.float32:
     """Return the k-th largest of `magnitudes`, whose order changes."""
+    # a partition in linear time, not a sort
     magnitudes.partition(magnitudes.size - k)
     found: np.float32 = magnitudes[magnitudes.size - k]
     return found
@@ -140,12 +147,14 @@ def write_indices(writer: Writer, indices: Indices, n: int) -> None:
     """Write ascending indices, each once, below n."""
     k = indices.size
     ways = sizes(k, n)
+    # of equal sizes the first way, so that a sender has one form for the same indices
     way = ways.index(min(ways))
     writer.write(np.array([k], np.uint32))
     writer.write(np.array([way], np.uint8))
     if way == WORDS:
         writer.write(indices.astype(np.uint32))
     elif way == HALVES:
+        # where each block of 65,536 ends among the ascending indices
         ends = np.searchsorted(indices, np.arange(BLOCK, n + BLOCK, BLOCK))
         writer.write(np.diff(ends, prepend=0).astype(np.uint32))
         writer.write(indices.astype(np.uint16))
@@ -164,6 +173,7 @@ def read_indices(reader: Reader, n: int) -> Indices:
     if k > n or way > BITMAP:
         raise PayloadError(f"a packet of {n} numbers cannot hold {k} indices written in way {way}")
     indices = (_words, _halves, _bitmap)[way](reader, k, n)
+    # ascending and each once: `decode` counts on that, and a hostile packet could count a number twice
     if indices.size != k or (k and (indices[-1] >= n or not (indices[1:] > indices[:-1]).all())):
         raise PayloadError(f"a packet should hold {k} ascending indices below {n}")
     return indices
@@ -175,6 +185,7 @@ def _words(reader: Reader, k: int, n: int) -> Indices:
 
 def _halves(reader: Reader, k: int, n: int) -> Indices:
     counts: Array = reader.read(-(-n // BLOCK), np.uint32)
+    # in 64 bits: a sum of hostile counts must not wrap around to k
     if int(counts.sum(dtype=np.uint64)) != k:
         raise PayloadError(f"a packet of {k} indices has blocks that hold {int(counts.sum(dtype=np.uint64))}")
     indices = np.repeat(np.arange(0, n, BLOCK), counts.astype(np.intp))

@@ -61,11 +61,13 @@ class TopK(Sparsifier):
     def side_bytes(self, n: int) -> int:
         return index_bytes(self.carried(n), n)
 
+    # sizes are at most those of the warm-up's first quarter, known before any packet
     def carried(self, n: int) -> int:
         return kept(self.rho**0.2 if self.warmup else self.rho, n)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         indices = self._magnitudes.largest(x, kept(self.density, x.size))
+        # a step is a packet of this variable
         if self.warmup:
             self._step = min(self._step + 1, self.warmup)
         write_indices(writer, indices, x.size)
@@ -80,6 +82,7 @@ class TopK(Sparsifier):
         """
         indices = read_indices(reader, n)
         k = self.carried(n)
+        # within a warm-up the share falls, so fewer are allowed
         if indices.size > k or (indices.size < k and not self.warmup):
             raise PayloadError(f"{self!r} keeps {k} of {n} numbers, a packet has {indices.size}")
         return indices, indices.size
@@ -121,6 +124,7 @@ class RandomK(Sparsifier):
             raise TypeError(f"RandomK 'scaled' must be True or False, got {scaled!r}")
         self.rho = share(self, "rho", rho)
         self.scaled = self.unbiased = scaled
+        # scaled by n / k its error may be longer than the vector, unless everything is sent
         self.expands = scaled and self.rho < 1
         self._drawn: tuple[Draw, int, Indices] | None = None
         self._values: Vector = np.empty(0, np.float32)
@@ -148,6 +152,7 @@ class RandomK(Sparsifier):
 
     def _places(self, n: int, draw: Draw) -> Indices:
         """Return the places, drawn once per step for one's own packet and all that arrive."""
+        # of all nodes: the places are the same for each sender
         key = draw._replace(node=-1)
         if self._drawn is None or self._drawn[:2] != (key, n):
             self._drawn = (key, n, subset(draw.generator(shared=True), n, kept(self.rho, n)))
@@ -156,6 +161,7 @@ class RandomK(Sparsifier):
 
 def _times(values: Vector, factor: float) -> Vector:
     """Multiply in place; a number too large for float32 becomes its largest one."""
+    # clipped, not refused: one number too large must not end a job
     with np.errstate(over="ignore"):
         np.multiply(values, factor, out=values)
     largest = np.finfo(np.float32).max
@@ -168,6 +174,7 @@ def subset(generator: np.random.Generator, n: int, k: int) -> Indices:
     Draws with repetition until k different ones are there, then leaves out random ones of the surplus: at no step is any
     number preferred. More than half of the numbers are the complement of a smaller subset.
     """
+    # the complement needs fewer draws
     if k > n // 2:
         rest = np.ones(n, np.bool_)
         rest[subset(generator, n, n - k)] = False
@@ -175,11 +182,13 @@ def subset(generator: np.random.Generator, n: int, k: int) -> Indices:
     chosen, count = np.zeros(n, np.bool_), 0
     while count < k:
         missing = k - count
+        # as many as are expected to be missing after collisions, and some more
         chosen[generator.integers(n, size=missing + missing * k // n + 4, dtype=np.uint32)] = True
         count = int(np.count_nonzero(chosen))
     places = np.flatnonzero(chosen)
     if count == k:
         return places
+    # the surplus is taken away at random too: leaving out the last ones would prefer low numbers
     keep = np.ones(count, np.bool_)
     keep[generator.choice(count, count - k, replace=False, shuffle=False)] = False
     return places[keep]
@@ -206,6 +215,7 @@ class Threshold(Sparsifier):
     def side_bytes(self, n: int) -> int:
         return index_bytes(n, n) + -(-n // 8)
 
+    # carried: nothing, since all values are tau or -tau
     def carried(self, n: int) -> int:
         return 0
 

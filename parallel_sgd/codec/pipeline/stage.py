@@ -70,6 +70,7 @@ def scattered(parts: Mapping[str, Remembers], state: Mapping[str, Any]) -> State
     rest = dict(state)
     for name, part in parts.items():
         start = f"{name}."
+        # popped as they are given away, so that names of none remain to be refused
         part.load_state_dict({key[len(start) :]: rest.pop(key) for key in list(rest) if key.startswith(start)})
     return rest
 
@@ -81,6 +82,7 @@ def _arguments(kind: type[Any]) -> tuple[str, ...]:
 
 def arguments_of(value: object) -> dict[str, Any]:
     """Return the arguments of an object's constructor that it has kept as attributes of the same names."""
+    # arguments that were made into something else have no attribute of their name, and do not count
     kind: Any = type(value)
     return {name: vars(value)[name] for name in _arguments(kind) if name in vars(value)}
 
@@ -114,6 +116,7 @@ class Part(arguments.Configurable):
         rest = scattered(self.within(), state)
         for name in self.keeps:
             before, value = getattr(self, f"_{name}"), rest.pop(name, None)
+            # numbers have a value from the beginning, arrays only after the first packet
             if isinstance(before, (int, float)):
                 setattr(self, f"_{name}", type(before)(value or 0))
             else:
@@ -226,15 +229,18 @@ class Chain(Stage):
                 )
             if after.leads and not before.leads:
                 raise ValueError(f"{after!r} shapes the gradient before anything is left out: write {after!r} | {before!r}")
+        # an error in any stage biases the whole
         self.unbiased = all(stage.unbiased for stage in self.stages)
         self.linear = all(stage.linear for stage in self.stages)
         self.deterministic = all(stage.deterministic for stage in self.stages)
+        # one is enough: all nodes must draw alike then
         self.shared_seed = any(stage.shared_seed for stage in self.stages)
 
     def delta(self, n: int) -> float | None:
         """Return the product of the contractions; None where a stage has none."""
         result = 1.0
         for stage in self.stages:
+            # contractions multiply, each over the numbers that the one before lets through
             found = stage.delta(n)
             if found is None:
                 return None
@@ -264,6 +270,7 @@ class Chain(Stage):
         sides = []
         for stage in self.stages:
             side, carried = stage.parse(reader, n, draw)
+            # the sender's bytes decide how many values follow: more than there were is a lie
             if not 0 <= carried <= n:
                 raise PayloadError(f"{type(stage).__name__} would carry {carried} of {n} values")
             sides.append((side, n))
@@ -271,6 +278,7 @@ class Chain(Stage):
         return sides, n
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
+        # backwards: the last stage was the last to encode
         for stage, (own, count) in zip(reversed(self.stages), reversed(side), strict=True):
             values = stage.decode(values, own, count)
         return values
@@ -290,6 +298,7 @@ class OrDense:
         self._last: tuple[int, Stage] | None = None
 
     def __call__(self, n: int) -> Stage:
+        # sizes repeat: a variable has the same for the whole job
         if self._last is None or self._last[0] != n:
             takes_more = self._stage.side_bytes(n) + 4 * self._stage.carried(n) > 4 * n
             self._last = n, self._dense if takes_more else self._stage
@@ -313,6 +322,7 @@ class Sparsifier(Stage):
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
         if self._decoded.size != n:
             self._decoded = np.empty(n, np.float32)
+        # zeros first: all but the entries arrive as 0
         self._decoded.fill(0)
         indices, values = self.entries(values, side)
         self._decoded[indices] = values
@@ -358,6 +368,7 @@ class Writer:
     def write(self, *arrays: Array) -> None:
         """Append arrays in little-endian byte order; they must stay unchanged until `join`."""
         for values in arrays:
+            # little-endian on every machine, so that payloads have the same bytes
             little = values.dtype.newbyteorder("<")
             part = np.ascontiguousarray(values, little).reshape(-1).view(np.uint8)
             self._parts.append(part)
@@ -403,6 +414,7 @@ class Reader:
         part = self._payload[self._at : self._at + size]
         self._at += size
         values = part.view(kind)
+        # NumPy computes slowly, or not at all, with arrays that do not begin at a multiple of their item
         return values if values.flags.aligned else values.copy()
 
     def finish(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import ClassVar
 
-from parallel_sgd.engine.merge import Span, halves
+from parallel_sgd.engine.block_tree import Span, halves
 from parallel_sgd.record.bounds import MOST_BLOCKS
 
 from .abstract import AbsBlockAssignment
@@ -55,6 +55,7 @@ class CyclicAssignment(AbsBlockAssignment):
     forms: ClassVar[tuple[str, ...]] = ("cyclic",)
 
     def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
+        # sorted: workers compute in the order of the ids, as the tree adds
         return [sorted((node + ahead) % node_count for ahead in range(redundancy)) for node in range(node_count)]
 
 
@@ -97,6 +98,7 @@ class FixedBlockAssignment(AbsBlockAssignment):
                 f"FixedBlockAssignment 'blocks' must be at least {groups}, a block for each of {node_count} workers "
                 f"with redundancy {redundancy}, got {blocks}"
             )
+        # as even as possible: ceil(blocks / groups)
         shares = _shares((0, blocks), groups, -(-blocks // groups))
         return [list(range(*shares[node // redundancy])) for node in range(node_count)]
 
@@ -136,11 +138,13 @@ def _shares(span: Span, groups: int, largest: int) -> list[Span]:
         return [span]
     left, right = halves(span)
     left_size, right_size = left[1] - left[0], right[1] - right[0]
+    # so many groups that each of the left blocks finds room, and the right ones too
     fewest = max(-(-left_size // largest), groups - right_size)
     most = min(left_size, groups - -(-right_size // largest))
     if fewest <= most:
         left_groups = min(max(groups // 2, fewest), most)
         return _shares(left, left_groups, largest) + _shares(right, groups - left_groups, largest)
     size = span[1] - span[0]
+    # no cut along the tree keeps the shares even, so the span is cut into equal parts
     cuts = [span[0] + size * group // groups for group in range(groups + 1)]
     return list(pairwise(cuts))

@@ -185,4 +185,5 @@ OPERATIONS = [
     GraphRow(DropoutOperation, lambda: lambda x: DropoutOperation(0.4)(x), (7,), None),
     GraphRow(operation.GaussianDropoutOperation, lambda: lambda x: operation.GaussianDropoutOperation(0.4)(x), (7,), None),
     GraphRow(operation.GaussianNoiseOperation, lambda: lambda x: operation.GaussianNoiseOperation(0.4, True)(x), (3, 5), None),
+    GraphRow(operation.NormalDraw, lambda: lambda x: x * operation.NormalDraw()(x), (7,), None),
 ]  # fmt: skip

@@ -70,6 +70,7 @@ def own_process(_: Iterator[object]) -> list[int]:
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.share(2)
 def test_a_worker_that_is_killed_in_the_middle(agents: NodeAssignment, tmp_path: Path, replicas: int) -> None:
     """The action under way ends with the right result; computed again is what the worker alone had, and nothing else."""
     log, gate = tmp_path / "log", tmp_path / "gate"

@@ -267,7 +267,7 @@ def test_moving_statistics() -> None:
     np.testing.assert_allclose(layer.moving_mean.value, 0.75 * np.array([1, 2, 3]) + 0.25 * x.mean(axis=(0, 1)), rtol=1e-12)
     plan, changes = compiled.plan(4), compiled.store.buffer_changes
     changes[:] = 7
-    plan.forward(x, Mode(training=False))
+    plan.forward((x,), Mode(training=False))
     plan.output_gradient[:] = 2
     plan.backward()
     expected = np.broadcast_to(2 / np.sqrt(layer.moving_variance.value + 0.5), x.shape)
@@ -342,7 +342,7 @@ def test_nothing_is_left_over_from_the_batch_before(kind: type[Recurrent]) -> No
     plan = Compiled(kind(4), (6, 3)).plan(5)
 
     def run(x: Array) -> list[Array]:
-        result = plan.forward(x, Mode(training=True)).copy()
+        result = plan.forward((x,), Mode(training=True))[0].copy()
         plan.output_gradient[:] = keyed(1, "x").standard_normal((5, 4))
         plan.backward()
         return [result, plan.input_gradient.copy()]
@@ -373,7 +373,7 @@ def test_saturated_units_neither_overflow_nor_warn(kind: type[Recurrent], dtype:
     plan = Compiled(kind(4, return_sequences=True), (6, 3), dtype).plan(5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.abs(plan.forward((SEQUENCES * scale).astype(dtype), Mode(training=True))).max() <= 1
+        assert np.abs(plan.forward(((SEQUENCES * scale).astype(dtype),), Mode(training=True))[0]).max() <= 1
         plan.output_gradient[:] = 1
         plan.backward()
     assert np.isfinite(plan.input_gradient).all()

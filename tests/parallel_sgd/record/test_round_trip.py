@@ -27,8 +27,9 @@ from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.options.forms import Unnamed, object_text
 from parallel_sgd.options.job_options import JobOptions, options
+from parallel_sgd.options.make_spec import make_spec
 from parallel_sgd.options.names import known_classes, literal, literal_text, split_objects
-from parallel_sgd.options.spec import JobSpec, make_spec
+from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.profiles import FixedBlocks
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from parallel_sgd.record.bounds import MOST_BLOCKS, MOST_EPOCHS, MOST_WORKERS

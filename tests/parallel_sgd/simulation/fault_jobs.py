@@ -25,7 +25,7 @@ def run(plan: str, codec: str = "Plain", workers: int = 3, **given: Any) -> JobR
     kind = getattr(codecs, codec)
     nodes = parallel_sgd.simulated(
         workers,
-        STAR,
+        given.pop("platform", STAR),
         ps=kind.traits.needs_server,
         compute=given.pop("compute", STEP),
         codec_time=0,

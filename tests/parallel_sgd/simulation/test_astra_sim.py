@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from parallel_sgd.simulation.platform import Platform
+from tests.statements import covers
 
 from .driver import ends
 
@@ -19,6 +20,7 @@ def platform(shape: str, model: str, latency: float = LATENCY) -> Platform:
     return Platform(shape, bandwidth=BANDWIDTH, latency=latency, model=model, ports="fifo")
 
 
+@covers("SIM-13")
 @pytest.mark.parametrize(
     ("network", "nanoseconds"),
     [
@@ -36,6 +38,7 @@ def test_a_message_from_1_to_4(network: Platform, nanoseconds: int) -> None:
     assert end * 1e9 == pytest.approx(nanoseconds, abs=1e-6)
 
 
+@covers("SIM-13")
 def test_all_pairs_on_a_ring() -> None:
     """The shortest way, half round by increasing numbers; each link first in, first out, in order of (source, target)."""
     pairs = [(source, target, MEBIBYTE) for source in HOSTS for target in HOSTS if source != target]

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.simulation import schedules
 from benchmarks.simulation.schedules import Schedule
 from parallel_sgd.simulation.platform import Platform
+from tests.statements import covers
 
 from .driver import run
 
@@ -53,6 +54,7 @@ FORMS: dict[str, tuple[Callable[[int, float], Schedule], Callable[[int, float, f
 }
 
 
+@covers("SIM-10")
 @pytest.mark.parametrize("workers", [2, 8, 64])
 @pytest.mark.parametrize("name", FORMS)
 def test_collectives_take_the_time_of_their_closed_forms(name: str, workers: int) -> None:
@@ -63,12 +65,14 @@ def test_collectives_take_the_time_of_their_closed_forms(name: str, workers: int
         assert seconds(make(workers, SIZE), workers, latency, bandwidth) == pytest.approx(expected, rel=1e-9)
 
 
+@covers("SIM-10")
 @pytest.mark.parametrize("name", FORMS)
 def test_the_times_of_eight_workers_are_the_published_ones(name: str) -> None:
     make, _, published = FORMS[name]
     assert seconds(make(8, SIZE), 8) == pytest.approx(published, abs=1e-9)
 
 
+@covers("SIM-10")
 @pytest.mark.parametrize("name", [name for name in FORMS if name != "shards, neighbour first"])
 def test_ports_that_are_shared_fairly_give_the_same_times(name: str) -> None:
     """Here no port has flows that begin at different times, so it does not matter how they are served."""
@@ -76,8 +80,10 @@ def test_ports_that_are_shared_fairly_give_the_same_times(name: str) -> None:
     assert seconds(make(8, SIZE), 8, ports="fair") == pytest.approx(form(8, SIZE, LATENCY, BANDWIDTH), rel=1e-9)
 
 
+@covers("SIM-10")
 @pytest.mark.parametrize("workers", [4, 8, 16, 64])
 def test_shards_that_are_sent_in_ascending_order_wait_for_each_other(workers: int) -> None:
-    """At every moment all send to one, and half as much again passes one after the other: 9.563 ms instead of 6.724 of 8."""
+    """At every moment all send to one, and half as much again passes one after the other: 9.563 ms instead of 6.724 of 8.
+    (The 9.571 ms that were measured with the codec count 0.1 % of headers.)"""
     form = 2 * LATENCY + (3 * workers - 4) * SIZE / (workers * BANDWIDTH)
     assert seconds(schedules.shards_to_owners(workers, SIZE, False), workers) == pytest.approx(form, rel=1e-9)

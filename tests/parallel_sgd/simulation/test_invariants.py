@@ -21,6 +21,7 @@ from parallel_sgd.simulation.platform_text import parse_platform
 from parallel_sgd.simulation.routes import Routes
 from parallel_sgd.simulation.sharing import max_min
 from tests.sources import ROOT
+from tests.statements import covers
 
 NODES = range(6)
 TEXTS = (
@@ -78,6 +79,7 @@ def ends(platform: Platform, schedule: Sequence[Sent]) -> list[float]:
     return [found[number] for number in range(len(schedule))]
 
 
+@covers("SIM-15")
 @given(PLATFORMS, SCHEDULES)
 @example(  # a small message would overtake a large one on a thin link
     parse_platform("two sites 8Mbit/s 2ms, thin link 800kbit/s 20ms, alpha-beta, fifo"),
@@ -105,6 +107,7 @@ def test_bytes_of_links_are_those_of_the_messages_that_pass_them(platform: Platf
     assert {use.link: use.size for use in network.busy()} == {name: size for name, size in expected.items() if size}
 
 
+@covers("SIM-15")
 @given(PLATFORMS, SCHEDULES)
 def test_no_message_is_faster_than_the_slowest_link_of_its_route(platform: Platform, schedule: list[Sent]) -> None:
     routes = Routes(platform, NODES)
@@ -113,6 +116,7 @@ def test_no_message_is_faster_than_the_slowest_link_of_its_route(platform: Platf
         assert end >= (message.moment + route.latency + message.size / route.slowest) * (1 - 1e-9)
 
 
+@covers("SIM-15")
 @given(PLATFORMS, SCHEDULES)
 def test_all_ends_not_before_the_busiest_link_has_carried_its_bytes(platform: Platform, schedule: list[Sent]) -> None:
     network = network_of(platform, NODES)
@@ -140,6 +144,7 @@ def slower(platform: Platform, times: float) -> Platform:
     )
 
 
+@covers("SIM-15")
 @given(PLATFORMS, SCHEDULES)
 def test_twice_the_latency_seconds_per_byte_and_moments_double_all_times(platform: Platform, schedule: list[Sent]) -> None:
     """To the bit: all that is computed from times is a multiple of a power of two."""
@@ -147,6 +152,7 @@ def test_twice_the_latency_seconds_per_byte_and_moments_double_all_times(platfor
     assert ends(slower(platform, 2.0), doubled) == [2 * end for end in ends(platform, schedule)]
 
 
+@covers("SIM-15")
 @given(SCHEDULES, st.floats(1.0, 8.0))
 def test_more_bandwidth_is_never_slower(schedule: list[Sent], times: float) -> None:
     """Of all messages together, on a star whose ports are first in, first out: a port has all its work earlier."""
@@ -155,15 +161,25 @@ def test_more_bandwidth_is_never_slower(schedule: list[Sent], times: float) -> N
     assert max(ends(faster, schedule)) <= max(ends(platform, schedule)) * (1 + 1e-12)
 
 
+@covers("SIM-15")
 @given(st.sampled_from(["star 8Mbit/s 2ms", "star 8Mbit/s 2ms flow", "mesh 8Mbit/s 2ms"]), SCHEDULES, st.floats(1.0, 8.0))
 def test_more_bandwidth_is_never_slower_where_links_are_shared_fairly(text: str, schedule: list[Sent], times: float) -> None:
-    """Of each message, when all leave together. With other moments it may be: when one ends earlier, a second takes more from a
-    third."""
+    """Of each message, when all leave together; `test_more_bandwidth_may_be_slower_for_one` has other moments."""
     together = [message._replace(moment=0.0) for message in schedule]
     platform = parse_platform(text)
     faster = replace(platform, bandwidth=times * (platform.bandwidth or 0.0))
     for more, less in zip(ends(faster, together), ends(platform, together), strict=True):
         assert more <= less * (1 + 1e-9)
+
+
+@covers("SIM-15")
+def test_more_bandwidth_may_be_slower_for_one() -> None:
+    """Where messages begin at different times and ports are shared fairly, that of 1 to 0 arrives later on links of 10 Mbit/s
+    than of 8: that of 2 to 3 has then ended before, so that of 2 to 0 has half of port 2 in place of a third, and takes more of
+    the port that it shares with the first one."""
+    schedule = [Sent(0.0, 2, 3, 8e6), Sent(6.5, 2, 1, 8e6), Sent(6.5, 2, 0, 8e6), Sent(6.5, 1, 0, 2.5e6)]
+    assert ends(parse_platform("star 8Mbit/s 0s"), schedule)[3] == pytest.approx(6.5 + 2.5 / (2 / 3))
+    assert ends(parse_platform("star 10Mbit/s 0s"), schedule)[3] == pytest.approx(6.5 + 2.5 / (1.25 / 2))
 
 
 @given(PLATFORMS, SCHEDULES)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,9 @@ from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
 from parallel_sgd import codec as codecs
 from parallel_sgd.codec import Codec
 from parallel_sgd.record.run import JobResult
+from parallel_sgd.simulation.kernel import Kernel, Results
+from parallel_sgd.simulation.network import network_of
+from parallel_sgd.simulation.platform_text import parse_platform
 from tests.sources import ROOT
 from tests.statements import covers
 
@@ -73,6 +81,7 @@ CODECS = (
 @covers("SIM-2")
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.share(3)
 def test_the_bits_are_those_of_nodes_without_time(name: str, count: int, tmp_path: Path) -> None:
     kind = getattr(codecs, name)
     needs = kind.traits.needs_server
@@ -131,16 +140,47 @@ def test_a_job_whose_workers_differ_cannot_share_a_state(tmp_path: Path) -> None
         train(nodes, codecs.LocalSGD, tmp_path, op_type=nn.optimizer.ParameterAveragingOptimizer)
 
 
-def test_one_step_of_ring_and_of_a_server_takes_the_time_of_the_closed_forms(tmp_path: Path) -> None:
-    """Bytes are those of the wire, which are a thousandth more than those of the gradients; the form takes them as they are."""
-    eight = parallel_sgd.simulated(8, STAR, ps=True, compute=1e-12, codec_time=0)
-    result = train(eight, codecs.SyncPS, tmp_path, steps=1, widths=WIDTHS, block_size=16)
+LATENCY, BANDWIDTH = 50e-6, 125e6
+"""Of `STAR`, in seconds and bytes per second."""
+
+
+def eight_workers(codec: type[Codec], folder: Path, steps: int, latency: float = LATENCY) -> JobResult:
+    """Train a network of 118,282 parameters by eight workers that take no time to compute."""
+    star = replace(parse_platform(STAR), latency=latency)
+    nodes = parallel_sgd.simulated(8, star, ps=codec.traits.needs_server, compute=0, codec_time=0)
+    return train(nodes, codec, folder, steps=steps, widths=WIDTHS, block_size=16)
+
+
+def seconds_of(result: JobResult) -> float:
     assert result.simulated is not None
-    sent = [entry.wire for entry in result.accounts[0] if entry.direction == "sent"]
-    largest = max(entry.wire for entry in result.accounts[0] if entry.direction == "received")
-    form = 2 * 50e-6 + 8 * (sum(sent) + largest) / 125e6
-    assert result.simulated.seconds == pytest.approx(form, rel=1e-6)
+    return result.simulated.seconds
+
+
+@covers("SIM-10")
+def test_one_step_of_a_server_takes_the_time_of_the_closed_form(tmp_path: Path) -> None:
+    """Its variables follow each other: 2a + (all up + largest down) / B. In further steps a part of the way back is beside the
+    way to the server. Bytes are those of the wire, a thousandth more than those of the gradients."""
+    result = eight_workers(codecs.SyncPS, tmp_path / "1", 1)
+    up = sum(entry.wire for entry in result.accounts[0] if entry.direction == "sent")
+    down = max(entry.wire for entry in result.accounts[0] if entry.direction == "received")
+    form = 2 * LATENCY + 8 * (up + down) / BANDWIDTH
+    assert seconds_of(result) == pytest.approx(form, rel=1e-9)
     assert form == pytest.approx(56.089e-3, rel=1e-3)
+    assert seconds_of(eight_workers(codecs.SyncPS, tmp_path / "3", 3)) / 3 == pytest.approx(41.778e-3, rel=1e-3)
+
+
+@covers("SIM-10")
+def test_one_step_of_ring_takes_the_time_of_the_closed_form(tmp_path: Path) -> None:
+    """Shards go straight to their owners, each worker begins with its neighbour: 2 (a + (W - 1) S / (W B)), where 2 S / W are
+    the bytes that two workers send each other, of the two with the largest shards."""
+    result = eight_workers(codecs.Ring, tmp_path / "1", 1)
+    pairs = Counter[tuple[int, int]]()
+    for node, accounts in result.accounts.items():
+        for entry in accounts:
+            pairs[node, entry.peer] += entry.wire if entry.direction == "sent" else 0
+    form = 2 * LATENCY + 7 * max(pairs.values()) / BANDWIDTH
+    assert seconds_of(result) == pytest.approx(form, rel=1e-9)
+    assert form == pytest.approx(6.724e-3, rel=2e-3)
 
 
 _PROGRAM = """
@@ -154,6 +194,7 @@ print(train(nodes, Ring, Path(tempfile.mkdtemp())).simulated.digest)
 """
 
 
+@covers("SIM-1")
 def test_a_job_has_one_trace_on_all_machines(tmp_path: Path) -> None:
     """In twenty runs of a process, in processes that hash differently, and with two sets of BLAS kernels."""
     digests = set()
@@ -166,3 +207,60 @@ def test_a_job_has_one_trace_on_all_machines(tmp_path: Path) -> None:
         ran = subprocess.run([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=told, capture_output=True, text=True, check=True)
         digests.add(ran.stdout.strip())
     assert len(digests) == 1
+
+
+@covers("SIM-1")
+def test_a_job_looks_at_no_clock_of_the_machine_and_starts_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While its nodes run, the machine's clocks jump back and forth, and whatever sleeps or starts a thread fails. Only what
+    writes a checkpoint to the disk, for which its worker waits, is a thread."""
+
+    def run(folder: Path) -> tuple[str, float]:
+        nodes = parallel_sgd.simulated(3, STAR, ps=True, compute="exponential 1ms 2ms", codec_time=0)
+        result = train(nodes, codecs.SyncPS, folder, ssgd_timeout_limit=5000, on_failure="restart", fault="raise 1@e1.b2")
+        assert result.simulated is not None and result.restarts == 1
+        return result.simulated.digest, result.simulated.seconds
+
+    calm, draw = run(tmp_path / "calm"), random.Random(1)
+    plain, start = Kernel.run, threading.Thread.start
+
+    def jumping() -> float:
+        return draw.uniform(-1e9, 1e9)
+
+    def sleep(seconds: float) -> None:
+        raise AssertionError(f"a simulated job sleeps for {seconds} s")
+
+    def begin(thread: threading.Thread) -> None:
+        if not thread.name.startswith("checkpoint-"):
+            raise AssertionError(f"a simulated job starts {thread}")
+        start(thread)
+
+    def run_in_a_storm(kernel: Kernel) -> Results:
+        with monkeypatch.context() as patch:
+            for clock in ("time", "monotonic", "perf_counter"):
+                patch.setattr(time, clock, jumping)
+            patch.setattr(time, "sleep", sleep)
+            patch.setattr(threading.Thread, "start", begin)
+            return plain(kernel)
+
+    monkeypatch.setattr(Kernel, "run", run_in_a_storm)
+    assert run(tmp_path / "storm") == calm
+
+
+@covers("SIM-1")
+@pytest.mark.parametrize("ports", ["fair", "fifo"])
+def test_messages_of_one_moment_arrive_in_the_order_in_which_they_left(ports: str) -> None:
+    pairs = [(4, 5), (0, 1), (2, 3)]
+    for order in (pairs, pairs[::-1], pairs[1:] + pairs[:1]):
+        network = network_of(parse_platform(f"star 1Gbit/s 50us {ports}"), range(6))
+        for source, target in order:
+            network.send(0.0, source, target, 1000.0, None)
+        assert [(source, target) for _, source, target, _ in network.advance(1.0)] == order
+
+
+@covers("SIM-1", "SIM-5")
+def test_the_page_of_a_run_tells_the_sha_256_of_its_trace(tmp_path: Path) -> None:
+    result = train(parallel_sgd.simulated(2, STAR, compute=0.003, codec_time=0), codecs.Ring, tmp_path, page=True)
+    assert result.simulated is not None and len(result.simulated.digest) == 64
+    page = (tmp_path / "runs" / "latest" / "report.html").read_text("utf-8")
+    assert f"SHA-256 of its trace: <code>{result.simulated.digest}</code>" in page
+    assert f"<b>Simulated, not measured</b>, on {parse_platform(STAR).fitted(2).describe()}" in page

@@ -7,6 +7,7 @@ import pytest
 from network.faults.fault import LinkFault, parse_fault
 from parallel_sgd.simulation.network import Arrival, LinkNetwork, network_of
 from parallel_sgd.simulation.platform_text import parse_platform
+from tests.statements import covers
 
 STAR = "star 8Mbit/s 2ms"
 PORTS = ("fair", "fifo")
@@ -40,6 +41,7 @@ def ends(found: LinkNetwork, *messages: tuple[int, int, float]) -> list[float]:
     return [moment for moment, *_ in sorted(rest(found), key=lambda arrival: str(arrival[3]))]
 
 
+@covers("SIM-5")
 @pytest.mark.parametrize("ports", PORTS)
 @pytest.mark.parametrize(
     ("faults", "seconds"),
@@ -81,6 +83,7 @@ def test_a_fault_ends_after_its_seconds(ports: str) -> None:
     assert [moment for moment, *_ in arrivals + rest(found)] == pytest.approx([0.503, 1.403, 1.403], abs=2e-3)
 
 
+@covers("SIM-5")
 @pytest.mark.parametrize("ports", PORTS)
 def test_jitter_is_drawn_anew_for_each_message_and_keeps_their_order(ports: str) -> None:
     def moments(seed: int) -> list[tuple[float, object]]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import parse_platform, platform_from_toml, platform_of, platform_to_toml
+from tests.statements import covers
 
 TEXTS = {
     "star 1Gbit/s 50us": "star; 1 Gbit/s and 50 us; model alpha-beta, ports shared fairly, TCP",
@@ -43,6 +44,7 @@ TEXTS = {
 }
 
 
+@covers("SIM-5")
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_is_a_platform_that_describes_itself_in_one_line(text: str) -> None:
     assert parse_platform(text).describe() == TEXTS[text]
@@ -80,6 +82,7 @@ def platforms(draw: st.DrawFn) -> Platform:
     return Platform(shape, model=model, local_latency=draw(TIMES), speeds=speeds, note=note, **fields)
 
 
+@covers("SIM-5")
 @given(platforms())
 def test_toml_of_a_platform_is_read_as_the_same(platform: Platform) -> None:
     assert platform_from_toml(platform_to_toml(platform)) == platform
@@ -95,6 +98,7 @@ def test_a_text_goes_through_toml_and_a_file(text: str, tmp_path: Path) -> None:
     assert platform_of(file) == platform_of(str(file)) == platform_of(platform) == platform_of(text) == platform
 
 
+@covers("SIM-5")
 def test_toml_takes_texts_and_numbers() -> None:
     """A measured matrix: seconds and bytes per second, or texts."""
     text = """
@@ -111,6 +115,7 @@ note = "calibrated 2026-11-28 on 2 hosts"
     )
 
 
+@covers("SIM-34")
 @pytest.mark.parametrize(
     ("text", "says"),
     [

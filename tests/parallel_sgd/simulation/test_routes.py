@@ -12,6 +12,7 @@ from parallel_sgd.simulation.network import network_of
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import parse_platform
 from parallel_sgd.simulation.routes import Routes
+from tests.statements import covers
 
 from .driver import ends
 
@@ -19,6 +20,7 @@ TWO_SITES = "two sites 8Mbit/s 2ms, thin link 800kbit/s 20ms"
 FAT_TREE = "fat tree 8Mbit/s 2ms, 2 hosts per leaf, 2 spines"
 
 
+@covers("SIM-5")
 @pytest.mark.parametrize(
     ("text", "nodes", "pair", "links"),
     [

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.simulation.peer import ABSENT, EVEN, peer_python, simulate
 from parallel_sgd.simulation.platform import Platform
+from tests.statements import covers
 
 from .driver import ends, run
 
@@ -26,12 +27,14 @@ def as_simgrid(factors: str) -> dict[str, Any]:
     return {"factors": factors, "duplex": "half", "cross_traffic": True, "window": WINDOW}
 
 
+@covers("SIM-5", "SIM-12")
 @pytest.mark.parametrize(("settings", "seconds"), [({}, "0.810000"), (as_simgrid("LV08"), "0.996079")])
 def test_a_message_of_100_kilobytes(settings: dict[str, Any], seconds: str) -> None:
     (end,) = ends(star(**SLOW, **settings), [0, 1], [(0, 1, 100_000)])
     assert f"{end:.6f}" == seconds
 
 
+@covers("SIM-5", "SIM-12")
 @pytest.mark.parametrize(
     ("settings", "seconds"),
     [({}, "138.703988"), (as_simgrid("CM02"), "145.639041"), (as_simgrid("LV08"), "150.178356")],
@@ -42,6 +45,7 @@ def test_a_ping_of_one_byte_and_a_pong_of_one_gigabyte(settings: dict[str, Any],
     assert f"{arrivals[-1][0]:.6f}" == seconds
 
 
+@covers("SIM-5", "SIM-12")
 @pytest.mark.parametrize(
     ("latency", "seconds"), [(0.0, "1.000000"), (1e-5, "1.000010"), (1e-3, "4.769372"), (0.1, "476.937158")]
 )
@@ -50,6 +54,7 @@ def test_the_window_limits_the_rate(latency: float, seconds: str) -> None:
     assert f"{end:.6f}" == seconds
 
 
+@covers("SIM-5", "SIM-12")
 def test_a_link_that_loses_bandwidth_with_each_flow() -> None:
     """Of nine flows of 1 to 9 MB: each stage carries 1 MB of each that is left."""
     platform = star(bandwidth=1e6, latency=1e-5, factors="LV08", fading=0.1)
@@ -62,6 +67,7 @@ def test_a_link_that_loses_bandwidth_with_each_flow() -> None:
     assert (f"{found[0]:.6f}", f"{found[-1]:.6f}") == ("46.391883", "125.965602")
 
 
+@covers("SIM-5", "SIM-12")
 def test_a_link_that_two_flows_share_at_a_time() -> None:
     """Ten of 1 MB begin together; their latency passes while they wait."""
     platform = star(bandwidth=1e10, latency=1e-5, factors="LV08", limit=2)
@@ -90,6 +96,7 @@ def crowded_pairs(generator: random.Random) -> tuple[int, Flows]:
     return among(60, 1000, generator)
 
 
+@covers("SIM-13")
 @pytest.mark.processes
 @pytest.mark.parametrize("make", [incast, random_pairs, crowded_pairs])
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def test_an_epoch_in_which_workers_come_and_go_and_die(free: Cluster, tmp_path: 
 
 
 @covers("EL-24", "EL-9", "EL-18", "EL-13")
+@pytest.mark.long
 def test_three_epochs_on_changing_hosts(free: Cluster, tmp_path: Path) -> None:
     """Sizes 2, 4, 2, start ranks 0, 0, 2; all workers are interrupted at the same call."""
     stage = Stage(free, tmp_path, a=2)
@@ -245,6 +246,7 @@ def test_when_all_fail(free: Cluster, tmp_path: Path) -> None:
 
 
 @covers("EL-12", "EL-20")
+@pytest.mark.long
 def test_what_was_kept_outlives_all_workers(free: Cluster, tmp_path: Path) -> None:
     """No survivor of the previous hosts, but a checkpoint: the job goes on from it, up to the limit of resets,
     and so does the next job."""
@@ -305,6 +307,7 @@ def fall_often(folder: str, times: int) -> Any:
 
 
 @covers("EL-21")
+@pytest.mark.long
 def test_more_workers_than_an_agent_has_slots(own: Cluster) -> None:
     """The reason says what to do about it, at once: nobody waits for a slot that there is not."""
     (agent,) = own.start(1, "--listen", "127.0.0.1")
@@ -314,6 +317,7 @@ def test_more_workers_than_an_agent_has_slots(own: Cluster) -> None:
 
 
 @covers("EL-19")
+@pytest.mark.long
 def test_who_is_given_up_while_its_agent_stands_still_is_not_started(own: Cluster) -> None:
     """An agent that wakes up again starts nobody for a job that has gone on without it."""
     (agent,) = own.start(1, "--listen", "127.0.0.1")
@@ -380,6 +384,7 @@ def launch_epochs(stage: Stage, fault: str, times: int, **options: Any) -> dict[
 
 
 @covers("EL-20", "EL-12")
+@pytest.mark.long
 def test_all_are_killed_and_there_is_a_spare_host(free: Cluster, tmp_path: Path) -> None:
     """The same hosts and the spare one go on from the file; nothing is done twice."""
     stage = Stage(free, tmp_path, a=1, b=1)
@@ -399,6 +404,7 @@ def test_all_are_killed_and_there_is_a_spare_host(free: Cluster, tmp_path: Path)
 
 
 @covers("EL-20", "EL-27")
+@pytest.mark.long
 def test_the_only_worker_hangs(free: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """On the same host, without discovery and without a cool-down."""
     results = launch_epochs(Stage(free, tmp_path, a=1), "hang", 1, stall_timeout=1.0)
@@ -407,6 +413,7 @@ def test_the_only_worker_hangs(free: Cluster, tmp_path: Path, caplog: pytest.Log
 
 
 @covers("EL-20", "EL-21", "FD-20")
+@pytest.mark.long
 def test_what_fails_three_times_is_not_tried_again(free: Cluster, tmp_path: Path) -> None:
     """The same rank at the same epoch and batch; the message names it."""
     with pytest.raises(JobFailed, match=r"The same failure has come 3 times at the same place.*\nThe first worker") as failed:

@@ -82,6 +82,7 @@ def test_all_nodes_of_a_job_have_one_set(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 @covers("RUN-2")
+@pytest.mark.long
 def test_an_agent_offers_the_same_sets_at_its_start_and_later(tmp_path: Path) -> None:
     """Two fresh agents and the same two after a job: equal offers, equal bits, nothing written in a cache."""
     cache = tmp_path / "cache"

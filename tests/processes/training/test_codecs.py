@@ -53,6 +53,7 @@ SETTINGS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.1,), "epoch
 
 @covers("SUB-20")
 @pytest.mark.parametrize(("codec", "workers"), [(Ring, 3), (SyncPS, 3)])
+@pytest.mark.share(2)
 def test_workers_have_the_bits_of_one(agents: LocalNodes, tmp_path: Path, codec: type[Codec], workers: int) -> None:
     """Ring and SyncPS: n workers with fixed blocks equal one worker."""
     settings: dict[str, Any] = {"epoch": 1, "block_size": 32, "assignment_type": FOUR_BLOCKS, "seed": 5}
@@ -87,6 +88,7 @@ def test_two_codecs_share_one_job(agents: LocalNodes, tmp_path: Path) -> None:
 
 @covers("SUB-32")
 @pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(1)])
+@pytest.mark.share(2)
 def test_workers_and_server_train_one_model(agents: LocalNodes, tmp_path: Path, sync_type: SyncChoice) -> None:
     """Every gradient is in the staleness histogram."""
     settings = {"codec": AsyncPS, "sync_type": sync_type, "op_type": GradientAveragingOptimizer, **SETTINGS}
@@ -129,6 +131,7 @@ def test_nobody_waits_for_a_slow_worker(agents: LocalNodes, tmp_path: Path) -> N
     assert "heard of 0" in log_of(result.files, 1)
 
 
+@pytest.mark.long
 def test_coded_gradients_have_the_mean(agents: LocalNodes, tmp_path: Path) -> None:
     """Cyclic: up to rounding the weights of SyncPS, the same on all workers."""
     settings = {"assignment_type": CyclicAssignment, "redundancy": 2, **SETTINGS}
@@ -180,6 +183,7 @@ class Keyed(Plain):
         return None if result is None else np.float32(self.factor) * result
 
 
+@pytest.mark.long
 def test_any_hashable_key(agents: LocalNodes, tmp_path: Path) -> None:
     """Numbers, texts, tuples, members and instances of the user's classes, classes, functions: as in process, so on agents."""
     settings: dict[str, Any] = {"codec": Keyed, "epoch": 1, "block_size": 6, "on_failure": "restart"}

@@ -136,6 +136,7 @@ def test_a_worker_joins_during_a_stall(
 
 
 @covers("EL-17")
+@pytest.mark.long
 def test_without_hosts_the_job_does_not_begin(agents: LocalNodes, tmp_path: Path) -> None:
     """a discovery that fails at the first call ends the job at once, and says how."""
 

@@ -119,7 +119,7 @@ def test_a_link_that_is_throttled_and_late(
         pytest.param("hang 1@e2.b3", 2, id="FLT-2, hang"),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str, workers: int) -> None:
     """It fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""
@@ -189,6 +189,7 @@ def test_one_dead_link_costs_one_worker(
 
 
 @covers("FLT-28")
+@pytest.mark.long
 def test_a_mute_host_costs_one_worker(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its connection stands and takes everything; it is named within 3 s, and 'shrink' goes on without it."""
     caplog.set_level(logging.INFO)
@@ -376,6 +377,7 @@ def test_a_fault_in_every_attempt(agents: LocalNodes, tmp_path: Path, caplog: py
 
 
 @covers("FLT-19", "FLT-21")
+@pytest.mark.long
 def test_a_second_fault_while_the_first_is_mended(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
     """Another worker dies at the very batch with which the second attempt goes on. Two of three die in the same batch, or one
     after the other; the last one goes on alone, with the same batches. There worker 2 may be told to end before it comes to
@@ -388,6 +390,7 @@ def test_a_second_fault_while_the_first_is_mended(agents: LocalNodes, tmp_path: 
 
 
 @pytest.mark.parametrize("settings", [{"fault": "kill 1@e1"}, {"discovery": list}], ids=str)
+@pytest.mark.share(2)
 def test_what_needs_processes_of_its_own(settings: dict[str, Any], tmp_path: Path) -> None:
     """Within the user's own process nobody is killed, and nobody joins."""
     with in_process(2) as nodes, pytest.raises(ValueError, match=r"'\w+' needs nodes with processes of their own"):

@@ -148,6 +148,7 @@ def test_a_state_of_all_is_kept_once(tmp_path: Path) -> None:
 
 
 @covers("SUB-44")
+@pytest.mark.long
 def test_a_server_goes_on(tmp_path: Path) -> None:
     """With what it remembers, also within this process."""
     settings: dict[str, Any] = {"codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer, "block_size": 64, "seed": 11}
@@ -212,6 +213,7 @@ def test_two_programs_in_one_directory(tmp_path: Path) -> None:
     assert {os.readlink(tmp_path / f"Node-{node}-Retrieve").split("/")[1] for node in (0, 1)} == {found[0].path.name}
 
 
+@pytest.mark.long
 def test_workers_without_a_block(tmp_path: Path) -> None:
     """They are more or fewer from one job to the next, the jobs of before keep what they have, and they end once."""
     exact = {**SETTINGS, "codec": codec.Plain, "assignment_type": FixedBlockAssignment.of(3), "directory": tmp_path}

@@ -62,6 +62,7 @@ def test_a_running_job_is_seen_from_elsewhere(agents: NodeAssignment, tmp_path: 
     assert not job.is_alive() and len(ends) == 1
 
 
+@pytest.mark.long
 def test_after_a_shrink_the_page_shows_who_is_left(agents: NodeAssignment, tmp_path: Path) -> None:
     """Of three workers 1 is killed, and 2 goes on as worker 1 on its own agent, where the tables of both numbers lie."""
     nodes = NodeAssignment(agents.key_file)
@@ -104,6 +105,7 @@ def test_a_job_that_failed_tells_its_story_to_who_looks_later(agents: NodeAssign
     assert "How it was noticed: Its agent saw the process end." in story and "Worker 0 ended, too" in story
 
 
+@pytest.mark.long
 def test_what_only_the_submitter_found_is_in_the_story_of_its_agents(agents: NodeAssignment, tmp_path: Path) -> None:
     """A link that swallows: all wait, nobody is stuck. Who looks at the cluster reads what the page of the run says."""
     nodes = NodeAssignment(agents.key_file)

@@ -205,6 +205,7 @@ def test_the_number_of_workers_changes_no_bit(agents: LocalNodes, tmp_path: Path
     assert bits != {before.tobytes()}
 
 
+@pytest.mark.long
 def test_four_blocks_are_one_big_batch(tmp_path: Path) -> None:
     """The mean over blocks is the gradient of the whole batch, up to rounding."""
     settings: dict[str, Any] = {"epoch": 2, "gd_type": SGDOptimizer, "gd_params": (0.1,)}
@@ -245,6 +246,7 @@ class Twice(Plain):
 
 @covers("SUB-22", "SUB-23")
 @pytest.mark.parametrize("codec", [Late, Twice])
+@pytest.mark.share(2)
 def test_late_and_repeated_packets_change_nothing(agents: LocalNodes, tmp_path: Path, codec: type[Codec]) -> None:
     """The same weights as without, over real sockets."""
     disturbed = line_job().parallel(some(agents, 3), codec=codec, epoch=3, block_size=2, directory=tmp_path)
@@ -253,6 +255,7 @@ def test_late_and_repeated_packets_change_nothing(agents: LocalNodes, tmp_path: 
 
 
 @covers("SUB-43")
+@pytest.mark.long
 def test_a_saved_model_starts_every_submission_alike(agents: LocalNodes, tmp_path: Path) -> None:
     """Save and load keep the start weights; the format holds no pickle."""
     path = tmp_path / "dnn.model"

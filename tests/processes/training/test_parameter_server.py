@@ -20,8 +20,9 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobFailed, ParallelSGD, Parameter_Server
+from parallel_sgd.__main__ import main
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
-from parallel_sgd.commands import cli
+from parallel_sgd.commands import output
 from parallel_sgd.engine.accounts import RECEIVED, SENT, Entry, check_conserved
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
@@ -211,6 +212,7 @@ class Sorter(Codec):
 
 
 @covers("SUB-33")
+@pytest.mark.long
 def test_a_pair_of_codecs_of_ones_own(agents: LocalNodes, tmp_path: Path) -> None:
     """Both halves are shipped, with the class that travels between them; the nodes hold no copy."""
     settings: dict[str, Any] = {"epoch": 2, "block_size": 4, "codec": Sender, "ps_codec": Sorter}
@@ -272,11 +274,12 @@ def test_a_server_that_makes_up_parameters_is_told_of(
 
 
 @covers("SUB-42")
+@pytest.mark.long
 def test_job_submit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """`job_submit.py --ps --local 2`."""
     monkeypatch.chdir(tmp_path)
     mlp().save("dnn.model")
     options = "-m dnn.model --local 2 --ps --dataset digits --epochs 1 --block-assignment fixed:4 --json"
-    assert cli.main(options.split()) == cli.EXIT_OK
+    assert main(options.split()) == output.EXIT_OK
     content = json.loads(capsys.readouterr().out)
     assert set(content["files"]) == {"-2", "0", "1"} and content["result"]["Loss"] > 0

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from parallel_sgd import JobFailed
-from parallel_sgd.commands import cli
+from parallel_sgd.__main__ import main
+from parallel_sgd.commands import output
 from parallel_sgd.nodes import LocalNodes
 from rpc.launch.local import local_agents
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job
@@ -45,7 +46,7 @@ def test_the_cause_of_a_failure_found_later(
         newest.write_bytes(newest.read_bytes()[:-1])
         os.kill(agents.pids[2], signal.SIGKILL)
 
-        assert cli.main(["--post-mortem", job]) == cli.EXIT_OK
+        assert main(["--post-mortem", job]) == output.EXIT_OK
         path = tmp_path / f"post-mortem-{job}.zip"
         assert capsys.readouterr().out.strip() == path.name
         with zipfile.ZipFile(path) as archive:
@@ -73,7 +74,7 @@ def test_the_cause_of_a_failure_found_later(
         assert settings["settings"]["misc_package"]["epochs"] == 3 and "numerics" in settings["versions"]
         assert [entry.name for entry in tmp_path.iterdir() if "post-mortem" in entry.name] == [path.name]
 
-        assert cli.main(["--post-mortem", "20200101-000000-00000000", "-n", "2"]) == cli.EXIT_USAGE
+        assert main(["--post-mortem", "20200101-000000-00000000", "-n", "2"]) == output.EXIT_USAGE
         told = f"None of 2 agents knows job 20200101-000000-00000000; the newest that they know is {job}."
         assert told in capsys.readouterr().err
-    assert cli.main(["--post-mortem", job]) == cli.EXIT_NETWORK
+    assert main(["--post-mortem", job]) == output.EXIT_NETWORK

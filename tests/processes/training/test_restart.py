@@ -223,6 +223,7 @@ class UntilTold(Unlucky):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_writers_are_told_while_the_job_runs(agents: LocalNodes, tmp_path: Path) -> None:
     """Each batch once, with the figures of the history, although the job starts again."""
     writer = Told(tmp_path / "notes.told")
@@ -309,6 +310,7 @@ class FullForAMoment(Unlucky):
 
 
 @covers("FLT-26")
+@pytest.mark.long
 def test_disks_that_are_full_for_a_moment(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Under a worker, which trains on and loses no row; and under an agent, which refuses an attempt and takes the next
     one when there is room again."""

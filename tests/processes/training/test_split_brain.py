@@ -134,6 +134,7 @@ def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
 @covers("INV-14", "FLT-25")
 @pytest.mark.skipif(IN_THE_GATE or not netns.available(), reason="`make faults`, as root on Linux")
 @pytest.mark.parametrize("heals", ["early", "late"])
+@pytest.mark.share(2)
 def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: str) -> None:
     """The submitter and node 0 on one side, most of the nodes on the other. Healed early, the submitter goes on
     with the word of the others; healed late, they have gone on, and the submitter and node 0 honour that."""

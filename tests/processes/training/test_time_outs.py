@@ -227,6 +227,7 @@ class Lonely(Plain):
         (Lonely, "set"),
     ],
 )
+@pytest.mark.share(2)
 def test_what_a_codec_may_not_return_is_named(agents: LocalNodes, tmp_path: Path, codec: type[Codec], message: str) -> None:
     with pytest.raises((JobFailed, SubmissionError)) as info:  # in the first step: who is first to know decides
         line_job().parallel(some(agents, 2), codec=codec, directory=tmp_path, epoch=1, block_size=4)

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from parallel_sgd.nodes import LocalNodes
 
 from ...statements import covers
@@ -288,6 +290,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.long
 def test_an_import_inside_a_function_cannot_be_followed(agents: LocalNodes, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("")
     assert "update_blocks imports beside inside its body" in run(tmp_path, agents, MISSING_SCRIPT)

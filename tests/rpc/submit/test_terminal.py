@@ -267,6 +267,7 @@ local.start_agent = start_agent
 @covers("SUB-44")
 @pytest.mark.processes
 @pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.share(2)
 def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
     """They end, and the program ends without a traceback. Here they do not come up, so that it comes before they have; or when
     the first has just been started."""

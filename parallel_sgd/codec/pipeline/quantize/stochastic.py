@@ -60,6 +60,7 @@ class QSGD(Quantizer):
             raise ValueError(f"QSGD 'norm' must be 'l2' or 'max', got {norm!r}")
         self.norm = norm
         self._levels = (1 << bits - 1) - 1
+        # an odd number of levels lies evenly around 0; the code that is left over shows damage (`holds_zero`)
         self._zero = 1 << bits - 1  # the code of 0; no code is 0
         values = np.arange(1 << bits) - self._zero
         values[0] = 0
@@ -77,6 +78,7 @@ class QSGD(Quantizer):
         for group in groups(n, self._width(n)):
             own = scales[group.scales]
             own[:] = self._measure(x, group)
+            # the quotient below would overflow; 0 has the factor 0, so all its codes are that of 0
             own[own < FLOOR] = 0
             factors = np.divide(self._levels * STEP, own, out=np.zeros_like(own), where=own > 0)
             for piece, shape in group.pieces():
@@ -92,6 +94,7 @@ class QSGD(Quantizer):
         scales = self._scales(reader, count(n, self._width(n)))
         codes = reader.read(packed_size(n, self.bits), np.uint8)
         if holds_zero(codes, self.bits):
+            # the one code that is never written: a packet that has it was not made by this stage
             raise PayloadError(f"QSGD sends codes from 1 to {2 * self._levels + 1}, got 0")
         return (scales, codes), 0
 
@@ -106,6 +109,7 @@ class QSGD(Quantizer):
                     signed = self._room("signed", min(n, CHUNK), np.uint8)[: out.size]
                     np.bitwise_xor(codes[piece], OFFSET, out=signed)
                     np.multiply(signed.view(np.int8).reshape(shape), own, out=out, dtype=np.float32)
+                # one scale: it goes into the table, and no pass over the numbers is needed
                 elif group.rows == 1:
                     unpack(codes[piece.start * self.bits // 8 :], self._table * own, result[piece])
                 else:
@@ -154,6 +158,7 @@ class Tern(Quantizer):
         super().__init__()
         self.clip = None if clip is None else number(self, "clip", clip, 0, open_low=True)
         self.base3 = bool(base3)
+        # clipping moves the large numbers, and always towards 0
         self.unbiased = self.clip is None
         self._rounder = Rounder()
         if self.base3:
@@ -177,6 +182,7 @@ class Tern(Quantizer):
             values = x[piece]
             if self.clip is not None:
                 room = self._room("clipped", min(x.size, CHUNK), np.float32)[: values.size]
+                # into a room of its own: a stage does not change its input
                 values = np.clip(values, -scale, scale, out=room)
             found = self._rounder.stochastic(self._rounder.fixed(values, factor), dither)
             if self.base3:
@@ -193,6 +199,7 @@ class Tern(Quantizer):
         if self.clip is not None and x.size:
             with np.errstate(over="ignore"):
                 sums = sum(float(square_sums(x[piece].reshape(1, -1))[0]) for piece in chunks(x.size))
+            # no scale above the largest number: clipping would do nothing then
             top = np.float32(min(float(top), self.clip * sqrt(sums / x.size)))
         return top if top >= FLOOR else np.float32(0)
 
@@ -200,6 +207,7 @@ class Tern(Quantizer):
         """Write codes 0, 1, 2 as digits of base 3, the lowest first; the last byte is filled with zeros' codes."""
         trits = self._room("trits", out.size * _TRITS, np.uint8)
         np.subtract(found, OFFSET - 1, out=trits[: found.size])
+        # the code of 0 fills the last byte, so that equal vectors give equal bytes
         trits[found.size :] = 1
         out[:] = trits[_TRITS - 1 :: _TRITS]
         for digit in range(_TRITS - 2, -1, -1):
@@ -211,8 +219,10 @@ class Tern(Quantizer):
         scale = self._scales(reader, 1)[0]
         codes = reader.read(self.side_bytes(n) - 4, np.uint8)
         half = codes.size // 2
+        # bytes from 243 on have no row in the table
         if self.base3 and n and int(codes.max()) >= self._table.shape[0]:
             raise PayloadError(f"Tern sends bytes below {self._table.shape[0]} in base 3, got {codes.max()}")
+        # both flags at once would cancel, and a hostile packet could hide in that
         if not self.base3 and np.bitwise_and(codes[:half], codes[half:]).any():
             raise PayloadError("Tern sends each value as positive, negative or zero, got one that is positive and negative")
         return (scale, codes), 0
@@ -264,6 +274,7 @@ class Levels(Quantizer):
         points = np.concatenate([-positive[::-1], [0.0], positive])
         self._table = code_table(np.concatenate([[0.0], points]), bits)
         self._zero = count + 1
+        # uneven levels by a table of 2^16 steps: no search for each number
         self._warp = _warp(tuple(points.tolist()))
         self._rounder = Rounder()
 

@@ -1,0 +1,35 @@
+"""Settings of a run beside the defaults of `parallel()`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Final
+
+from ..options.forms import Unnamed
+from ..options.job_options import JobOptions
+from .settings import text_of
+
+__all__ = ["differing"]
+_TITLE: Final = "mission_title"
+
+
+def differing(settings: dict[str, str]) -> dict[str, str]:
+    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do.
+
+    One block per worker is the default.
+    """
+    defaults = {**_defaults(), "blocks": settings.get("workers", "")}
+    # against the texts that defaults have, since the file holds texts
+    return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
+
+
+def _defaults() -> dict[str, str]:
+    found = {"server": text_of(False)}
+    for each in fields(JobOptions):
+        about = each.metadata["option"]
+        if about.flag is not None and each.default not in (MISSING, None):
+            try:
+                found[each.name] = text_of(about.form.write(each.default, str))
+            except Unnamed:
+                continue
+    return found
