@@ -163,13 +163,16 @@ def _page(given: argparse.Namespace) -> int:
                 if problem := show_result(f"{live.address}\n"):
                     _say(f"the address of the page cannot be printed on standard output ({problem})")
                     return EXIT_NOT_SHOWN
+                if sys.stdout.isatty():
+                    sys.stderr.write("Open it in a browser of this machine; Ctrl-C ends it.\n")
                 # for ever: the server has its own thread, and Ctrl-C ends the command
                 threading.Event().wait()
         except KeyboardInterrupt:
             return EXIT_OK
         # OverflowError is the port of more than 16 bits
         except (OSError, OverflowError) as error:
-            _say(f"port {given.port} of this machine cannot be used: {getattr(error, 'strerror', error)}")
+            why = getattr(error, "strerror", error)
+            _say(f"port {given.port} of this machine cannot be used: {why}; without --port it is a free one")
         except ImportError as error:
             _say(str(error))
     return EXIT_USAGE

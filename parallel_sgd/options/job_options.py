@@ -63,7 +63,7 @@ AssignmentType = Callable[[int, int], ISetting]
     ),
     block_size=about("samples of one block.", check.positive, flag("--batch-size", "training", type=int)),
     epoch=about(
-        "passes over the data (`epochs` is another name for it).",
+        "passes over data (`epochs` is another name for it).",
         check.positive,
         flag("--epochs", "training", "passes over the training set", type=int),
     ),
@@ -86,7 +86,7 @@ AssignmentType = Callable[[int, int], ISetting]
         CODE,
     ),
     gd_type=about(
-        "the rule of gradient descent, a class or its word such as 'adam', made with `gd_params`.",
+        "rule of gradient descent: a class or its word such as 'adam', made with `gd_params`.",
         check.subclass(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", "rule"),
         CODE,
@@ -111,7 +111,7 @@ AssignmentType = Callable[[int, int], ISetting]
         travels=CODE,
     ),
     ps_codec=about(
-        "codec of the server, as `codec`; default the workers' own where that serves, else `SyncPS`.",
+        "server's codec, as `codec`; default the workers' own where that serves, else `SyncPS`.",
         flag=flag("--server-codec", "training", "the codec on the parameter server", "codec", metavar="CODEC"),
         travels=CODE,
     ),
@@ -121,12 +121,12 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--network-bandwidth", "training", type=float, metavar="BYTES_PER_S"),
     ),
     mission_title=about(
-        "name of the run, in file names (`job_title` is another name for it).",
+        "run's name, in file names (`job_title` is another name for it).",
         check.title,
         flag("--title", "output", "part of the names of the result files"),
     ),
     ssgd_timeout_limit=about(
-        "longest wait in ms for a result, which is rescued or given up then.",
+        "longest wait, in ms, for a result, which is rescued or given up then.",
         check.number(0, open_low=True),
         flag("--ssgd-timeout", "training", type=float, metavar="MS"),
     ),
@@ -138,21 +138,21 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--codec-params", "training", "for the codecs, which say what they read; repeatable", "pairs"),
         HERE,
     ),  # keys and values go apart: these are data, those may be objects
-    job_title=about("another name for `mission_title`.", travels=HERE),
-    epochs=about("another name for `epoch`.", travels=HERE),
+    job_title=about("mission_title, by another name.", travels=HERE),
+    epochs=about("epoch, by another name.", travels=HERE),
     seed=about(
         "of every draw; weights are never drawn anew.",
         check.seed,
         flag("--seed", "training", "of every random draw", type=int),
     ),
     wait=about(
-        "seconds to wait for busy nodes.",
+        "seconds for busy nodes.",
         check.number(0),
         flag("--wait", "nodes", "wait this long for busy workers", type=float, metavar="SECONDS"),
         HERE,
     ),
     blas_threads=about(
-        "BLAS threads of a worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
+        "BLAS threads: of a worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
     ),
@@ -219,7 +219,7 @@ AssignmentType = Callable[[int, int], ISetting]
         travels=HERE,
     ),
     fault=about(
-        "a planned fault, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
+        "planned fault, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
         "the third batch of the first epoch, and so on (`network.faults.FaultPlan`); `seed` is that of the job.",
         check.fault,
         flag("--fault", "faults", "what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'", "text", metavar="PLAN"),
@@ -243,7 +243,7 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--keep-every", "faults", "a checkpoint stays after each so many, for psgd verify", type=int, metavar="EPOCHS"),
     ),
     commit_every=about(
-        "batches between commits: after so many each worker commits what survivors go on from. Where all have the same state, "
+        "batches per commit: after so many each worker commits what survivors go on from. Where all have the same state, "
         "every applied batch is a commit, at no cost, whatever is given. Where each has one of its own (error feedback, local "
         "updates, asynchronous types) and `on_failure` starts again, a copy is made in memory so often; with a "
         "parameter server that remembers, checkpoints are the only commits.",
@@ -251,8 +251,8 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--commit-every", "faults", "how often a worker copies a state that no other has", type=int, metavar="BATCHES"),
     ),
     resume=about(
-        "an earlier run to go on with, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or the "
-        "path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
+        "an earlier run, from which to go on, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or "
+        "the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
             "--resume",
             "training",
@@ -335,7 +335,7 @@ AssignmentType = Callable[[int, int], ISetting]
         HERE,
     ),
     keep_data=about(
-        "MiB of samples to keep: in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
+        "MiB of samples, to keep in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
         "of the program, so that `psgd run` and `psgd verify` can repeat the run; 0 keeps none.",
         check.number(0),
         flag(
@@ -348,7 +348,7 @@ AssignmentType = Callable[[int, int], ISetting]
         HERE,
     ),
     sign=about(
-        "a private key: its path (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
+        "private key: its path (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
         "the extra `sign`.",
         check.optional(check.signing_key),
         flag(
@@ -362,28 +362,28 @@ AssignmentType = Callable[[int, int], ISetting]
     ),
 )
 class JobOptions(Options):
-    """Arguments of `parallel()`, see docs/options.md.
+    """All of it: docs/options.md.
 
     nodes: where it trains
     redundancy: workers per block
     block_size: samples of one block
-    epoch: passes over the data
+    epoch: passes over data
     assignment_type: deals the blocks
     sync_type: when a result is ready
     op_type: what is exchanged
-    gd_type: the rule of gradient descent
+    gd_type: rule of gradient descent
     codec: how values travel
     gd_params: arguments of the rule
-    ps_codec: codec of the server
+    ps_codec: server's codec
     network_bandwidth: bytes per second
-    mission_title: name of the run
-    ssgd_timeout_limit: longest wait in ms for a result
+    mission_title: run's name
+    ssgd_timeout_limit: longest wait
     codec_extra_parameters: for codecs
-    job_title: another name for mission_title
-    epochs: another name for epoch
+    job_title: mission_title
+    epochs: epoch
     seed: of every draw
-    wait: seconds to wait for busy nodes
-    blas_threads: BLAS threads of a worker
+    wait: seconds for busy nodes
+    blas_threads: BLAS threads
     bits: BLAS kernels
     on_failure: when a node dies
     max_restarts: then it fails
@@ -391,11 +391,11 @@ class JobOptions(Options):
     min_workers: fewest to go on
     max_workers: most to grow to
     discovery: new workers
-    fault: a planned fault
+    fault: planned fault
     checkpoint_every: when to save
     keep_every: epochs to keep
-    commit_every: batches between commits
-    resume: an earlier run to go on with
+    commit_every: batches per commit
+    resume: an earlier run
     directory: where runs go
     shuffle: new order each epoch
     verbose: how much is shown
@@ -403,8 +403,8 @@ class JobOptions(Options):
     class_weight: of losses
     callbacks: after each epoch
     writers: get the figures
-    keep_data: MiB of samples to keep
-    sign: a private key
+    keep_data: MiB of samples
+    sign: private key
     """
 
     nodes: NodeAssignment
