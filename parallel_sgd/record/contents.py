@@ -41,7 +41,8 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     # below 0 is the server, which leaves other files
     named = {node for node in _nodes(manifest.files) if node >= 0}
     # after a restart fewer workers may have gone on, and a lost one may have left nothing
-    nodes = named or {0} if is_hurt(outcome) else named | set(range(workers))
+    is_sample = any(f"{node_folder(node)}/{name}" in manifest.files for node in named for name in _common(_title(manifest)))
+    nodes = named or {0} if is_hurt(outcome) or is_sample else named | set(range(workers))
     failed = lost_nodes(outcome)
     expected = [*_OF_A_RUN]
     for node in sorted(nodes - failed):
@@ -116,6 +117,11 @@ def _of_worker(title: str, node: int) -> list[str]:
     return [*(f"{kind}-{title}-N({node}).csv" for kind in KINDS), model_name(title, node)]
 
 
+def _common(title: str) -> list[str]:
+    """Return the names of tables that the first worker of a process has for those that have none."""
+    return [f"{kind}-{title}.csv" for kind in ("TR", "BY")]
+
+
 def _is_of_node(name: str, title: str) -> bool:
     """Tell if the product itself leaves a file of this name in the folder of a node."""
     place, _, file = name.partition("/")
@@ -123,7 +129,8 @@ def _is_of_node(name: str, title: str) -> bool:
     if match is None:
         return False
     node = int(match[1])
-    known = (RESULT_FILE, *_of_worker(title, node), f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv")
+    ledgers = f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv"
+    known = (RESULT_FILE, *_of_worker(title, node), *ledgers, *_common(title))
     return file in known or _LOG.fullmatch(file) is not None
 
 

@@ -99,12 +99,13 @@ def best_epoch(history: JobHistory) -> Best | None:
     return None
 
 
-def effort_of(times: Iterable[Times], copies: int = 1) -> Effort | None:
+def effort_of(times: Iterable[Times], copies: int = 1, workers: int = 0) -> Effort | None:
     """Return how workers have spent their time; None where no worker has told it.
 
     Args:
-        times: seconds of each worker.
+        times: seconds of each worker, or of a sample of them.
         copies: number of workers that computed each block; one worker alone would have computed it once.
+        workers: number of all workers, where it is larger than that of the sample.
     """
     told = [each for each in times if each.total > 0]
     if not told:
@@ -112,7 +113,9 @@ def effort_of(times: Iterable[Times], copies: int = 1) -> Effort | None:
     whole = sum(each.total for each in told)
     compute, wait = sum(each.compute for each in told), sum(each.wait for each in told)
     # redundant blocks were computed several times, which one worker alone would not do
-    return Effort(len(told), max(each.total for each in told), compute / copies, compute / whole, wait / whole)
+    every = max(len(told), workers)
+    alone = compute / copies * (every / len(told))
+    return Effort(every, max(each.total for each in told), alone, compute / whole, wait / whole)
 
 
 def epoch_line(row: Figures, epochs: int) -> str:

@@ -92,7 +92,9 @@ def effort_in(records: RunRecords) -> Effort | None:
     except RecordError:  # the settings of a page, or of a command, tell of it
         told = ""
     copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
-    return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies))
+    together = str((records.outcome.get("environment") or {}).get(WORKERS_IN_TURN, ""))
+    workers = int(together) if together.isdecimal() and len(together) < _MOST_DIGITS else 0
+    return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies), workers)
 
 
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:

@@ -117,7 +117,9 @@ class JobConsole:
         """
         # of the tables, as in the report: the seconds behind the last epoch are no part of training
         tables = [path for paths in result.files.values() for path in paths if path.name.startswith("TI-")]
-        effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy)
+        common = f"TR-{self._spec.options.mission_title}.csv"  # of those that have no tables of their own
+        workers = len(result.models) if any(path.name == common for paths in result.files.values() for path in paths) else 0
+        effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy, workers)
         best = best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"

@@ -41,6 +41,8 @@ def test_how_the_seconds_were_spent() -> None:
     assert effort.told(crowded=True) == "One worker alone: at most 4.0 s; 2, which took turns, took 5.0 s."
     redundant = effort_of([Times(2.0, 0.0, 0.0, 2.0, 0.0)] * 2, copies=2)  # each of both has computed all blocks
     assert redundant is not None and redundant.alone == 2.0 and redundant.computing == 0.5
+    sample = effort_of([Times(2.0, 0.0, 0.0, 2.0, 0.0)] * 2, workers=20)
+    assert sample is not None and (sample.workers, sample.alone, sample.computing) == (20, 40.0, 0.5)
     assert effort_of([]) is None and effort_of([Times(0.0, 0.0, 0.0, 0.0, 0.0)]) is None
     assert times_of({"Compute": [1.0, 2.0], "Wait": [0.5, 0.5], "Epochs": [1.0, 2.0]}) == Times(3.0, 0.0, 0.0, 1.0, 0.0)
 

@@ -31,7 +31,8 @@ from parallel_sgd.engine.accounts import EVERY, RECEIVED, SENT, AccountError, Ac
 from parallel_sgd.engine.channel import Others
 from parallel_sgd.engine.merge import BlockTree
 from parallel_sgd.profiles.blockassignment import DuplicateAssignment
-from parallel_sgd.record.run import JobResult
+from parallel_sgd.record.contents import misplaced
+from parallel_sgd.record.run import JobResult, RunManifest
 from parallel_sgd.simulation import kernel as kernels
 from parallel_sgd.simulation.execution import Execution
 from parallel_sgd.simulation.kernel import SAMPLE, Kernel
@@ -155,6 +156,8 @@ def test_a_sample_has_tables_and_all_have_rows_in_common_ones(name: str, tmp_pat
     assert sorted(sample.history.workers) == list(range(workers))
     assert sample.ledger is not None and all_tables.ledger is not None
     assert sample.ledger.path.read_text("utf-8") == all_tables.ledger.path.read_text("utf-8")
+    assert sample.folder is not None
+    assert list(misplaced(sample.folder, RunManifest.read(sample.folder))) == []
 
 
 def test_most_of_very_many_have_sums_of_their_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
