@@ -52,6 +52,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
         "calibrate": Command("psgd.simulation", "calibrate", "measure workers, for simulations of their cluster"),
+        "plan": Command("psgd.simulation", "plan", "find out by simulation which codec and how many workers train fastest"),
         "launch": Command("psgd.launch", "launch", "run a script on several workers, which may come and go"),
     }
 )

@@ -7,9 +7,10 @@ from functools import partial
 
 from parallel_sgd.commands import calibrate as calibration
 from parallel_sgd.commands import options
+from parallel_sgd.commands import plan as planning
 from parallel_sgd.commands.output import carry_out
 
-from . import new_file, positive
+from . import above_0, new_file, number, positive
 from .cli import Task
 
 _EXIT_CODES = (
@@ -41,3 +42,48 @@ def calibrate(parser: argparse.ArgumentParser) -> Task:
     options.add_output(parser)
     parser.set_defaults(worker_count=None, wait=0.0, discovery=None)
     return partial(carry_out, calibration.calibrate)
+
+
+def plan(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd plan`: add its options to `parser`."""
+    parser.description = (
+        "Rank codecs, numbers of workers and exchanges by the predicted time until a model is good enough on a platform: from "
+        "a few real epochs of each codec in this process, and a few simulated steps of each setting."
+    )
+    parser.epilog = (
+        "Exit codes: 0 done, 2 wrong argument, 130 interrupted. Example: %(prog)s --platform 'star 100Mbit/s 1ms' --workers "
+        "2..16 -m digits.model --dataset digits --transform shuffle,imagecls --target 0.9"
+    )
+    parser.add_argument(
+        "--platform", required=True, metavar="P", help="a text such as 'star 1Gbit/s 50us', or a file of psgd calibrate"
+    )
+    parser.add_argument(
+        "--workers", default="2..16", metavar="N..M", help="a range, of powers of two, or N,M,.. (default: 2..16)"
+    )
+    parser.add_argument("-m", "--model", metavar="FILE", help="the model (default: 784-128-128-10)")
+    parser.add_argument("--dataset", default="mnist", metavar="NAME", help="its data (default: mnist)")
+    parser.add_argument(
+        "--transform", default="shuffle,imagecls", metavar="NAME,..", help="of the data (default: shuffle,imagecls)"
+    )
+    parser.add_argument("--target", type=number, default=0.95, metavar="X", help="of the first metric (default: 0.95)")
+    parser.add_argument("--codecs", default=planning.CODECS, metavar="NAME,..", help=f"(default: {planning.CODECS})")
+    parser.add_argument(
+        "--local-steps", type=_numbers, default=[1, 8], metavar="N,..", help="batches between averages by LocalSGD (default: 8)"
+    )
+    parser.add_argument("--blocks", type=positive, metavar="N", help="blocks of a batch (default: the most workers)")
+    parser.add_argument("--block-size", type=positive, default=4, metavar="N", help="samples of a block (default: 4)")
+    parser.add_argument("--learn-rate", type=above_0, default=0.1, metavar="X", help="of SGD (default: 0.1)")
+    parser.add_argument("--epochs", type=positive, default=3, metavar="N", help="real epochs of each codec (default: 3)")
+    parser.add_argument(
+        "--limit", type=above_0, default=50.0, metavar="SECONDS", help="after which no further setting is begun (default: 50)"
+    )
+    parser.add_argument("--all", action="store_true", help="show all settings")
+    parser.add_argument(
+        "--check", type=positive, default=0, metavar="N", help="run steps of the first N on this machine, with throttled links"
+    )
+    options.add_output(parser)
+    return partial(carry_out, planning.plan)
+
+
+def _numbers(text: str) -> list[int]:
+    return [positive(part) for part in text.split(",")]

@@ -7,10 +7,12 @@ spread of the tries is told.
 
 from __future__ import annotations
 
+import csv
 import os
 import platform as machine
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
@@ -32,6 +34,7 @@ from rpc.support.logs import QUIET, verbosity
 
 from ..codec.interfaces import Codec
 from ..job import ParallelSGD
+from ..record.run import JobResult
 from .calibration import Calibration
 from .link_probe import LinkProbe, rounds_of, work_seconds
 from .nodes import simulated
@@ -43,6 +46,7 @@ _ALIKE_LATENCY: Final = 2.0
 _LEAST_FADING: Final = 0.02
 _ROUNDS: Final = 3
 _WORKERS: Final = 8
+_STEPS: Final = 9
 _LIMIT_SECONDS: Final = 60.0
 """Of a calibration; when two thirds are over, nothing is measured a second time."""
 
@@ -64,6 +68,7 @@ def calibrate(
     data: AbsDataset | None = None,
     *,
     block_size: int = 16,
+    fault: str = "",
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Platform:
     """Measure a platform.
@@ -74,6 +79,7 @@ def calibrate(
         model: its block step is timed; None: `usual_model()`.
         data: its samples; None: random ones of the model's shapes.
         block_size: samples of a block.
+        fault: faults of the links while steps are timed, where jobs are to have such, too.
         on_step: called with the name of each step as it begins.
 
     Returns:
@@ -109,7 +115,10 @@ def calibrate(
         compute=_rounded(compute),
         codec_time=tuple((name, tuple(table.items())) for name, table in times.items()),
     )
-    return _platform(found, ids, hosts, here, measured)
+    platform = _platform(found, ids, hosts, here, measured)
+    on_step("steps")
+    step = _step_seconds(nodes, platform, own, data, codecs[0], block_size, fault)
+    return replace(platform, calibration=replace(measured, step=_rounded(step)))
 
 
 def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> dict[int, dict[str, Any]]:
@@ -157,6 +166,67 @@ def _job_times(
             found[codec.__name__].append(dict(result.simulated.codec_time[codec.__name__]))
     times = {name: min(tables, key=_cost_of_one) for name, tables in found.items()}
     return min(computes), {name: {key: _rounded(value) for key, value in table.items()} for name, table in times.items()}
+
+
+def _step_seconds(
+    nodes: NodeAssignment,
+    platform: Platform,
+    model: Model,
+    data: AbsDataset | None,
+    codec: type[Codec],
+    block_size: int,
+    fault: str,
+) -> float:
+    """Return by how much a step of real workers is longer than a simulated one: the least of some jobs of nine steps."""
+    samples = data if data is not None else _random_samples(model, len(nodes.worker_ids) * block_size * _STEPS)
+    job = ParallelSGD(model, samples)
+    options: dict[str, Any] = {
+        "codec": codec,
+        "gd_type": SGDOptimizer,
+        "block_size": block_size,
+        "epoch": 1,
+        "verbose": 0,
+        "checkpoint_every": None,
+        "fault": fault,
+    }
+    steps = []
+    for _ in range(_ROUNDS):
+        with TemporaryDirectory(prefix="psgd-calibrate-") as folder, verbosity(QUIET):
+            steps.append(step_of(job.parallel(nodes, directory=folder, **options)))
+    with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
+        there = job.parallel(simulated(len(nodes.worker_ids), platform), directory=folder, **options)
+        return max(0.0, min(steps) - step_of(there))
+
+
+def step_of(result: JobResult) -> float:
+    """Return the seconds of a step: the median over pairs of steps that follow each other, since long and short ones alternate.
+
+    Args:
+        result: of a job of at least three steps.
+    """
+    moments = step_moments(result)
+    return median((later - earlier) / 2 for earlier, later in zip(moments[:-2], moments[2:], strict=True))
+
+
+def step_moments(result: JobResult) -> list[float]:
+    """Return the seconds at which a worker has computed its last block of each step, from its table.
+
+    Args:
+        result: of a job.
+    """
+    return [*{(row["Epochs"], row["Batches"]): float(row["Time"]) for row in table_of(result, "TR-")}.values()]
+
+
+def table_of(result: JobResult, begin: str) -> list[dict[str, str]]:
+    """Return the rows of a table of the first worker.
+
+    Args:
+        result: of a job.
+        begin: of the name of its file.
+    """
+    path = next(path for path in result.files[0] if path.name.startswith(begin))
+    with path.open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened))
 
 
 def _cost_of_one(table: Mapping[str, float]) -> float:

@@ -25,6 +25,7 @@ class Calibration:
         parameters: those of the model whose compute was measured; 0: none was.
         block_size: samples of a block of that measurement.
         compute: seconds of a block step of it on a node of speed 1.
+        step: seconds of a step of a real worker beside block steps, codecs and network, such as its rule, tables, and wake-ups.
         codec_time: for each codec that was measured its name, and its times in pairs, as `codec_time=` has them.
 
     Raises:
@@ -42,6 +43,7 @@ class Calibration:
     parameters: int = 0
     block_size: int = 0
     compute: float = 0.0
+    step: float = 0.0
     codec_time: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
 
     def __post_init__(self) -> None:

@@ -198,10 +198,17 @@ class SimulatedExecution(Execution):
         """Return a function that lets the time of a block step of a node pass."""
         compute, charge, speed = self._compute.seconds, self._timeline.charge, self._speeds[node]
         progress = self._progress
+        calibration = self._platform.calibration
+        step = 0.0 if calibration is None else calibration.step / speed
+        begun: tuple[int, int] | None = None
         agents = None if self._kernel is None else self._kernel.agents
 
         def passes(epoch: int, batch: int, block: int) -> None:
+            nonlocal begun
             charge(compute(node, epoch, batch, block) / speed)
+            if step and begun != (epoch, batch):
+                begun = epoch, batch
+                charge(step)
             if agents is not None:
                 agents.computing(node)
             progress()

@@ -74,10 +74,14 @@ class Flows:
                 return
             size = pair.size(size)
         route = self._routes.between(source, target)
+        earliest = now
+        if pair is not None and not route.links:
+            route = self._routes.within(source, target)
+            earliest = max(now, self._local_free.get((source, target), 0.0))  # behind those that left before the fault
         if len(self._sizes) < len(self._routes.links):
             self._widen()
         if route.links:
-            moment = now + route.latency * self._factors.latency
+            moment = earliest + route.latency * self._factors.latency
             for link in route.links:
                 self._sizes[link] += size
         else:

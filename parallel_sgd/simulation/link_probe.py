@@ -46,9 +46,8 @@ def work_seconds() -> tuple[float, float]:
 class LinkProbe(AbsSimpleExecutor):
     """Executor that measures the links of its group over TCP.
 
-    It is shipped `rounds`, lists of pairs of node ids that measure at the same time, and returns the measurements of this node:
-    `latency` and `seconds` by size for each other node, where it is the first of the pair; and `cores`, `work`, `together`,
-    `both_ways`.
+    It is shipped `rounds`, lists of pairs of node ids that measure at the same time. Its result has, in `pairs`, `latency` and
+    `seconds` by size of each pair of which this node is the first; and `cores`, `work`, `together`, `both_ways`.
     """
 
     def over_tcp(self) -> Collection[int]:

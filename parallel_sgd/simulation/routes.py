@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .platform import ALPHA_BETA, FAT_TREE, HALF, MATRIX, MESH, RING, TWO_SITES, Platform
 
@@ -26,6 +26,10 @@ class Link(NamedTuple):
     name: str
     bandwidth: float
     latency: float
+
+
+#: Bytes per second of a link within a host without a limit, as a number that can be shared.
+_NO_LIMIT: Final = 1e18
 
 
 class Route(NamedTuple):
@@ -99,6 +103,18 @@ class Routes:
         if found is None:
             found = self._routes[first, last] = self._found(first, last)
         return found
+
+    def within(self, source: int, target: int) -> Route:
+        """Return a route between nodes of a host with a link of its own, on which a fault of the pair shows.
+
+        Args:
+            source: id of the sending node.
+            target: id of the receiving node.
+        """
+        platform = self.platform
+        bandwidth = platform.local_bandwidth or _NO_LIMIT
+        link = Link(f"host {self._host[source]}, {source} to {target}", bandwidth, platform.local_latency)
+        return Route((self._number(link),), platform.local_latency, bandwidth)
 
     def _found(self, source: int, target: int) -> Route:
         if source == target:

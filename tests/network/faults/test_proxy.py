@@ -121,7 +121,7 @@ def test_sessions_pass(sealed: bool, frames: bool) -> None:
 
 
 @pytest.mark.slow
-@covers("FLT-9")
+@covers("FLT-9", "SIM-14")
 @pytest.mark.parametrize(("rate", "delay", "size"), [(1.25e6, 0.2, 473_219), (1.25e6, 0.02, 473_219), (125e3, 0.2, 119_018)])
 @pytest.mark.parametrize("frames", [False, True])
 @pytest.mark.share(2)

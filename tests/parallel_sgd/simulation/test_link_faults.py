@@ -63,6 +63,29 @@ def test_a_message_takes_longer(ports: str, faults: list[str], seconds: float) -
 
 
 @pytest.mark.parametrize("ports", PORTS)
+@pytest.mark.parametrize(
+    ("faults", "seconds"),
+    [
+        ([], 1.001),
+        (["throttle 0>1 4mbit"], 2.001),
+        (["throttle 0>1 4mbit", "+500ms 0>1"], 2.501),
+        (["swallow 0>1 for 3s"], 4.001),
+        (["lose 0>1 20%"], 1.251),
+    ],
+)
+def test_nodes_of_a_host_have_faults_of_their_links(ports: str, faults: list[str], seconds: float) -> None:
+    """Which they have over a path that is no port: two messages follow each other, the other direction has no fault."""
+    found = network_of(parse_platform(f"{STAR} 2 nodes per host local 8Mbit/s 1ms {ports}"), range(4))
+    for text in faults:
+        found.inject(0.0, fault(text))
+    there, again, back, others = ends(found, (0, 1, MEGA), (0, 1, MEGA), (1, 0, MEGA), (2, 3, MEGA))
+    slack = 2e-3 if faults and "swallow" in faults[0] else 1e-9
+    pace = 1.0 if slack > 1e-9 else seconds - 0.001 - (0.5 if "+500ms 0>1" in faults else 0.0)
+    assert (there, again) == pytest.approx((seconds, seconds + pace), abs=slack)
+    assert (back, others) == pytest.approx((1.001, 1.001), abs=1e-9)
+
+
+@pytest.mark.parametrize("ports", PORTS)
 @pytest.mark.parametrize("text", ["lose 0>1 100%", "swallow 0>1"])
 def test_nothing_of_a_message_arrives(ports: str, text: str) -> None:
     """The other direction, and other pairs, are as they were."""
