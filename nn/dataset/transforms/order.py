@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +178,8 @@ class Make_Non_IID(SortedBatches):
     >>> transform = Shuffle().add(Make_Non_IID(batch_size=4 * 64, disorder=0.1))  # for 4 workers with block_size 64
     """
 
+    takes_parts: ClassVar[bool] = False
+
     def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
         """Return the order; `seed` decides which places of a batch exchange their samples."""
         order = keys.reshape(batches, self.batch_size).argsort(axis=1, kind="stable")
@@ -206,6 +208,8 @@ class True_Non_IID(SortedBatches):
 
     >>> transform = Shuffle().add(True_Non_IID(batch_size=4 * 64))  # for 4 workers with block_size 64
     """
+
+    takes_parts: ClassVar[bool] = False
 
     def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
         """Return the order; `seed` decides which samples change places."""
@@ -237,6 +241,8 @@ class Dirichlet(AbsTransformer, configured=True):
 
     >>> transform = Dirichlet(alpha=0.5, blocks=4, block_size=64)
     """
+
+    takes_parts: ClassVar[bool] = False
 
     for_training_only = True
 
