@@ -46,10 +46,10 @@ class Layer(
     A subclass makes its variables in `build`, once, when the shape of its input is known, and combines values in `call`.
     Calling a layer twice uses the same variables twice. `name` is given or, in a model, made of class and number.
 
-    `layer.trainable = False` before the model's `setup` freezes all variables that the layer uses, those of layers within it,
-    too; a model file keeps that. Afterwards it is too late (ValueError): the weights can be moved to a model that is built
-    with the layer frozen. Buffers, which training changes without a gradient, move all the same; a frozen `BatchNorm` leaves
-    its own unless told otherwise.
+    `layer.trainable = False` freezes all variables that the layer uses, those of layers within it, too, from the next
+    `setup` or `compile` of a model on; a model file keeps that. `fit` of a model that was set up before refuses until then.
+    Buffers, which training changes without a gradient, move all the same; a frozen `BatchNorm` leaves its own unless told
+    otherwise.
 
     To add one: a class in the file of its kin, its name in `nn/layer/__init__.py` and in the table of nn/README.md, and a row
     in `tests/contract/nn_rows/layers.py`, which a test demands. A constructor keeps each argument as an attribute of the same

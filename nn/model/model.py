@@ -15,6 +15,7 @@ from nn import arguments, registry, tensor_files
 from nn.arrays import Array, Shape, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
+from nn.extension import misfit
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import model_file
 from nn.model.batches import Batch, all_finite, as_type
@@ -59,7 +60,11 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
         if cls is Model and (args or keywords):
-            return object.__new__(import_module("nn.model").Functional)
+            kind = import_module("nn.model").Functional
+            problem = misfit(kind, args, keywords)
+            if problem is not None:
+                raise TypeError(problem)
+            return object.__new__(kind)
         return object.__new__(cls)
 
     def fit(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import nn.optimizer
 from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.abstract import AbsTransformer, check_fields
 from nn.extension import HiddenName, is_ours
 from nn.model import Model
 from nn.model.batches import all_finite, as_type, first_bad_sample
@@ -289,6 +289,7 @@ def _four(arrays: object, what: str) -> Arrays:
 def _transformed(transform: AbsTransformer | None, arrays: Arrays, seed: int) -> Arrays:
     if transform is None:
         return arrays
+    check_fields(arrays, transform)
     return _four(transform(*arrays, seed=seed), f"'transform' {type(transform).__name__} must return")
 
 

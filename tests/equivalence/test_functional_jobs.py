@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import nn
+from nn.arrays import Array
 from nn.data import load_arrays, save_arrays
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import leaves, of_leaves
-from nn.dataset.transforms import Shuffle
+from nn.dataset.transforms import AbsTransformer, Normalize, Shuffle
 from nn.layer import BatchNorm, Concatenate, Dense, Dropout
 from nn.model import Model
 from nn.random import keyed
@@ -125,3 +126,27 @@ def test_data_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(error, match=text), in_process(1) as nodes:
         ParallelSGD(two(), given()).parallel(nodes, epoch=1, block_size=8, directory=tmp_path)
+
+
+def test_a_transform_of_one_array_says_that_it_is_one(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"Normalize takes samples and labels of one array each, got parts body, title; "):
+        job = ParallelSGD(two(), data(), Shuffle().add(Normalize()))
+        job.parallel(in_process(1), epoch=1, block_size=8, directory=tmp_path)
+
+
+class Halved(AbsTransformer):
+    """A transform of one part, as a program writes it."""
+
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Any:
+        train_x, test_x = train_x.copy(), test_x.copy()
+        parts: Any = train_x, test_x
+        for part in parts:
+            part["title"] *= 0.5
+        return train_x, train_y, test_x, test_y
+
+
+def test_a_transform_of_one_part(tmp_path: Path) -> None:
+    first = ParallelSGD(two(), data(), Halved()).parallel(in_process(2), epoch=1, block_size=8, directory=tmp_path, seed=7)
+    halves = ArrayDataset({"body": BODY, "title": TITLE * np.float32(0.5)}, LABELS, test_fraction=0.2)
+    second = ParallelSGD(two(), halves).parallel(in_process(2), epoch=1, block_size=8, directory=tmp_path, seed=7)
+    assert bits(first) == bits(second)

@@ -1,7 +1,7 @@
 """Base class of transforms, chains of several, and built-in ones as plain data, for a message or a file."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ from nn.arguments import Configurable
 from nn.arrays import Array
 from nn.dataset.interface import AbsDataset, Arrays
 
-__all__ = ["AbsTransformer", "Chain", "build", "check_order", "describe"]
+__all__ = ["AbsTransformer", "Chain", "build", "check_fields", "check_order", "describe"]
 
 _KINDS = (
     "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
@@ -34,6 +34,9 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
 
     for_training_only: ClassVar[bool] = False
     """Whether it changes nothing of a sample that is to be predicted, as order and copies of training samples do not."""
+
+    takes_parts: ClassVar[bool] = True
+    """Whether it takes samples and labels of several parts, with a field for each; most of this package take numbers."""
 
     in_order: ClassVar[bool] = False
     """Whether it needs all rows in the order of time."""
@@ -120,6 +123,25 @@ class Chain(AbsTransformer, configured=True):
         for step in self._steps:
             arrays = step(*arrays, seed=seed)
         return arrays
+
+
+def check_fields(arrays: Iterable[Array], transformer: AbsTransformer) -> None:
+    """Check that the transforms take samples and labels of several parts, where these have some.
+
+    Args:
+        arrays: train_x, train_y, test_x and test_y.
+        transformer: the transforms.
+
+    Raises:
+        ValueError: naming the transform and the parts.
+    """
+    names = next((array.dtype.names for array in arrays if array.dtype.names), None)
+    for step in transformer.steps:
+        if names and not step.takes_parts:
+            raise ValueError(
+                f"'transform' {type(step).__name__} takes samples and labels of one array each, got parts {', '.join(names)}; "
+                "change them before they go into the data set, or by a transform of your own, which gets train_x[name]"
+            )
 
 
 def check_order(data: AbsDataset, transformer: AbsTransformer) -> None:

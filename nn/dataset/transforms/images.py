@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -38,6 +39,8 @@ class ImageCls(AbsTransformer, configured=True):
     >>> nn.dataset.transforms.ImageCls(flatten=False, channels=True)(*nn.dataset.Digits().load())[0].shape
     (1500, 8, 8, 1)
     """
+
+    takes_parts: ClassVar[bool] = False
 
     def __init__(self, flatten: bool = True, channels: bool = False) -> None:
         for name, value in (("flatten", flatten), ("channels", channels)):
@@ -101,6 +104,8 @@ class Augment(AbsTransformer, configured=True):
 
     >>> transform = Augment(copies=2, flip=True, crop=4).add(Shuffle()).add(ImageCls(flatten=False))
     """
+
+    takes_parts: ClassVar[bool] = False
 
     for_training_only = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,8 @@ class OneHot(AbsTransformer, configured=True):
     >>> nn.dataset.transforms.OneHot(classes=3)(x, y, x, y)[1].tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
+
+    takes_parts: ClassVar[bool] = False
 
     for_training_only = True  # a prediction has no labels
 

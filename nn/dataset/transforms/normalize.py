@@ -100,6 +100,8 @@ class Normalize(Standardization, configured=True):
     [[0.0], [2.0]]
     """
 
+    takes_parts: ClassVar[bool] = False
+
     what: ClassVar[str] = "samples"
 
     def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: Per = "channel") -> None:
@@ -223,6 +225,8 @@ class NormalizeLabels(Standardization):
 
     Floats keep their dtype, other labels become float32. Raises as `Normalize` does, for labels.
     """
+
+    takes_parts: ClassVar[bool] = False
 
     what: ClassVar[str] = "labels"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,6 +182,8 @@ class Make_Non_IID(SortedBatches):
     >>> transform = Shuffle().add(Make_Non_IID(batch_size=4 * 64, disorder=0.1))  # for 4 workers with block_size 64
     """
 
+    takes_parts: ClassVar[bool] = False
+
     def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
         """Return the order; `seed` decides which places of a batch exchange their samples."""
         # Equal labels keep their order, on every NumPy.
@@ -213,6 +215,8 @@ class True_Non_IID(SortedBatches):
     >>> transform = Shuffle().add(True_Non_IID(batch_size=4 * 64))  # for 4 workers with block_size 64
     """
 
+    takes_parts: ClassVar[bool] = False
+
     def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
         """Return the order; `seed` decides which samples change places."""
         order = disorder(keys.argsort(kind="stable")[None], self.disorder, keyed(seed, "true-non-iid"))
@@ -243,6 +247,8 @@ class Dirichlet(AbsTransformer, configured=True):
 
     >>> transform = Dirichlet(alpha=0.5, blocks=4, block_size=64)
     """
+
+    takes_parts: ClassVar[bool] = False
 
     for_training_only = True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -41,6 +43,8 @@ class Windows(AbsTransformer, configured=True):
     >>> train_x[:, :, 0].tolist(), train_y.tolist(), test_x[:, :, 0].tolist(), test_y.tolist()
     ([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]], [30.0, 40.0], [[2.0, 3.0, 4.0]], [50.0])
     """
+
+    takes_parts: ClassVar[bool] = False
 
     in_order = True
 

@@ -382,6 +382,8 @@ A, B = nn.Input([-1, 6], name="a"), nn.Input([-1, 4], name="b")
         (lambda: Model([A, B], Dense(2)(A)), ValueError, "'inputs' must be values that the outputs depend on, .* on 'b'"),
         (lambda: Model(Dense(2)(A), Dense(2)(A)), TypeError, "'inputs' must be values of nn.Input, got .*an output only"),
         (lambda: Model([A, A], Dense(2)(A)), ValueError, "'inputs' must be different values, got one twice"),
+        (lambda: Model(A), TypeError, "Functional needs the argument 'outputs'; its arguments are inputs, outputs, name"),
+        (lambda: Model(A, Dense(2)(A), nme="a"), TypeError, "Functional has no argument 'nme', .*; did you mean 'name'"),
         (lambda: Model([], Dense(2)(A)), ValueError, "'inputs' must hold at least one nn.Input, got none"),
         (lambda: Model(A, []), ValueError, "'outputs' must hold at least one value, got none"),
         (lambda: Model(A, A.sum()), ValueError, r"'outputs' must be one per sample, \(-1, ...\), got shape \(\)"),
