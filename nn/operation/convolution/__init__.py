@@ -1,4 +1,4 @@
-"""Convolution: its definition (`operation`), the map back (`transposed`), and the ways to compute it (`im2col`, `winograd`)."""
+"""Convolution: its definition (`operation`), the map back (`transposed`), and its ways (`im2col`, `winograd`, `depthwise`)."""
 
 from typing import TYPE_CHECKING
 

@@ -41,7 +41,7 @@ class Winograd:
     cell that is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only
     (`BlankWindows`).
 
-    Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `toom_cook` makes the matrices.
+    Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `tiles.matrices` makes the matrices.
     """
 
     def __init__(self, problem: Problem, scratch: Scratch) -> None:
