@@ -40,7 +40,7 @@ from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
 ClassWeight = Mapping[Any, float] | str | None
-Losses: TypeAlias = Loss | LossName | Sequence[Any] | Mapping[str, Any] | None
+Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
 _LOG = logging.getLogger(__name__)
 
