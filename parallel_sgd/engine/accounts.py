@@ -378,7 +378,7 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
 
 
 def check_rows(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int, int], int]) -> None:
-    """Assert what `check_conserved` asserts, at the rows of the accounts: of many nodes of one process these are a thousandth
+    """Assert the same as `check_conserved`, at the rows of the accounts: of many nodes of one process these are a thousandth
     of the lines.
 
     A link of a node that has no row for each peer is judged on the sum over all nodes.

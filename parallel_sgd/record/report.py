@@ -17,8 +17,7 @@ from ..engine.progress import COLUMNS, History
 from .block_history import LedgerTable
 from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
-from .table import Earlier, Table
-from .tables import NODE
+from .table import NODE, Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
 KINDS = ("TR", "EV", "TI", "AC", "BA", "BY", "CO", "WH", "ID")

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
+from typing import Final
 
 from rpc.support.files import append, open_below, publish
 from rpc.support.logs import get_logger
 
+NODE: Final = "Node"
+"""Column of tables that several workers share: the number of the worker."""
 _MODE = 0o666  # less the bits of the user's mask
 _log = get_logger("parallel_sgd.record.report")
 

@@ -21,10 +21,10 @@ from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES
 from .identity import ATTEMPT_COLUMNS, IDENTITY_COLUMNS
+from .table import NODE
 from .weight_hashes import HASH_COLUMNS
 
 __all__ = [
-    "NODE",
     "Column",
     "Columns",
     "TableRows",
@@ -37,8 +37,6 @@ __all__ = [
     "warn",
 ]
 
-NODE: Final = "Node"
-"""Column of tables that several workers share: the number of the worker."""
 Column = list[float | str]
 Columns = dict[str, Column]
 Convert = Callable[[str], float | str]
