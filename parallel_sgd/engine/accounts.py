@@ -444,7 +444,8 @@ class AccountsOfNodes(Mapping[int, NodeAccounts]):
     def __getitem__(self, node: int) -> NodeAccounts:
         found = self._known.get(node)
         if found is None:
-            found = self._known[node] = self._made.pop(node)()
+            found = self._known[node] = self._made[node]()
+            del self._made[node]  # with the rows
         return found
 
     def __iter__(self) -> Iterator[int]:
