@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..checkpoint.locate import FOLDER
 from ..checkpoint.resume import IN_PROCESS
 from ..checkpoint.state import ModelFile
 from ..codec.parameters import warn_of_unread
-from ..engine.accounts import AccountsOfNodes, NodeAccounts
+from ..engine.accounts import NO_ACCOUNTS, AccountsOfNodes, NodeAccounts
 from ..engine.batches import Batches
 from ..engine.callbacks import files_in
 from ..engine.channel import Parameter_Server
@@ -278,12 +278,13 @@ def _run_in(
         participants.pop(node, None)
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
-    accounts = AccountsOfNodes(
-        {
-            node: participant.exchange.bank.accounts.close_later(participant.exchange.bank.staleness)
-            for node, participant in participants.items()
-        }
-    )
+    made: dict[int, Callable[[], NodeAccounts]] = {node: lambda: NO_ACCOUNTS for node in participants}
+    for node, participant in participants.items():
+        with spared(f"The accounts of node({node})"):
+            made[node] = participant.exchange.bank.accounts.close_later(participant.exchange.bank.staleness)
+    accounts: Mapping[int, NodeAccounts] = dict.fromkeys(participants, NO_ACCOUNTS)
+    with spared("The accounts of the nodes"):
+        accounts = AccountsOfNodes(made)
     with spared("The look for parameters that no codec read"):
         unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
         warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())

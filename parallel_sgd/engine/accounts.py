@@ -387,7 +387,7 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
 
 
 def check_rows(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int, int], int]) -> None:
-    """Assert what `check_conserved` asserts, at the rows of the accounts: of many nodes of one process these are a thousandth
+    """Assert the same as `check_conserved`, at the rows of the accounts: of many nodes of one process these are a thousandth
     of the lines.
 
     A link of a node that has no row for each peer is judged on the sum over all nodes.
@@ -453,7 +453,8 @@ class AccountsOfNodes(Mapping[int, NodeAccounts]):
     def __getitem__(self, node: int) -> NodeAccounts:
         found = self._known.get(node)
         if found is None:
-            found = self._known[node] = self._made.pop(node)()
+            found = self._known[node] = self._made[node]()
+            del self._made[node]  # with the rows
         return found
 
     def __iter__(self) -> Iterator[int]:

@@ -57,7 +57,7 @@ class Hooks:
         block: called with epoch, batch and block before each block step, or None.
         evaluation: called with the evaluation in its place, or None.
         steps: gets the rows of the block steps in place of the report, or None.
-        feeder: gives what its argument makes, or what it has made for another worker of the process.
+        feeder: returns the result of its argument, or one that another worker of the process has.
     """
 
     report: TrainingReport | None = None
