@@ -99,7 +99,7 @@ def _axes(frame: Frame, labels: tuple[str, str]) -> list[str]:
 
 def _ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if high / low < 200 else (1,)
+    steps = range(1, 10) if high / low < 4 else (1, 2, 5) if high / low < 200 else (1,)
     return [step * 10.0**power for power in powers for step in steps if low * 0.999 <= step * 10.0**power <= high * 1.001]
 
 

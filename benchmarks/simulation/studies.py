@@ -126,7 +126,7 @@ def stragglers() -> str:
     """Draw the time of a step of eight workers that go on with the first k, for computing of unequal time."""
     curves = {}
     for name, law in {
-        "exponential, mean 5 ms + 5 ms": "exponential 5ms 5ms",
+        "5 ms + exponential 5 ms": "exponential 5ms 5ms",
         "Pareto, 5 ms, shape 2": "pareto 5ms 2",
         "log-normal, 7 ms": "lognormal 7ms 0.5",
     }.items():
@@ -136,7 +136,7 @@ def stragglers() -> str:
             steps = step("star 10Gbit/s 10us", codecs.Plain, 8, steps=40, compute=law, **sync)
             points.append((float(k), 1e3 * steps))
         curves[name] = points
-        print(f"{name:30}", "  ".join(f"{k:.0f} of 8: {ms:.4g} ms" for k, ms in points))
+        print(f"{name:24}", "  ".join(f"{k:.0f} of 8: {ms:.4g} ms" for k, ms in points))
     return drawing.chart(
         "Simulated: stragglers, and steps that the first k of eight end",
         "Star, 10 Gbit/s and 10 us; Plain; median over 40 steps of the time of two that follow each other.",
