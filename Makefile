@@ -115,9 +115,10 @@ test-alone: $(VENV)/.dev
 house: $(VENV)/.dev
 	$(BIN)/python -m tests.house
 
-# the pictures and tables of docs/architecture.md, made from the code and from jobs that run
+# the pictures and tables of docs/architecture.md, made from the code and from jobs that run; those of docs/simulation.md
 pictures: $(VENV)/.dev
 	$(BIN)/python -m tests.house.pictures
+	$(BIN)/python -m benchmarks.simulation.studies
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev $(VENV)/.tables

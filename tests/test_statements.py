@@ -22,7 +22,6 @@ EXEMPT: dict[str, str] = {
     "RUN-10": _LATER,
     "RUN-12": _LATER,
     "SIM-20": _LATER,
-    "SIM-33": _LATER,
 }
 KINDS = sorted({statement.partition("-")[0] for statement in SENTENCES})
 _ID = re.compile(rf"\b(?:{'|'.join(KINDS)})-\d+\b")

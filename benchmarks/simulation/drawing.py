@@ -67,10 +67,11 @@ def chart(
     frame = Frame(80, 48, 520, 330, x, y)
     parts = [*_axes(frame, labels)]
     ends = sorted(((frame.at(*curve[-1])[1], number, name) for number, (name, curve) in enumerate(curves.items())))
-    last = -math.inf
-    for height, number, name in ends:
-        last = max(last + 16, height)
-        parts.append(text(frame.left + frame.width + 8, last + 4, name, colour=COLOURS[number]))
+    least = frame.top + frame.height
+    for height, number, name in reversed(ends):  # from below, so that none is under the axis
+        least = min(least, height)
+        parts.append(text(frame.left + frame.width + 8, least + 4, name, colour=COLOURS[number]))
+        least -= 16
     for number, (name, curve) in enumerate(curves.items()):
         way = " ".join(f"{px:.1f},{py:.1f}" for px, py in (frame.at(*point) for point in curve))
         parts.append(f'<polyline class="curve" points="{way}" stroke="{COLOURS[number]}"/>')
@@ -98,7 +99,7 @@ def _axes(frame: Frame, labels: tuple[str, str]) -> list[str]:
 
 def _ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if high / low < 200 else (1,)
+    steps = range(1, 10) if high / low < 4 else (1, 2, 5) if high / low < 200 else (1,)
     return [step * 10.0**power for power in powers for step in steps if low * 0.999 <= step * 10.0**power <= high * 1.001]
 
 

@@ -62,7 +62,7 @@ class Way(NamedTuple):
 
     @property
     def exchange(self) -> str:
-        """When the workers exchange, in words."""
+        """Words for the steps after which the workers exchange."""
         return "every step" if self.every == 1 else f"every {self.every}"
 
     def options(self) -> dict[str, Any]:
@@ -291,11 +291,11 @@ class Planner:
             arrays = (x[rows], y[rows], test_x[:1], test_y[:1])
             more = {"fault": fault, "ssgd_timeout_limit": 600_000, "stall_timeout": 600.0}
             result = self._train(nodes, way, arrays, folder, 1, **more)
+            if way.every == 1:
+                return step_of(result)
             moments = step_moments(result)
-        if way.every > 1:
-            whole = (len(moments) - 1) // way.every * way.every
-            return (moments[-1] - moments[-1 - whole]) / whole
-        return step_of(result)
+        whole = (len(moments) - 1) // way.every * way.every
+        return (moments[-1] - moments[-1 - whole]) / whole
 
     def _train(self, nodes: Any, way: Way, arrays: Any, folder: str, epochs: int, **more: Any) -> JobResult:
         job = ParallelSGD(self._model, ArrayDataset(*arrays))

@@ -1,0 +1,55 @@
+"""Studies of simulated clusters: the guide has each with its command and its picture, and the first picture is the map."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.simulation import drawing, studies
+from tests.sources import ROOT
+from tests.statements import covers
+
+GUIDE = ROOT / "docs" / "simulation.md"
+
+
+@covers("SIM-33")
+def test_the_first_picture_of_readme_and_guide_is_the_map() -> None:
+    for path, place in ((ROOT / "README.md", "docs/pictures/"), (GUIDE, "pictures/")):
+        first = re.search(r"!\[([^]]*)\]\(([^)]+)\)", path.read_text("utf-8"))
+        assert first is not None and first[2] == f"{place}simulated/map.svg" and first[1].startswith("Simulated")
+    text = (studies.FOLDER / "map.svg").read_text("utf-8")
+    assert re.search(r'class="title">Simulated: ', text) and "<circle" in text and 'class="level"' in text
+
+
+@covers("SIM-33")
+def test_the_guide_has_each_study_with_its_command_and_picture() -> None:
+    """Beside its method, models with their sources, and a table of errors; each picture says that it is simulated."""
+    text = GUIDE.read_text("utf-8")
+    for name in studies.STUDIES:
+        assert f"python -m benchmarks.simulation.studies {name}" in text and f"(pictures/simulated/{name}.svg)" in text
+        root = ElementTree.parse(studies.FOLDER / f"{name}.svg").getroot()
+        assert next(each.text or "" for each in root.iter() if each.get("class") == "title").startswith("Simulated")
+    for part in ("## Networks", "### Models", "## How far off it is", "| error | network |", "## Studies", "## Calibration"):
+        assert part in text
+    assert "benchmarks.simulation.studies" in (ROOT / "Makefile").read_text("utf-8")
+
+
+@covers("SIM-33")
+def test_a_study_draws_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one that takes no time is drawn again as it is kept."""
+    assert studies.main(["order", "--folder", str(tmp_path)]) == 0
+    assert (tmp_path / "order.svg").read_bytes() == (studies.FOLDER / "order.svg").read_bytes()
+    assert "8: 9.563 ms" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        studies.main(["odrer"])
+    assert "STUDY must be one of map, servers, compression, stragglers, order, got 'odrer'" in capsys.readouterr().err
+
+
+def test_a_map_has_its_fields_lines_and_dots() -> None:
+    fields = [[drawing.Field("A", 1.0), drawing.Field("B", 30.0)], [drawing.Field("A", 2.0), drawing.Field("B", 90.0)]]
+    text = drawing.world("T", ["a note"], ("x", "y"), [1, 10], [2, 4], fields, [(0, 1, "2 / 2.1 s")])
+    ElementTree.fromstring(text)
+    assert text.count("fill-opacity") == 4 and "A is first" in text and "2 / 2.1 s" in text and 'class="level"' in text
