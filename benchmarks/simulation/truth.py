@@ -35,9 +35,10 @@ from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import codec as codecs
 from parallel_sgd.nodes import LocalWorkers
 from parallel_sgd.record.run import JobResult
-from parallel_sgd.simulation.calibrate import calibrate, step_of
+from parallel_sgd.simulation.calibrate import calibrate
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import platform_of, platform_to_toml
+from parallel_sgd.simulation.steps import step_of
 
 CODECS: Final = ("Plain", "Int8", "TopK", "EFSign", "Ring")
 WORKERS: Final = (2, 4)

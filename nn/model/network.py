@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 class Network(
     Configurable,
-    free=("summary", "plot", "trainable", "get_layer", "output_of", "is_trained_as_marked"),
+    free=("summary", "plot", "trainable", "get_layer", "output_of"),
     fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure", "given_name"),
     internal=(
         "_outline_graph",
@@ -193,11 +193,6 @@ class Network(
                 if variable.made_trainable:
                     variable.trainable = self._trainable
 
-    @property
-    def is_trained_as_marked(self) -> bool:
-        """Whether no variable was frozen or thawed since `setup`."""
-        return self._first_marked_anew() is None
-
     def _first_marked_anew(self) -> Variable | None:
         """Return a variable that was frozen or thawed since `setup`; None where there is none."""
         marks = self._marks
@@ -342,7 +337,7 @@ class Network(
 
     def _settle_trained(self) -> None:
         """Train what is marked `trainable` now: the same graph and values, in vectors of these variables."""
-        if not self.is_trained_as_marked and self._graph is not None:
+        if self._graph is not None and self._first_marked_anew() is not None:
             self._allocate(self._graph)
 
     def _check_structure(self) -> None:

@@ -7,7 +7,6 @@ spread of the tries is told.
 
 from __future__ import annotations
 
-import csv
 import os
 import platform as machine
 import time
@@ -34,11 +33,11 @@ from rpc.support.logs import QUIET, verbosity
 
 from ..codec.interfaces import Codec
 from ..job import ParallelSGD
-from ..record.run import JobResult
 from .calibration import Calibration
 from .link_probe import LinkProbe, rounds_of, work_seconds
 from .nodes import simulated
 from .platform import MATRIX, STAR, Platform
+from .steps import step_of
 
 _ALIKE: Final = 1.3
 """Largest ratio of two bandwidths, and of two speeds, that count as one; latencies may differ by `_ALIKE_LATENCY`."""
@@ -196,37 +195,6 @@ def _step_seconds(
     with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
         there = job.parallel(simulated(len(nodes.worker_ids), platform), directory=folder, **options)
         return max(0.0, min(steps) - step_of(there))
-
-
-def step_of(result: JobResult) -> float:
-    """Return the seconds of a step: the median over pairs of steps that follow each other, since long and short ones alternate.
-
-    Args:
-        result: of a job of at least three steps.
-    """
-    moments = step_moments(result)
-    return median((later - earlier) / 2 for earlier, later in zip(moments[:-2], moments[2:], strict=True))
-
-
-def step_moments(result: JobResult) -> list[float]:
-    """Return the seconds at which a worker has computed its last block of each step, from its table.
-
-    Args:
-        result: of a job.
-    """
-    return [*{(row["Epochs"], row["Batches"]): float(row["Time"]) for row in table_of(result, "TR-")}.values()]
-
-
-def table_of(result: JobResult, begin: str) -> list[dict[str, str]]:
-    """Return the rows of a table of the first worker.
-
-    Args:
-        result: of a job.
-        begin: of the name of its file.
-    """
-    path = next(path for path in result.files[0] if path.name.startswith(begin))
-    with path.open(encoding="utf-8", newline="") as opened:
-        return list(csv.DictReader(opened))
 
 
 def _cost_of_one(table: Mapping[str, float]) -> float:
