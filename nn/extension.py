@@ -454,13 +454,23 @@ def _kind(owner: type, told: str, value: Any) -> Any:
             space = vars(sys.modules[owner.__module__])
             # A text is evaluated as the annotation of something only.
             return get_type_hints(types.SimpleNamespace(__annotations__={"it": told}), space)["it"]
-        except (NameError, TypeError, AttributeError, KeyError):  # a name for type checkers alone
+        except NameError:  # a name for type checkers alone: the value is known by the name of its class
+            return _Named(told) if told.isidentifier() else Any
+        except (TypeError, AttributeError, KeyError):
             return Any
     return type(value) if isinstance(value, (bool, int, float, str, tuple)) else Any
 
 
+class _Named(NamedTuple):
+    """Class that an annotation names and its module does not import."""
+
+    name: str
+
+
 def _fits(kind: Any, value: Any) -> bool:
     """Tell whether a value is of the type that an annotation means; True where the annotation does not tell."""
+    if isinstance(kind, _Named):
+        return any(each.__name__ == kind.name for each in type(value).__mro__)
     origin = get_origin(kind)
     if kind is None or kind is type(None):
         return value is None

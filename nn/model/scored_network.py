@@ -74,7 +74,7 @@ class ScoredNetwork(
         self.keyless_calls = 0
 
     @property
-    def loss(self) -> Any:
+    def loss(self) -> Loss | tuple[Loss | None, ...]:
         """The loss given to `setup`, for several outputs one or None for each; raise ValueError before."""
         found = self._aim
         if len(self._output_names) == 1:
