@@ -96,8 +96,8 @@ def shown(kept: str) -> Any:
 class _Renamed:
     """Method under a name that it had before; a subclass may have the name for itself."""
 
-    def __init__(self, now: str, offered: bool) -> None:
-        self.now, self.offered = now, offered
+    def __init__(self, now: str, offered: bool, as_before: Callable[[Any], Any] | None = None) -> None:
+        self.now, self.offered, self._as_before = now, offered, as_before
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -111,18 +111,21 @@ class _Renamed:
         present = [body[self.now] for body in bodies if body[self.now] is not body.get(self.name)]
         if len(present) == len(bodies):
             warnings.warn(f"{type(item).__name__}.{self.name}() is now {self.now}()", DeprecationWarning, stacklevel=2)
-        return present[0].__get__(item, type(item))
+        method = present[0].__get__(item, type(item))
+        as_before = self._as_before
+        return method if as_before is None else lambda *args, **keywords: as_before(method(*args, **keywords))
 
 
-def renamed(now: str, *, offered: bool = False) -> Any:
+def renamed(now: str, *, offered: bool = False, as_before: Callable[[Any], Any] | None = None) -> Any:
     """Return the attribute for the former name of a method, which goes on working: `delta = renamed("write_change")`.
 
     Args:
         now: the present name.
         offered: whether authors were told to override it. An override by the former name is then taken, with a warning, if the
             engine's call fits it and it calls `super()` or names an argument as the method does; any other is the author's.
+        as_before: returns, for a result of the present method, what the former one returned; None where both are the same.
     """
-    return _Renamed(now, offered)
+    return _Renamed(now, offered, as_before)
 
 
 class Extension(ABCMeta):

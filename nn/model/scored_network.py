@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -383,9 +384,10 @@ class ScoredNetwork(
 
     key_or_next = renamed("_key_or_next")
     measure = renamed("_measure_batches")
-    check = renamed("_take_samples")
-    labels = renamed("_take_labels")
-    checked = renamed("_take_block")
+    # they gave the one array of a model, not a tuple of those of each input or output
+    check = renamed("_take_samples", as_before=itemgetter(0))
+    labels = renamed("_take_labels", as_before=itemgetter(0))
+    checked = renamed("_take_block", as_before=lambda found: tuple([None if each is None else each[0] for each in found]))
     prepare = renamed("_make_batch")
 
     def __getstate__(self) -> dict[str, Any]:
