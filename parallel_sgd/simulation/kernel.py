@@ -317,7 +317,7 @@ class Kernel:
         known = size_of(key, content, sealed)
         if known is not None:  # as the wire would bring it, which would take three times as long
             value = tuple(map(_copied, content)) if type(content) is tuple else _copied(content)
-            return Parcel(key, Message(key, value, known.raw, known.overhead), known)
+            return self._parcel(key, Message(key, value, known.raw, known.overhead))
         # packed though it stays in this process: a value that cannot travel fails here, too, and bytes are counted alike
         packed = pack(Kind.MESSAGE, key, content, False, self._classes)
         self._reader.feed(b"".join(packed.buffers()))
@@ -329,14 +329,15 @@ class Kernel:
                 message = message._replace(content=value)
         for array in _arrays(message.content):
             array.flags.writeable = False
-        size = Sent(packed.raw, packed.overhead)
         if sealed:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
-            records = pack(Kind.MESSAGE, key, content, True, self._classes)
-            size = Sent(records.raw, records.overhead)
-        elif self.transport == MEMORY:
-            size = Sent(packed.raw, 0)  # the frame that tells of it is no packet
-        return Parcel(key, message._replace(raw=size.raw, overhead=size.overhead), size)
+            packed = pack(Kind.MESSAGE, key, content, True, self._classes)
+        return self._parcel(key, message._replace(raw=packed.raw, overhead=packed.overhead))
+
+    def _parcel(self, key: Key, message: Message) -> Parcel:
+        """Return a message with its size as the transport counts it: in memory the frame that tells of it is no packet."""
+        overhead = 0 if self.transport == MEMORY else message.overhead
+        return Parcel(key, message._replace(overhead=overhead), Sent(message.raw, overhead))
 
     def wake(self, moment: float, node: int) -> None:
         """Add an event: the node looks at `moment` whether it can go on."""
