@@ -57,7 +57,8 @@ def stated(path: Path) -> Stated:
             assert isinstance(node.value, ast.Call)
             for mapping in node.value.args[1:]:
                 homes = eval(compile(ast.Expression(mapping), str(path), "eval"), vars(loaded))
-                found |= {name: home for home, names in homes.items() for name in names.split()}
+                # a home without names is given as a module itself
+                found |= {name: home for home, names in homes.items() for name in names.split() or [home]}
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             imported |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     return Stated(checked, found, imported)

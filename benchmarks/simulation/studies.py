@@ -230,6 +230,15 @@ STUDIES: Final[dict[str, Callable[[], str]]] = {
 }
 
 
+def _draw(chosen: Iterable[str], folder: Path) -> None:
+    for name in chosen:
+        began = time.perf_counter()
+        print(f"# {name}")
+        path = folder / f"{name}.svg"
+        path.write_text(STUDIES[name](), "utf-8")
+        print(f"{path}, in {time.perf_counter() - began:.0f} s\n", flush=True)
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run studies and write their pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -240,14 +249,12 @@ def main(given: Sequence[str] | None = None) -> int:
     for name in chosen:
         if name not in STUDIES:
             parser.error(f"STUDY must be one of {', '.join(STUDIES)}, got {name!r}")
-    logging.disable(logging.WARNING)
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name in chosen:
-        began = time.perf_counter()
-        print(f"# {name}")
-        path = options.folder / f"{name}.svg"
-        path.write_text(STUDIES[name](), "utf-8")
-        print(f"{path}, in {time.perf_counter() - began:.0f} s\n", flush=True)
+    logging.disable(logging.WARNING)
+    try:
+        _draw(chosen, options.folder)
+    finally:
+        logging.disable(logging.NOTSET)
     return 0
 
 

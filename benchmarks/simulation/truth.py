@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,6 +38,7 @@ from parallel_sgd.simulation.calibrate import calibrate
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import platform_of, platform_to_toml
 from parallel_sgd.simulation.steps import step_of
+from rpc.support.processors import load_per_core
 
 CODECS: Final = ("Plain", "Int8", "TopK", "EFSign", "Ring")
 WORKERS: Final = (2, 4)
@@ -140,7 +140,7 @@ def compare(setting: Setting, nodes: LocalWorkers, platform: Platform, repeats: 
         simulated = step_of(shown)
         for _ in range(repeats):
             result = train(nodes, setting, folder, setting.fault)
-            busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+            busy = load_per_core()
             if (step := step_of(result)) < real:
                 real, load = step, busy
                 causes = {

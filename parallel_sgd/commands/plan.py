@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Any, Final
 from nn.dataset.download import Bar
 from rpc.support.console import in_columns
 from rpc.support.logs import QUIET, is_quiet, verbosity
+from rpc.support.processors import load_per_core
 
 from ..nodes import local_workers
 from ..options.named_parts import codec as codec_named
@@ -170,7 +170,7 @@ def _checked(planner: Planner, row: Row, platform: Platform) -> dict[str, Any]:
     with verbosity(QUIET), local_workers(row.workers, row.way.codec.traits.needs_server) as nodes:
         while time.monotonic() - began < _CHECK_SECONDS / 2 or not math.isfinite(fastest):
             fastest = min(fastest, planner.real_step(row.way, nodes, fault))
-            if os.getloadavg()[0] <= (os.cpu_count() or 1):
+            if load_per_core() <= 1:
                 break
     return {
         "workers": row.workers,
@@ -179,7 +179,7 @@ def _checked(planner: Planner, row: Row, platform: Platform) -> dict[str, Any]:
         "predicted": row.timed.seconds,
         "measured": fastest,
         "error": row.timed.seconds / fastest - 1,
-        "load": os.getloadavg()[0] / (os.cpu_count() or 1),
+        "load": load_per_core(),
     }
 
 

@@ -7,7 +7,6 @@ spread of the tries is told.
 
 from __future__ import annotations
 
-import os
 import platform as machine
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from nn.model import Model, SequentialModel
 from rpc import Coordinator
 from rpc.errors import SubmissionError
 from rpc.support.logs import QUIET, verbosity
+from rpc.support.processors import load_per_core
 
 from ..codec.interfaces import Codec
 from ..job import ParallelSGD
@@ -92,7 +92,7 @@ def calibrate(
     if len(ids) < 2:
         raise ValueError(f"'nodes' must be at least 2 workers, whose link is measured, got {len(ids)}")
     began = time.monotonic()
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    load = load_per_core()
     on_step(f"links of {len(ids)} workers")
     hosts = [nodes[node].host for node in ids]
     found = _probe(nodes, ids, hosts)

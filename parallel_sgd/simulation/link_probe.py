@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from rpc import AbsSimpleExecutor, Communication
+from rpc.support.processors import usable_cores
 
 #: Round trips of a small message, of which a quick one counts (a quarter are quicker), and the pause before each: as in a job,
 #: its receiver sleeps.
@@ -72,7 +72,7 @@ class LinkProbe(AbsSimpleExecutor):
                 found["work"] = work_seconds()
             com.barrier()
         com.report_progress(100)
-        return {**found, "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1}
+        return {**found, "cores": usable_cores()}
 
     def _lead(self, com: Communication, peer: int) -> dict[str, Any]:
         trips = []

@@ -34,6 +34,12 @@ def usable_cores(root: Path = _ROOT) -> int:
     return max(1, min([cores, *map(math.floor, _quotas(root))]))
 
 
+def load_per_core() -> float:
+    """Return how many processes wanted to run in the last minute, for each core of the machine; NaN where it tells none."""
+    # of the machine, as the load is: others may use the cores that this process may not
+    return os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else math.nan
+
+
 def cores_as_cap() -> str:
     """Write the cores of this process's affinity as the bits of a hexadecimal number; "" where the system has none."""
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()

@@ -156,7 +156,7 @@ def test_metrics_that_wait_are_those_of_their_step(tmp_path: Path) -> None:
     """What they are computed of may change afterwards; rows stay in their order, also behind predictions too large to wait, and
     behind a slow step none waits."""
     report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
-    rows = StepRows(report, [(0, CategoricalAccuracy())])
+    rows = StepRows(report.step, [(0, CategoricalAccuracy())])
     for step, (second, samples) in enumerate(((0, 4), (0.01, 10_000), (0.02, 4), (0.03, 4), (0.3, 4))):
         label, prediction = np.zeros(samples, np.int64), np.zeros((samples, 2), np.float32)
         prediction[: samples // 4 * step, 1] = 1
@@ -500,10 +500,12 @@ def test_contents_arrive_as_copies() -> None:
     kernel = Kernel([0, 1, 2], VirtualClock())
     sent = np.arange(4.0)
     content = (0, 1, sent)
-    size = kernel.channel(0).post(1, (0, 0, 0, 0), content)
-    kernel.channel(0).post(2, (0, 0, 0, 0), content)
+    # one key for each packet, as the codecs' bank makes them: by it the channel knows a packet to several targets
+    key, next_key = tuple([0] * 4), tuple([0] * 4)
+    size = kernel.channel(0).post(1, key, content)
+    kernel.channel(0).post(2, key, content)
     sent[:] = -1
-    kernel.channel(0).post(1, (0, 0, 0, 0), content)
+    kernel.channel(0).post(1, next_key, content)
     (_, source, target, first), (_, _, _, second), (_, _, _, third) = kernel.network.advance(0.0)
     message = first.message
     assert (source, target, message.head, message.value[:2]) == (0, 1, (0, 0, 0, 0), (0, 1))
