@@ -109,7 +109,7 @@ test-pythons: check
 	@$(GIVE_WAY) $(BIN)/python -m tests.pythons $(call show,pythons)
 
 test-alone: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
+	$(BIN)/python -m pytest -q -m "alone and not long" $(call marked,alone)
 
 # the totals (files, lines) and the budgets of the shape (imports, cycles, the files of a gradient); tests hold each budget
 house: $(VENV)/.dev
@@ -122,7 +122,8 @@ pictures: $(VENV)/.dev
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev $(VENV)/.tables
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "long and not alone"
+	$(BIN)/python -m pytest -q -m "long and alone" $(call marked,alone)
 	$(BIN)/python -m tests.pythons --wide
 
 # real tables: the packages lie in a folder of their own, without what they need, for only their CSV files are read
