@@ -73,7 +73,9 @@ def platform_of(given: Platform | str | Path) -> Platform:
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
         try:
             content = read_toml(Path(given))
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise ValueError(f"The platform {str(given)!r} must be a TOML file, got '{error.strerror or error}'.") from None
+        except ValueError as error:
             raise ValueError(f"The platform {str(given)!r} must be a TOML file, got {error}.") from None
         try:
             return _from_table(content)
