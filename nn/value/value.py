@@ -405,9 +405,14 @@ class Variable(Value):
         return self.value.copy()
 
     def set_value(self, array: Array) -> None:
-        """Copy `array` into the value; raise ValueError unless its shape is the variable's, or where it masks."""
+        """Copy `array` into the value.
+
+        Raises ValueError unless its shape is the variable's, or where it masks, TypeError for one that holds no real numbers.
+        """
         # A copy into the store's memory: plans hold views of it.
         given = as_array(f"Variable '{self.name}'", array)
+        if given.dtype.kind not in "iufb":
+            raise TypeError(f"Variable '{self.name}' must hold numbers, got {given.dtype}")
         if given.shape != self.shape:
             raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
         np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")
