@@ -403,7 +403,7 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
             value = vars(owner).get(name, _NOTHING)
             if isinstance(value, (_Shown, _Renamed)):
                 continue
-            text = str(told[name]) if name in told else before.told if before is not None else ""
+            text = _text(told[name]) if name in told else before.told if before is not None else ""
             # Annotated again: the value is still that of the base.
             if value is _NOTHING and before is not None:
                 value = before.value
@@ -446,6 +446,11 @@ def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, A
         if is_ours(base):
             # What stands behind a class of ours in the order of bases is hidden by it.
             met.update(name for owner in _former_of(base) for name in vars(owner))
+
+
+def _text(annotation: Any) -> str:
+    """Return the text of an annotation, which is the class itself in a module that does not postpone annotations."""
+    return annotation.__name__ if isinstance(annotation, type) and get_origin(annotation) is None else str(annotation)
 
 
 def _kind(owner: type, told: str, value: Any) -> Any:
@@ -522,7 +527,7 @@ def _conflict(cls: type, claim: _Name, mine: Any, *, bound: bool, duck: bool = F
         if getattr(claim.value, "fset", None) is not None:
             return f"{what} hides {claim}, which every object has of its own; rename it, or set it in the constructor"
         reader: Any = getattr(claim.value, "fget", None)
-        told = str(inspect.get_annotations(reader).get("return", "")) if reader is not None else ""
+        told = _text(inspect.get_annotations(reader).get("return", "")) if reader is not None else ""
         if _is_method(mine) or not _fits(_kind(claim.owner, told, _NOTHING), mine):
             return f"{what} is {_a(mine)} and hides {claim}, which the engine reads{_as(told)}; rename it"
         return ""

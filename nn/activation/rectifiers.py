@@ -10,6 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.activation.activation import Activation
+from nn.activation.sigmoids import log_beside_zero
 from nn.arrays import Array, Shape
 
 LONG = 512
@@ -205,10 +206,7 @@ class Softplus(Activation):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         rest = self._work
-        np.abs(inputs[0], out=rest)
-        np.negative(rest, out=rest)
-        np.exp(rest, out=rest)
-        np.log1p(rest, out=rest)
+        log_beside_zero(inputs[0], rest)
         # NumPy compares with an array three times faster than with a number
         self._zero.fill(0)
         np.maximum(inputs[0], self._zero, out=out)

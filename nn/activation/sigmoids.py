@@ -57,6 +57,15 @@ def bounded_logistic(x: Array, work: Array, out: Array) -> None:
     np.divide(out, work, out=out)
 
 
+def log_beside_zero(x: Array, out: Array) -> None:
+    """Write log(1 + exp(-|x|)) into `out`, other memory: log(1 + exp(x)) without max(x, 0), so that nothing overflows."""
+    np.abs(x, out=out)
+    np.negative(out, out=out)
+    np.exp(out, out=out)
+    # exp(-|x|) is at most 1; beside 1 a small one would be lost in log(1 + ...).
+    np.log1p(out, out=out)
+
+
 _FAR = 1000.0
 """From here on s(-x) is 0 in every digit: larger numbers may stand here, so that no infinity meets a 0."""
 
@@ -291,10 +300,7 @@ class LogSigmoid(Activation):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         rest = self._work
-        np.abs(inputs[0], out=rest)
-        np.negative(rest, out=rest)
-        np.exp(rest, out=rest)
-        np.log1p(rest, out=rest)
+        log_beside_zero(inputs[0], rest)
         # NumPy compares with an array three times faster than with a number
         self._zero.fill(0)
         np.minimum(inputs[0], self._zero, out=out)

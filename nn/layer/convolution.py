@@ -19,7 +19,40 @@ from nn.operation.convolution.window import Padding
 from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value
 
 
-class ConvolutionLayer(Layer, ABC, configured=True):
+class Windowed(Layer, ABC):
+    """Layer with a kernel that moves along axes, which a subclass names."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Padding
+    dilation: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes along which the kernel moves."""
+
+    def _settle(
+        self, kernel_size: int | Sequence[int], stride: int | Sequence[int], padding: Padding, dilation: int | Sequence[int]
+    ) -> None:
+        axes = len(self.axes)
+        self.kernel_size = window.lengths(self, "kernel_size", kernel_size, axes)
+        self.stride = window.lengths(self, "stride", stride, axes)
+        self.padding = window.padding(self, padding, causal=axes == 1)
+        self.dilation = window.lengths(self, "dilation", dilation, axes)
+
+    def _check(self, shape: Shape) -> None:
+        if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
+            raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
+
+    def _check_value(self, x: Value, channels: int) -> None:
+        self._check(x.shape)
+        if x.shape[-1] != channels:
+            last = len(x.shape) - 1
+            raise ValueError(f"axis {last} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}")
+
+
+class ConvolutionLayer(Windowed, configured=True):
     """activation(convolution of x with a kernel + bias). A subclass names the axes along which the kernel moves."""
 
     @arguments.also(strides="stride", filters="kernel", dilation_rate="dilation")
@@ -44,10 +77,7 @@ class ConvolutionLayer(Layer, ABC, configured=True):
     ) -> None:
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
-        self.kernel_size = window.lengths(self, "kernel_size", kernel_size, len(self.axes))
-        self.stride = window.lengths(self, "stride", stride, len(self.axes))
-        self.padding = window.padding(self, padding, causal=len(self.axes) == 1)
-        self.dilation = window.lengths(self, "dilation", dilation, len(self.axes))
+        self._settle(kernel_size, stride, padding, dilation)
         self.groups = arguments.integer(self, "groups", groups, minimum=1)
         if self.filters % self.groups:
             raise ValueError(f"{type(self).__name__} 'groups' must divide the {self.filters} filters, got {self.groups}")
@@ -59,11 +89,6 @@ class ConvolutionLayer(Layer, ABC, configured=True):
         self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
         self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
         self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
-
-    @property
-    @abstractmethod
-    def axes(self) -> tuple[str, ...]:
-        """The names of the axes along which the kernel moves."""
 
     def build(self, input_shape: Shape) -> None:
         self._check(input_shape)
@@ -78,11 +103,7 @@ class ConvolutionLayer(Layer, ABC, configured=True):
     def call(self, x: Value) -> Value:
         """Return activation(convolution + bias); a rectifier is part of the convolution."""
         # Again in each call: a layer may be called on a value of another shape than the first.
-        self._check(x.shape)
-        channels = self.kernel.shape[-2] * self.groups
-        if x.shape[-1] != channels:
-            last = len(x.shape) - 1
-            raise ValueError(f"axis {last} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}")
+        self._check_value(x, self.kernel.shape[-2] * self.groups)
         # Not `isinstance`: a subclass may compute something else.
         rectified = type(self.activation) is ReLU
         kind = RectifiedConvolution if rectified else Convolution
@@ -93,10 +114,6 @@ class ConvolutionLayer(Layer, ABC, configured=True):
     def argument(self, name: str) -> Any:
         # `kernel` counts the filters in the constructor, and is the variable from `build` on.
         return self.filters if name == "kernel" else super().argument(name)
-
-    def _check(self, shape: Shape) -> None:
-        if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
-            raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
 
 
 class Conv2D(ConvolutionLayer):

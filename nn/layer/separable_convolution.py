@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from nn import arguments
 from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
-from nn.arrays import BATCH, Shape
+from nn.arrays import Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
-from nn.layer.layer import Layer, chosen, direct
-from nn.operation.convolution import window
+from nn.layer.convolution import Windowed
+from nn.layer.layer import chosen, direct
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
 from nn.value.value import Value
 
 
-class _Depthwise(Layer, ABC):
+class _Depthwise(Windowed):
     """Common part of layers that convolve each channel with `depth_multiplier` kernels of its own."""
 
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: Padding
-    dilation: tuple[int, ...]
     depth_multiplier: int
-
-    @property
-    @abstractmethod
-    def axes(self) -> tuple[str, ...]:
-        """The names of the axes along which the kernel moves."""
-
-    def _settle(
-        self,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int],
-        padding: Padding,
-        depth_multiplier: int,
-        dilation: int | Sequence[int],
-    ) -> None:
-        axes = len(self.axes)
-        self.kernel_size = window.lengths(self, "kernel_size", kernel_size, axes)
-        self.stride = window.lengths(self, "stride", stride, axes)
-        self.padding = window.padding(self, padding, causal=axes == 1)
-        self.dilation = window.lengths(self, "dilation", dilation, axes)
-        self.depth_multiplier = arguments.integer(self, "depth_multiplier", depth_multiplier, minimum=1)
-
-    def _check(self, shape: Shape) -> None:
-        if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
-            raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
 
     def _depthwise(self, x: Value, kernel: Value, *bias: Value) -> Value:
         """Return the convolution of x with a kernel (..., channels, depth_multiplier): each channel is a group."""
-        self._check(x.shape)
         *size, channels, several = kernel.shape
-        if x.shape[-1] != channels:
-            raise ValueError(
-                f"axis {len(x.shape) - 1} of the inputs must have {channels} channels, got {x.shape[-1]} in shape {x.shape}"
-            )
+        self._check_value(x, channels)
         # As many groups as channels.
         operation = Convolution(self.stride, self.padding, channels, self.dilation)
         # The kernels of a channel are the filters of its group, side by side.
@@ -83,7 +50,8 @@ class DepthwiseConvolutionLayer(_Depthwise, configured=True):
         dilation: int | Sequence[int] = 1,
     ) -> None:
         super().__init__(name)
-        self._settle(kernel_size, stride, padding, depth_multiplier, dilation)
+        self._settle(kernel_size, stride, padding, dilation)
+        self.depth_multiplier = arguments.integer(self, "depth_multiplier", depth_multiplier, minimum=1)
         self.activation = chosen(self, "activation", activation, Linear())
         self.use_bias = arguments.flag(self, "use_bias", use_bias)
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
@@ -153,7 +121,8 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
     ) -> None:
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
-        self._settle(kernel_size, stride, padding, depth_multiplier, dilation)
+        self._settle(kernel_size, stride, padding, dilation)
+        self.depth_multiplier = arguments.integer(self, "depth_multiplier", depth_multiplier, minimum=1)
         self.activation = chosen(self, "activation", activation, Linear())
         self.use_bias = arguments.flag(self, "use_bias", use_bias)
         self.depthwise_initializer = chosen(self, "depthwise_initializer", depthwise_initializer, GlorotUniform())

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from nn import arguments
 from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
-from nn.arrays import BATCH, Shape
+from nn.arrays import Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
-from nn.layer.layer import Layer, chosen, direct
+from nn.layer.convolution import Windowed
+from nn.layer.layer import chosen, direct
 from nn.operation.convolution import window
 from nn.operation.convolution.transposed import TransposedConvolution
 from nn.operation.convolution.window import Padding
 from nn.value.value import Value
 
 
-class TransposedConvolutionLayer(Layer, ABC, configured=True):
+class TransposedConvolutionLayer(Windowed, configured=True):
     """activation(transposed convolution of x with a kernel + bias). A subclass names the axes along which the kernel moves."""
 
     @arguments.also(strides="stride", filters="kernel")
@@ -45,11 +45,6 @@ class TransposedConvolutionLayer(Layer, ABC, configured=True):
         self.use_bias = arguments.flag(self, "use_bias", use_bias)
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
-
-    @property
-    @abstractmethod
-    def axes(self) -> tuple[str, ...]:
-        """The names of the axes along which the kernel moves."""
 
     def build(self, input_shape: Shape) -> None:
         self._check(input_shape)
@@ -83,10 +78,6 @@ class TransposedConvolutionLayer(Layer, ABC, configured=True):
                 f"{type(self).__name__} 'output_padding' must be less than the stride {self.stride}, got {given!r}"
             )
         return cells
-
-    def _check(self, shape: Shape) -> None:
-        if len(shape) != len(self.axes) + 2 or BATCH in shape[1:]:
-            raise ValueError(f"expected inputs of shape (batch, {', '.join(self.axes)}, channels), got {shape}")
 
 
 class Conv2DTranspose(TransposedConvolutionLayer):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nn.activation.sigmoids import Sigmoid
+from nn.activation.sigmoids import Sigmoid, log_beside_zero
 from nn.arrays import Array, Shape
 from nn.loss.cross_entropy import tangent_log
 from nn.loss.loss import Loss, classes, targets
@@ -55,11 +55,7 @@ class Binary_Cross_Entropy(BinaryLoss):
 
     def each(self, label: Array, output: Array) -> Array:
         z, probabilities, rest, log = output, self._probabilities, self._rest, self._log
-        np.abs(z, out=log)
-        np.negative(log, out=log)
-        np.exp(log, out=log)
-        # exp(-|z|) is at most 1; beside 1 a small one would be lost in log(1 + ...).
-        np.log1p(log, out=log)
+        log_beside_zero(z, log)
         np.minimum(z, 0, out=probabilities)
         # The greatest and the least by their places, the fastest way; NaN takes the usual way and stays NaN.
         if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):

@@ -18,8 +18,8 @@ from nn.value.graph import Graph
 from nn.value.value import Node, Value, Variable
 
 _VIEWS = (Reshape, Linear)
+_COMPUTING = ("forward", "backward", "derive")
 _ANY = (-math.inf, math.inf)
-_COMPUTING = ("forward", "derive", "backward")
 
 
 class _End(NamedTuple):
@@ -39,16 +39,11 @@ class _End(NamedTuple):
 def _last(output: Node) -> tuple[Node, list[Node]]:
     """Return the last node up to an output that computes, and those after it that show its elements in another shape."""
     node, views = output, []
-    while isinstance(node.operation, _VIEWS) and isinstance(node.inputs[0], Node):
+    # one derived from these may compute something, and is no alias then
+    while isinstance(node.operation, _VIEWS) and node.operation.aliases and isinstance(node.inputs[0], Node):
         views.append(node)
         node = node.inputs[0]
     return node, views
-
-
-def _is(operation: Operation, kind: type[Operation]) -> bool:
-    """Tell whether an operation computes what `kind` does: a class that a user derives may compute something else."""
-    mine = type(operation)
-    return isinstance(operation, kind) and all(getattr(mine, name, None) is getattr(kind, name, None) for name in _COMPUTING)
 
 
 def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
@@ -58,7 +53,7 @@ def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
     is not that of the operation that the loss absorbs.
     """
     node, views = _last(output)
-    if loss.absorbs is None or not _is(node.operation, loss.absorbs):
+    if loss.absorbs is None or not isinstance(node.operation, loss.absorbs) or is_varied(output, loss):
         return None
     rows_stay = isinstance(node.operation, Softmax) and node.shape[-1:] == output.shape[-1:]
     if views and not rows_stay and not isinstance(node.operation, Sigmoid):
@@ -74,9 +69,20 @@ def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
     return before, taken
 
 
-def gives_probabilities(graph: Graph) -> bool:
-    """Return whether the model ends in `Sigmoid`, or in a change of shape behind it."""
-    return _is(_last(graph.output)[0].operation, Sigmoid)
+def is_varied(output: Node, loss: Loss) -> bool:
+    """Return whether an output is that of a class derived from the operation that the loss absorbs, and is computed otherwise.
+
+    The loss cannot take its place then, and metrics get its values as they are.
+    """
+    operation = _last(output)[0].operation
+    if loss.absorbs is None or not isinstance(operation, loss.absorbs):
+        return False
+    return any(getattr(type(operation), name, None) is not getattr(loss.absorbs, name, None) for name in _COMPUTING)
+
+
+def gives_probabilities(graph: Graph, kind: type[Activation]) -> bool:
+    """Return whether the model ends in `Sigmoid` or `Softmax`, the `kind`, or in a change of shape behind it."""
+    return isinstance(_last(graph.output)[0].operation, kind)
 
 
 def _end(output: Node) -> _End | None:
@@ -109,19 +115,6 @@ def check_ending(output: Node, loss: Loss) -> None:
     """
     shape = output.shape
     end = _end(output)
-    last, kind = _last(output)[0].operation, loss.absorbs
-    if (
-        kind is not None
-        and isinstance(last, kind)
-        and not _is(last, kind)
-        and not isinstance(loss, Binary_Cross_Entropy_Of_Probabilities)
-    ):
-        word = "categorical_crossentropy" if kind is Softmax else "binary_crossentropy"
-        raise ValueError(
-            f"setup() 'loss': {type(loss).__name__} computes {kind.__name__} itself, but the model ends in "
-            f"{type(last).__name__}, a {kind.__name__} that computes something else; take the loss '{word}', "
-            "which takes its probabilities"
-        )
     if end is not None and isinstance(end.operation, (Softmax, LogSoftmax)) and _last(output)[0].shape[-1] == 1:
         always = 1 if isinstance(end.operation, Softmax) else 0
         raise ValueError(
@@ -133,6 +126,13 @@ def check_ending(output: Node, loss: Loss) -> None:
             f"setup() 'loss': {type(loss).__name__} compares the probabilities of classes, but the model has one output"
             f"{'' if end is None else f', of {end.name}'}; for yes or no take Dense(1, 'sigmoid') with the loss "
             "'binary_crossentropy', for classes one output each"
+        )
+    if is_varied(output, loss) and not isinstance(loss, Binary_Cross_Entropy_Of_Probabilities):
+        absorbed, own = getattr(loss.absorbs, "__name__", ""), type(_last(output)[0].operation).__name__
+        word = "binary_crossentropy" if absorbed == "Sigmoid" else "categorical_crossentropy"
+        raise ValueError(
+            f"setup() 'loss': {type(loss).__name__} computes {absorbed} itself, but the model ends in {own}, which is derived "
+            f"from it and computes something else; take a loss of its values, such as {word!r}"
         )
     if end is None:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nn.activation.sigmoids import Softmax
+from nn.activation.sigmoids import Sigmoid, Softmax
 from nn.arrays import Array, is_rows
 from nn.extension import renamed
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
@@ -107,7 +107,7 @@ def probabilities(model: ScoredNetwork, output: Array) -> Array:
         model: that has given the output; one that ends in `Softmax` gives probabilities.
         output: ``(n, classes)``.
     """
-    if isinstance(model.graph.output.operation, Softmax):
+    if gives_probabilities(model.graph, Softmax):
         return output
     # The greatest power is 1, so that none overflows.
     powers = np.exp(output - output.max(axis=1, keepdims=True))
@@ -148,13 +148,13 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
     names = None if plan is None else plan.classes
     several = output.ndim == 2 and output.shape[1] > 1
     classifies = names is not None or (len(labels) == 1 and labels[0].whole)
-    scores = isinstance(model.loss, Cross_Entropy_With_Softmax) or isinstance(model.graph.output.operation, Softmax)
+    scores = isinstance(model.loss, Cross_Entropy_With_Softmax) or gives_probabilities(model.graph, Softmax)
     if several and (scores or names is not None) and (classifies or not labels):
         chances = probabilities(model, output) if scores else None
         return _of_classes(name, names, output.argmax(axis=1), chances, output.shape[1])
     if classifies and output.ndim == 2 and output.shape[1] == 1 and _is_binary(model):
         # Behind such a loss a model that does not end in `Sigmoid` gives scores.
-        scores = isinstance(model.loss, Binary_Cross_Entropy) and not gives_probabilities(model.graph)
+        scores = isinstance(model.loss, Binary_Cross_Entropy) and not gives_probabilities(model.graph, Sigmoid)
         chance = 1 / (1 + np.exp(-output)) if scores else output
         chances = np.concatenate([1 - chance, chance], axis=1)
         return _of_classes(name, names, (chance[:, 0] > 0.5).astype(np.intp), chances, 2)
@@ -169,4 +169,4 @@ def _of_classes(name: str, names: Sequence[str] | None, places: Array, chances: 
 
 
 def _is_binary(model: ScoredNetwork) -> bool:
-    return isinstance(model.loss, BinaryLoss) or gives_probabilities(model.graph)
+    return isinstance(model.loss, BinaryLoss) or gives_probabilities(model.graph, Sigmoid)

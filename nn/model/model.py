@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from importlib import import_module
@@ -202,7 +203,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
 
     def _refuse_if_marked_anew(self) -> None:
         """Raise ValueError where variables were frozen, or thawed, since `setup`."""
-        found = self._first_marked_anew()
+        found = next(iter(self._marked_anew(self._graph)), None)
         if found is not None:
             was = "thawed" if found.trainable else "frozen"
             raise ValueError(
@@ -239,9 +240,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
 
     def predict_on_batch(self, x: Any) -> Any:
         """Return the outputs for one batch of samples."""
-        return self.predict(
-            x, batch_size=max(len(self._take_samples(self._rows_as_samples("predict_on_batch() 'x'", x))[0]), 1)
-        )
+        return super().predict(self._rows_as_samples("predict_on_batch() 'x'", x), batch_size=sys.maxsize)
 
     def _results_of(self, batch: Batch, loss: float, seen: tuple[Array, ...]) -> Results:
         aim = deepcopy(self._aim)

@@ -193,11 +193,9 @@ class Network(
                 if variable.made_trainable:
                     variable.trainable = self._trainable
 
-    def _first_marked_anew(self) -> Variable | None:
-        """Return a variable that was frozen or thawed since `setup`; None where there is none."""
-        marks = self._marks
-        changed = (each for each in _made_trainable(self._graph) if each.trainable != marks.get(each, each.trainable))
-        return next(changed, None)
+    def _marked_anew(self, graph: Graph | None) -> list[Variable]:
+        """Return the variables that were frozen or thawed since `setup`."""
+        return [each for each in _made_trainable(graph) if each.trainable != self._marks.get(each, each.trainable)]
 
     @property
     def built(self) -> bool:
@@ -317,7 +315,7 @@ class Network(
             if self._store is None:
                 chosen = self.trainable_variables()
             else:  # frozen or thawed since
-                changed = {each for each in _made_trainable(graph) if each.trainable != self._marks.get(each, each.trainable)}
+                changed = set(self._marked_anew(graph))
                 kept = {each for each in self._store.variables if each not in changed}
                 chosen = [each for each in graph.variables if each in kept or (each in changed and each.trainable)]
             trained, fixed = divide(self, graph, chosen)
@@ -337,7 +335,7 @@ class Network(
 
     def _settle_trained(self) -> None:
         """Train what is marked `trainable` now: the same graph and values, in vectors of these variables."""
-        if self._graph is not None and self._first_marked_anew() is not None:
+        if self._graph is not None and self._marked_anew(self._graph):
             self._allocate(self._graph)
 
     def _check_structure(self) -> None:

@@ -12,7 +12,7 @@ from nn.activation.activation import Linear
 from nn.arrays import Array, Shape
 from nn.extension import check_object
 from nn.loss.loss import Loss
-from nn.model.ending import absorb
+from nn.model.ending import absorb, is_varied
 from nn.model.objective import Objective
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
@@ -63,6 +63,7 @@ class Runner:
         self._scored: Graph | None = None if objective is None else graph
         self._taken: list[tuple[Loss, float]] = []
         self._absorbed: list[bool] = []
+        self._varied: list[bool] = []
         self._shares = range(0)
         self.losses: tuple[float, ...] = ()
         """The loss of each output that has one, of the last step or score, not weighted."""
@@ -135,6 +136,7 @@ class Runner:
             ends.append(end.apply(Linear()) if end in ends else end)
             self._taken.append((loss if absorbed is None else absorbed[1], factor))
             self._absorbed.append(absorbed is not None)
+            self._varied.append(is_varied(graph.outputs[place], loss))
         ends += graph.outputs[len(graph.outputs) - graph.added :]
         if tuple(ends) != graph.outputs:
             self._scored = graph.ending_in(ends, graph.added)
@@ -171,7 +173,8 @@ class Runner:
         """Return the predictions as metrics take them: probabilities, where the loss makes them of scores."""
         seen: list[Array] = []
         for place, loss, _ in losses:
-            seen += [outputs[place] if loss.absorbs is None else loss.prediction(outputs[place])]
+            final = loss.absorbs is None or self._varied[place]
+            seen += [outputs[place] if final else loss.prediction(outputs[place])]
         return tuple(seen)
 
     def predict(self, x: tuple[Array, ...]) -> tuple[Array, ...]:

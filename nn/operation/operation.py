@@ -43,7 +43,8 @@ class Operation(ABC):
     """`out` of forward may be the memory of the first input, and `wanted[0]` of backward that of `gradient`."""
 
     aliases: ClassVar[bool] = False
-    """It changes no element, so that its output may be the memory of its first input even where that is read later."""
+    """It changes no element, so that its output may be the memory of its first input even where that is read later. A derived
+    class with a `forward` of its own has to set it again."""
 
     reads_inputs: ClassVar[bool] = True
     """Backward reads the values of the inputs, so they must not have been overwritten."""
@@ -70,6 +71,12 @@ class Operation(ABC):
 
     training: bool = True
     """Whether backward may follow forward. A plan that only predicts sets it to False before `allocate`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # It may change elements, which would overwrite an input that others read.
+        if "forward" in vars(cls) and "aliases" not in vars(cls):
+            cls.aliases = False
 
     @abstractmethod
     def infer(self, *shapes: Shape) -> Shape:

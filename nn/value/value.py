@@ -414,10 +414,10 @@ class Variable(Value):
         """
         # A copy into the store's memory: plans hold views of it.
         given = as_array(f"Variable '{self.name}'", array)
-        if given.shape != self.shape:
-            raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
         if given.dtype.kind not in "iufb":
             raise TypeError(f"Variable '{self.name}' must hold numbers, got {given.dtype}")
+        if given.shape != self.shape:
+            raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
         np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")
 
     def get_gradient(self) -> Array:

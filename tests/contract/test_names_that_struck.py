@@ -361,3 +361,13 @@ def test_a_job_is_refused_before_anything_is_sent(options: dict[str, Any], sente
     nodes.add(0, Address("127.0.0.1", 1))  # no agent listens there
     with pytest.raises(HiddenName, match=sentence):
         parallel_sgd.ParallelSGD(model, data).parallel(nodes, epoch=1, block_size=1, **{"codec": Plain, **options})
+
+
+def test_every_model_of_ours_can_be_derived_from() -> None:
+    """The module of `Transformer` does not postpone annotations; its class of a variable was read as a text."""
+    for name in nn.model.__all__:
+        kind = getattr(nn.model, name)
+        if isinstance(kind, type) and issubclass(kind, nn.model.Model):
+            assert issubclass(type("Mine", (kind,), {"__module__": __name__}), kind)
+    with pytest.raises(HiddenName, match=r"Mine.positions is an int and hides Transformer.positions, .* as Variable"):
+        type("Mine", (nn.model.Transformer,), {"__module__": __name__, "positions": 3})

@@ -78,15 +78,10 @@ class Depthwise:
     ) -> None:
         """Write the gradients that are wanted, block by block."""
         self._prepare(kernel)
-        for block in self._blocks:
-            first = block.start == 0
-            incoming = self._gradient[: block.stop - block.start]
-            self._ends.start(gradient[block], output[block], incoming)
-            if for_bias is not None:
-                self._ends.add_bias_gradient(incoming.reshape(-1, incoming.shape[-1]), first, for_bias)
+        for block, incoming in self._ends.gradients(self._blocks, output, gradient, self._gradient, for_bias):
             # Before the gradient of x, which is summed up in the memory of the padded images.
             if for_kernel is not None:
-                self._add_kernel_gradient(x[block], incoming, first, for_kernel)
+                self._add_kernel_gradient(x[block], incoming, block.start == 0, for_kernel)
             if for_x is not None:
                 self._write_x_gradient(incoming, for_x[block])
 

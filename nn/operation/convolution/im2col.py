@@ -76,15 +76,10 @@ class Im2Col:
         if for_x is not None and self._back is not None:
             self._back.clear()
             self._turn(kernel)
-        for block in self._blocks:
-            first = block.start == 0
-            incoming = self._gradient[: block.stop - block.start]
-            self._ends.start(gradient[block], output[block], incoming)
-            if for_bias is not None:
-                self._ends.add_bias_gradient(incoming.reshape(-1, incoming.shape[-1]), first, for_bias)
+        for block, incoming in self._ends.gradients(self._blocks, output, gradient, self._gradient, for_bias):
             # Before the gradient of x, which may write its windows over those of x.
             if for_kernel is not None:
-                self._add_kernel_gradient(self._patches.take(x[block]), self._by_group(incoming), first, for_kernel)
+                self._add_kernel_gradient(self._patches.take(x[block]), self._by_group(incoming), block.start == 0, for_kernel)
             if for_x is not None:
                 self._write_x_gradient(kernel, incoming, for_x[block])
 

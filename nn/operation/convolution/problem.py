@@ -160,6 +160,25 @@ class Epilogue:
         np.greater(output, 0, out=positive)
         np.multiply(gradient, positive, out=target)
 
+    def gradients(
+        self, blocks: Blocks, output: Array, gradient: Array, memory: Array, for_bias: Array | None
+    ) -> Iterator[tuple[slice, Array]]:
+        """Yield each block with its gradient before the rectifier, of which that of the bias has been taken.
+
+        Args:
+            blocks: of the images.
+            output: of the convolution.
+            gradient: of this output.
+            memory: room for the gradient of one block.
+            for_bias: where the gradient of the bias is written; None where it is not wanted.
+        """
+        for block in blocks:
+            incoming = memory[: block.stop - block.start]
+            self.start(gradient[block], output[block], incoming)
+            if for_bias is not None:
+                self.add_bias_gradient(incoming.reshape(-1, incoming.shape[-1]), block.start == 0, for_bias)
+            yield block, incoming
+
     def add_bias_gradient(self, rows: Array, first: bool, total: Array) -> None:
         """Add the sum over rows (cells, filters) to the gradient of the bias, which the first block overwrites."""
         if self._ones is None or self._sum is None:

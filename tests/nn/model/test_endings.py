@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import nn
 from nn import activation, loss
 from nn.arrays import Array
 from nn.layer import Conv2D, Dense, Flatten, Layer, Reshape
+from nn.model.inputs import answers
 from tests.statements import covers
 
 WORD, SCORES = "binary_crossentropy", "binary_crossentropy_with_sigmoid"
@@ -217,62 +218,105 @@ def test_a_file_with_a_pair_that_is_refused_today_still_loads(
         again.setup(SCORES)
 
 
-class SharpSoftmax(activation.Softmax):
-    """Five times the scores."""
+class Tempered(activation.Softmax):
+    """Softmax of a tenth of the scores, which is not the one that a loss contains."""
 
-    def forward(self, inputs: Any, out: Array) -> None:
-        super().forward([5 * inputs[0]], out)
-
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        super().derive(5 * x, output, 5 * gradient, out)
-
-
-class SharpSigmoid(activation.Sigmoid):
-    def forward(self, inputs: Any, out: Array) -> None:
-        super().forward([5 * inputs[0]], out)
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        super().forward([inputs[0] * 0.1], out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        super().derive(5 * x, output, 5 * gradient, out)
+        super().derive(x, output, gradient * 0.1, out)
+
+
+class Steep(activation.Sigmoid):
+    """The logistic function of twice the score."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        super().forward([inputs[0] * 2], out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        super().derive(x, output, gradient * 2, out)
+
+
+class Same(activation.Softmax):
+    """Softmax by another name."""
+
+
+class Twice(activation.Linear):
+    """2 x, of a class that says of itself that it is x."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        np.multiply(inputs[0], 2, out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.multiply(gradient, 2, out=out)
+
+
+def test_a_loss_takes_the_values_of_a_sigmoid_of_the_users_own() -> None:
+    """It took the scores before it, as if they went through the sigmoid of this package; `predict` gave other numbers."""
+    x, y = data()
+    made = sequential(Dense(1, Steep()))
+    made.compile("sgd", WORD, ["accuracy"])
+    p = made.predict(x)[:, 0].astype(np.float64)
+    expected = np.where(y == 1, -np.log(p), -np.log(1 - p)).mean()
+    assert made.evaluate(x, y) == pytest.approx({"Loss": expected, "accuracy": ((p > 0.5) == y).mean()}, rel=1e-5)
+    made.compute_gradients(x, y)
+    assert made.store.gradients[:3] == pytest.approx(2 * ((p - y) @ x) / len(y), rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("own", "units", "word"),
-    [(SharpSoftmax, 3, "categorical_crossentropy"), (SharpSigmoid, 1, WORD)],
+    ("own", "kind", "word"),
+    [(Tempered, loss.Cross_Entropy_With_Softmax, "categorical_crossentropy"), (Steep, loss.Binary_Cross_Entropy, WORD)],
     ids=["softmax", "sigmoid"],
 )
-def test_a_derived_activation_that_computes_something_else_is_not_absorbed(own: Any, units: int, word: Any) -> None:
-    """Evaluation takes the outputs that `predict` gives, and training descends."""
-    model = sequential(Dense(units, own()))
-    model.compile(nn.gradient_descent.SGDOptimizer(0.1), word, ["accuracy"])
-    x = np.random.default_rng(0).normal(size=(40, 3))
-    y = (x[:, 0] > 0).astype(np.int64) if units == 1 else x.argmax(axis=1)
-    shown = model.predict(x).astype(float)
-    right = np.where(y, shown[:, 0], 1 - shown[:, 0]) if units == 1 else shown[np.arange(40), y]
-    before = model.evaluate(x, y)["Loss"]
-    assert before == pytest.approx(-np.log(right).mean(), rel=1e-4)
-    model.fit(x, y, epochs=30, batch_size=40, verbose=0)
-    assert model.evaluate(x, y)["Loss"] < before / 1.5
+def test_a_loss_of_scores_refuses_probabilities_of_the_users_own(
+    own: type[activation.Activation], kind: type[loss.Loss], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of a file is taken as it is, and its metrics get what `predict` gives."""
+    x, y = data()
+    made = sequential(Dense(3, own()))
+    with pytest.raises(ValueError, match=rf"{kind.__name__} computes \w+ itself, but .* in {own.__name__}, .*'{word}'"):
+        made.setup(kind())
+    made.setup(word)
+    with monkeypatch.context() as before:
+        before.setattr("nn.model.scored_network.check_ending", lambda graph, loss: None)
+        made.compile("sgd", kind())
+    again = nn.model.Model.from_bytes(made.to_bytes(), custom_objects={own.__name__: own})
+    label = y if own is Tempered else np.stack([y] * 3, axis=1)
+    batch = again._make_batch(x, label)
+    seen = again.runner.score(batch.x, batch.label)[1][0]
+    np.testing.assert_array_equal(seen, again.predict(x))
 
 
-@pytest.mark.parametrize(
-    ("own", "word", "instead"),
-    [(SharpSoftmax, "crossentropy_with_softmax", "categorical_crossentropy"), (SharpSigmoid, SCORES, WORD)],
-    ids=["softmax", "sigmoid"],
-)
-def test_a_loss_of_scores_is_refused_behind_it(own: Any, word: Any, instead: str) -> None:
-    model = sequential(Dense(3, own()))
-    with pytest.raises(
-        ValueError, match=rf"the model ends in {own.__name__}, .* computes something else; take the loss '{instead}'"
-    ):
-        model.setup(word)
+def test_a_class_that_computes_what_its_base_does_is_absorbed() -> None:
+    x = np.array([[200.0, 0, 0]], np.float32)
+    made = sequential(Dense(2, Same()))
+    made.setup(loss.Cross_Entropy_With_Softmax())
+    made.set_weights([np.array([[1.0, 0], [0, 0], [0, 0]]), np.zeros(2)])
+    assert made.evaluate(x, [1])["Loss"] == 200
 
 
-def test_a_derived_activation_that_computes_alike_is_absorbed() -> None:
-    class Named(activation.Softmax):
-        pass
+def test_an_identity_that_a_user_has_changed_is_none() -> None:
+    """It shared the memory of its input, which others read, and was taken for a view behind the end of a model."""
+    x, y = data()
+    entry = nn.Input([-1, 3])
+    scores = Dense(2)(entry)
+    made = nn.model.Model(entry, Twice()(scores) + scores)
+    made.compile("sgd", "mse")
+    kernel, bias = made.get_weights()
+    np.testing.assert_allclose(made.predict(x), 3 * (x @ kernel + bias), rtol=1e-5)
+    doubled = sequential(Dense(2, "softmax"), nn.layer.Activation(Twice()))
+    doubled.setup(loss.Cross_Entropy_With_Softmax())
+    z = doubled.predict(x).astype(np.float64)
+    chosen = z[np.arange(len(y)), y]
+    assert doubled.evaluate(x, y)["Loss"] == pytest.approx((np.log(np.exp(z).sum(axis=1)) - chosen).mean(), rel=1e-5)
 
-    model = sequential(Dense(3, Named()))
-    model.setup("crossentropy_with_softmax")
-    x, y = np.eye(3), np.arange(3)
-    shown = model.predict(x)
-    assert model.evaluate(x, y)["Loss"] == pytest.approx(-np.log(shown[y, y]).mean(), rel=1e-5)
+
+@pytest.mark.parametrize("tail", [nn.layer.Activation("linear"), Reshape([3])], ids=["identity", "reshape"])
+def test_answers_behind_a_view_of_a_softmax_are_its_probabilities(tail: Layer) -> None:
+    """They went through a second softmax."""
+    x, _ = data()
+    made = sequential(Dense(3, "softmax"), tail)
+    made.compile("sgd", "crossentropy_with_softmax")
+    chances = answers(made, x).probabilities
+    np.testing.assert_array_equal(chances, made.predict(x))

@@ -97,3 +97,15 @@ def test_a_copy_of_a_store_has_memory_of_its_own(duplicate: Callable[[VariableSt
     assert made.buffer_changes.tolist() == [3, 3]
     with pytest.raises(ValueError, match="'w' has no value yet"):
         duplicate(trained).get_value()  # type: ignore[arg-type, attr-defined]
+
+
+@pytest.mark.parametrize("wrong", [[1 + 2j, 0], ["1", "2"], [None, 1]], ids=str)
+def test_a_value_that_is_no_real_number_is_refused(wrong: list[object]) -> None:
+    """A complex number lost its imaginary part, with a warning of NumPy at most."""
+    variable = Variable([2], Constant(3), name="w")
+    store_of(variable)
+    with pytest.raises(TypeError, match=r"Variable 'w' must hold numbers, got (complex128|<U1|object)"):
+        variable.set_value(np.array(wrong))
+    assert variable.get_value().tolist() == [3, 3]
+    variable.set_value(np.array([True, False]))
+    assert variable.get_value().tolist() == [1, 0]
