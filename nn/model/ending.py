@@ -19,6 +19,7 @@ from nn.value.value import Node, Value, Variable
 
 _VIEWS = (Reshape, Linear)
 _ANY = (-math.inf, math.inf)
+_COMPUTING = ("forward", "derive", "backward")
 
 
 class _End(NamedTuple):
@@ -44,6 +45,12 @@ def _last(output: Node) -> tuple[Node, list[Node]]:
     return node, views
 
 
+def _is(operation: Operation, kind: type[Operation]) -> bool:
+    """Tell whether an operation computes what `kind` does: a class that a user derives may compute something else."""
+    mine = type(operation)
+    return isinstance(operation, kind) and all(getattr(mine, name, None) is getattr(kind, name, None) for name in _COMPUTING)
+
+
 def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
     """Return the node before the operation at the end of an output that the loss contains, and the loss of its values.
 
@@ -51,7 +58,7 @@ def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
     is not that of the operation that the loss absorbs.
     """
     node, views = _last(output)
-    if loss.absorbs is None or not isinstance(node.operation, loss.absorbs):
+    if loss.absorbs is None or not _is(node.operation, loss.absorbs):
         return None
     rows_stay = isinstance(node.operation, Softmax) and node.shape[-1:] == output.shape[-1:]
     if views and not rows_stay and not isinstance(node.operation, Sigmoid):
@@ -69,7 +76,7 @@ def absorb(output: Node, loss: Loss) -> tuple[Node, Loss] | None:
 
 def gives_probabilities(graph: Graph) -> bool:
     """Return whether the model ends in `Sigmoid`, or in a change of shape behind it."""
-    return isinstance(_last(graph.output)[0].operation, Sigmoid)
+    return _is(_last(graph.output)[0].operation, Sigmoid)
 
 
 def _end(output: Node) -> _End | None:
@@ -102,6 +109,19 @@ def check_ending(output: Node, loss: Loss) -> None:
     """
     shape = output.shape
     end = _end(output)
+    last, kind = _last(output)[0].operation, loss.absorbs
+    if (
+        kind is not None
+        and isinstance(last, kind)
+        and not _is(last, kind)
+        and not isinstance(loss, Binary_Cross_Entropy_Of_Probabilities)
+    ):
+        word = "categorical_crossentropy" if kind is Softmax else "binary_crossentropy"
+        raise ValueError(
+            f"setup() 'loss': {type(loss).__name__} computes {kind.__name__} itself, but the model ends in "
+            f"{type(last).__name__}, a {kind.__name__} that computes something else; take the loss '{word}', "
+            "which takes its probabilities"
+        )
     if end is not None and isinstance(end.operation, (Softmax, LogSoftmax)) and _last(output)[0].shape[-1] == 1:
         always = 1 if isinstance(end.operation, Softmax) else 0
         raise ValueError(

@@ -405,11 +405,19 @@ class Variable(Value):
         return self.value.copy()
 
     def set_value(self, array: Array) -> None:
-        """Copy `array` into the value; raise ValueError unless its shape is the variable's, or where it masks."""
+        """Copy `array` into the value.
+
+        Args:
+            array: real numbers, in the shape of the variable.
+
+        Raises: ValueError for another shape and for masked numbers, TypeError for anything but real numbers.
+        """
         # A copy into the store's memory: plans hold views of it.
         given = as_array(f"Variable '{self.name}'", array)
         if given.shape != self.shape:
             raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
+        if given.dtype.kind not in "iufb":
+            raise TypeError(f"Variable '{self.name}' must hold numbers, got {given.dtype}")
         np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")
 
     def get_gradient(self) -> Array:

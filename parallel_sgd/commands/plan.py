@@ -16,6 +16,7 @@ from rpc.support.processors import load_per_core
 
 from ..nodes import local_workers
 from ..options.named_parts import codec as codec_named
+from ..record.summary import seconds
 from ..simulation.calibrate import usual_model
 from ..simulation.plan import Planner, Row, throttled, usual_ways
 from ..simulation.plan import plan as make_plan
@@ -191,13 +192,9 @@ def _told(check: dict[str, Any]) -> str:
     )
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
+def _duration(value: float) -> str:
+    # three digits of short ones: settings may differ by little
+    return f"{value:.3g} s" if value < 60 else seconds(value)
 
 
 def _bytes(count: float) -> str:

@@ -93,157 +93,8 @@ def _run_in(
     shipped = spec.shipped()
     # the table of classes that packets may have, as agents would make it from the code that they get
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
-    content, title = spec.model_file(), spec.options.mission_title
-    whole = Model.from_bytes(content, shipped["custom_objects"])
-    # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
-    samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
-    execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, whole, samples)
-    plan, together = execution.plan(spec.plan), None
-    agents: Nodes | None = None
-    # state of several attempts is kept out here: `builds_of` is called for each, `build` for each node of it
-    stores: dict[int, Store] = {}
-    common: SimulatedKeeper | None = None
-    workers: dict[int, Worker] = {}
-    participants: dict[int, Participant] = {}
-    folders: dict[int, Path] = {}
-    server_keeps = spec.server_keeps
-    reports: dict[int, TrainingReport] = {}
-    server_files: list[Path] = []
-    # before any worker is built, so that a job without its checkpoints is refused at once
-    resumptions = _resumptions(spec)
-    tables = None if followers is None else followers.tables(run, job_id)
-    tabled: Collection[int] = ()
-    common_tables: CommonTables | None = None
-
-    def build(node: int, channel: MemoryChannel) -> Worker:
-        # shared by all workers in equal states, else one for each
-        model = together or Model.from_bytes(content, shipped["custom_objects"])
-        model.inputs = whole.inputs
-        folder = make_folder(node)
-        resumption = resumptions.get(node)
-        # rows of earlier attempts that no checkpoint covers stay in the ledger as undone
-        earlier = Earlier(folder, START) if resumption is None and plan.attempt else None
-        if resumption is not None:
-            earlier = resumption.earlier()
-        report = steps = None
-        if node in tabled:
-            report = TrainingReport(folder, title, node, model.result_names[1:], earlier)
-            reports[node] = report
-        elif common_tables is not None and agents is None:
-            steps = common_tables.steps(node)
-        participants[node] = workers[node] = build_worker(
-            plan,
-            model,
-            samples,
-            channel,
-            execution.monotonic,
-            Hooks(
-                report,
-                progress=None if tables is None or report is None else lambda *_: tables.read(node, report.paths),
-                monitor=monitor(node),
-                faults=None if agents is None else agents.inject(node),
-                folder=folder,
-                block=execution.block(node),
-                evaluation=execution.evaluation(node, plan),
-                steps=steps,
-                feeder=execution.feeder,
-            ),
-            Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
-        )
-        return workers[node]
-
-    # once for all attempts: each goes on in the folder of the one before
-    def make_folder(node: int) -> Path:
-        if node not in folders:
-            folders[node] = run.path / node_folder(node)
-            if node < 0 or node in tabled or spec.options.checkpoint_every is not None:
-                folders[node].mkdir()
-                run.has(node)
-        return folders[node]
-
-    def monitor(node: int) -> Monitor:
-        made = Monitor()
-        if agents is not None:
-            made.attach(agents.signals(node))
-        return made
-
-    def keeper(node: int, folder: Path) -> Keeper | None:
-        if spec.options.checkpoint_every is None:
-            return None
-        nonlocal common
-        path = folder / model_name(title, node)
-        # a parameter server has no model
-        model = ModelFile(content, shipped["custom_objects"], path, whole.inputs) if node >= 0 else None
-        store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
-        # without attempts that fail, checkpoints are written beside training, as on agents
-        if agents is None:
-            return Keeper(store, spec.plan.header(job_id, node), model)
-        container = plan.optimizer
-        if node < 0 or not isinstance(container, SharedContainer) or container.state is None:
-            stores[node] = store
-            made = agents.keepers[node] = SimulatedKeeper(store, plan.header(job_id, node), model)
-            return made
-        # one keeper writes for all workers that share the state
-        if common is None:
-            stores[node], common = store, SimulatedKeeper(store, plan.header(job_id, node), model)
-        begin = resumptions[node].position if node in resumptions else START
-        shared = agents.keepers[node] = SharedKeeper(common, container.state, begin)
-        return shared
-
-    def build_ps(channel: MemoryChannel) -> Server:
-        folder, resumption = make_folder(Parameter_Server), resumptions.get(Parameter_Server)
-        server = build_server(
-            plan,
-            likes_of(spec.model.store),
-            channel,
-            execution.monotonic,
-            START_SECONDS,
-            has_buffers=bool(spec.model.store.buffers),
-            checkpointing=Checkpointing(resumption, keeper(Parameter_Server, folder) if server_keeps else None),
-            faults=None if agents is None else agents.inject(Parameter_Server),
-        )
-        earlier = Earlier(folder, START) if plan.attempt else None
-        if resumption is not None:
-            earlier = resumption.earlier()
-        table = ServerTraffic(folder, title, Parameter_Server, earlier)
-        server.exchange.counted = table.add
-        server_files[:] = [table.path]
-        participants[Parameter_Server] = server
-        return server
-
-    if tables is not None:
-        tables.begin(spec.plan.assignment.nodes)
-
-    def builds_of(attempt: int, watched_by: Nodes | None = None) -> dict[int, Build]:
-        """Return the builds of an attempt, which goes on from the newest state of those before it."""
-        nonlocal plan, together, agents, tabled, common_tables
-        agents = watched_by
-        # the attempt is part of the key of every packet (FD-14)
-        plan = execution.plan(replace(spec.plan, attempt=attempt))
-        together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
-        tabled = _tabled(plan.assignment.nodes, execution.shared, agents is not None)
-        if agents is None and len(tabled) < len(plan.assignment.nodes):
-            first = min(plan.assignment.nodes)
-            earlier = resumptions[first].earlier() if first in resumptions else None
-            names = [metric.name for metric in whole.metrics]
-            common_tables = CommonTables(run.path / node_folder(first), title, names, earlier)
-        if attempt:
-            # closed first, so that the newest checkpoint is on the disk when the next attempt looks
-            close_common()
-            server = Parameter_Server if server_keeps else None
-            found = resumptions_of(stores, plan.assignment.nodes, server, folders)
-            resumptions.update(found)
-        builds: dict[int, Build] = {node: partial(build, node) for node in plan.assignment.nodes}
-        if spec.options.nodes.has_parameter_server:
-            builds[Parameter_Server] = build_ps
-        return builds
-
-    def close_common() -> None:
-        nonlocal common
-        if common is not None:
-            common.close()
-        common = None
-
+    nodes = _NodesHere(run, spec, arrays, job_id, followers)
+    execution = nodes.execution
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
     threads = contextlib.ExitStack()
     try:
@@ -252,21 +103,16 @@ def _run_in(
         identities = [Told(1, node, own_identity()) for node in sorted(spec.options.nodes)]
         # without faults and restarts one run is all: no loop, and no agents
         if isinstance(execution, SimulatedExecution) and (execution.faults.faults or spec.policy in AGAIN):
-            loop = SimulatedLoop(spec, arrays, job_id, execution, builds_of)
+            loop = SimulatedLoop(spec, arrays, job_id, execution, nodes.builds)
             loop.on_failure = on_failure
             with execution.watched():
                 results = loop.run()
             restarts, lost = loop.recovery.restarts, loop.lost
         else:
-            results, restarts, lost = execution.run(builds_of(0), classes, spared), 0, {}
+            results, restarts, lost = execution.run(nodes.builds(0), classes, spared), 0, {}
     finally:
-        with spared("The keeper of the checkpoints"):
-            close_common()
-        with spared("The common tables of the workers"):
-            if common_tables is not None:
-                for node in workers.keys() - reports.keys():
-                    common_tables.traffic(node, workers[node].exchange.accounts.traffic)
-                common_tables.write()
+        with spared("The end of the nodes"):
+            nodes.close()
         with spared("The setting of threads"):
             threads.close()
     # the job has its figures: from here on an error is a warning
@@ -274,34 +120,242 @@ def _run_in(
         keep_identities(run.path, identities)
     for node in lost:
         # RUN-8: figures of the others count
-        workers.pop(node, None)
-        participants.pop(node, None)
+        nodes.workers.pop(node, None)
+        nodes.participants.pop(node, None)
+    workers, participants = nodes.workers, nodes.participants
+    accounts: Mapping[int, NodeAccounts] = dict.fromkeys(participants, NO_ACCOUNTS)
+    with spared("The accounts of the nodes"):
+        accounts = _accounts_of(participants)
+    with spared("The look for parameters that no codec read"):
+        unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
+        warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
+    files: dict[int, list[Path]] = {node: [] for node in participants}
+    with spared("The files of the nodes"):
+        files = nodes.files(accounts)
+    ledger = None
+    with spared("The ledger"):
+        batches = Batches(len(nodes.samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
+        # where only a few have tables, rows would be lacking that no worker has lost
+        if nodes.all_told:
+            ledger = collect(spec.options.mission_title, files, spec.grid(batches.count, workers[min(workers)].epochs))
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
+    return JobResult(figures, models, files, accounts, job_id, lost, restarts, ledger, execution.simulated)
+
+
+def _accounts_of(participants: Mapping[int, Participant]) -> Mapping[int, NodeAccounts]:
+    """Return the accounts of the nodes, each made when it is asked for."""
     made: dict[int, Callable[[], NodeAccounts]] = {node: lambda: NO_ACCOUNTS for node in participants}
     for node, participant in participants.items():
         with spared(f"The accounts of node({node})"):
             made[node] = participant.exchange.bank.accounts.close_later(participant.exchange.bank.staleness)
-    accounts: Mapping[int, NodeAccounts] = dict.fromkeys(participants, NO_ACCOUNTS)
-    with spared("The accounts of the nodes"):
-        accounts = AccountsOfNodes(made)
-    with spared("The look for parameters that no codec read"):
-        unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
-        warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
-    files: dict[int, list[Path]] = {node: [] if node in workers else server_files for node in participants}
-    for node, worker in workers.items():
-        if node not in reports:
-            continue
-        with spared(f"The files of node({node})"):
-            files[node] = _files_of(node, worker, reports[node], accounts[node], folders[node] / model_name(title, node))
-    if common_tables is not None:
-        files[min(workers)] += [path for path in common_tables.paths.values() if path.is_file()]
-    ledger = None
-    with spared("The ledger"):
-        batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
-        if len(reports) == len(workers) or common_tables is not None:
-            ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
-    return JobResult(figures, models, files, accounts, job_id, lost, restarts, ledger, execution.simulated)
+    return AccountsOfNodes(made)
+
+
+class _NodesHere:
+    """Nodes of a job in this process: their folders, tables and checkpoints outlive the attempts that build them.
+
+    Args:
+        run: the folder of the run.
+        spec: the job.
+        arrays: the four arrays that its data set has loaded.
+        job_id: id of the job.
+        followers: console and writers that follow the job, or None.
+
+    Attributes:
+        samples: the samples, prepared.
+        execution: that of the job.
+        workers: the workers of the newest attempt, by node.
+        participants: these, and the parameter server.
+
+    Raises: CheckpointError for a job that is to go on from checkpoints that are not here.
+    """
+
+    def __init__(self, run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, followers: Followers | None) -> None:
+        self._run, self._spec, self._job_id = run, spec, job_id
+        self._content, self._classes = spec.model_file(), spec.shipped()["custom_objects"]
+        self._whole = Model.from_bytes(self._content, self._classes)
+        # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
+        self.samples = prepared(self._whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
+        self.execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, self._whole, self.samples)
+        self._plan = self.execution.plan(spec.plan)
+        self._together: Model | None = None  # of all workers in equal states
+        self._agents: Nodes | None = None
+        self.workers: dict[int, Worker] = {}
+        self.participants: dict[int, Participant] = {}
+        self._folders: dict[int, Path] = {}
+        self._stores: dict[int, Store] = {}
+        self._common: SimulatedKeeper | None = None
+        self._reports: dict[int, TrainingReport] = {}
+        self._tabled: Collection[int] = ()
+        self._common_tables: CommonTables | None = None
+        self._server_files: list[Path] = []
+        # before any worker is built, so that a job without its checkpoints is refused at once
+        self._resumptions = _resumptions(spec)
+        self._followed = None if followers is None else followers.tables(run, job_id)
+        if self._followed is not None:
+            self._followed.begin(spec.plan.assignment.nodes)
+
+    @property
+    def all_told(self) -> bool:
+        """Whether the block steps of all workers are in tables."""
+        return len(self._reports) == len(self.workers) or self._common_tables is not None
+
+    def builds(self, attempt: int, watched_by: Nodes | None = None) -> dict[int, Build]:
+        """Return the builds of an attempt, which goes on from the newest state of those before it.
+
+        Args:
+            attempt: its number, from 0.
+            watched_by: the agents of its nodes, where there are some.
+        """
+        spec, self._agents = self._spec, watched_by
+        # the attempt is part of the key of every packet (FD-14)
+        plan = self._plan = self.execution.plan(replace(spec.plan, attempt=attempt))
+        self._together = Model.from_bytes(self._content, self._classes) if self.execution.shared else None
+        nodes = plan.assignment.nodes
+        self._tabled = _tabled(nodes, self.execution.shared, watched_by is not None)
+        if watched_by is None and len(self._tabled) < len(nodes):
+            first = min(nodes)
+            earlier = self._resumptions[first].earlier() if first in self._resumptions else None
+            place, names = self._run.path / node_folder(first), self._whole.result_names[1:]
+            self._common_tables = CommonTables(place, spec.options.mission_title, names, earlier)
+        if attempt:
+            # closed first, so that the newest checkpoint is on the disk when the next attempt looks
+            self._close_common()
+            server = Parameter_Server if spec.server_keeps else None
+            self._resumptions.update(resumptions_of(self._stores, nodes, server, self._folders))
+        builds: dict[int, Build] = {node: partial(self._build, node) for node in nodes}
+        if spec.options.nodes.has_parameter_server:
+            builds[Parameter_Server] = self._build_server
+        return builds
+
+    def close(self) -> None:
+        """Write what all nodes have in common; an error is a warning."""
+        with spared("The keeper of the checkpoints"):
+            self._close_common()
+        with spared("The common tables of the workers"):
+            if self._common_tables is not None:
+                for node in self.workers.keys() - self._reports.keys():
+                    self._common_tables.traffic(node, self.workers[node].exchange.accounts.traffic)
+                self._common_tables.write()
+
+    def files(self, accounts: Mapping[int, NodeAccounts]) -> dict[int, list[Path]]:
+        """Write what workers leave at the end, and return the files of each node that are there.
+
+        Args:
+            accounts: those of the nodes.
+        """
+        files: dict[int, list[Path]] = {node: [] if node in self.workers else self._server_files for node in self.participants}
+        for node, report in self._reports.items():
+            if node in self.workers:
+                model = self._folders[node] / model_name(self._spec.options.mission_title, node)
+                with spared(f"The files of node({node})"):
+                    files[node] = _files_of(node, self.workers[node], report, accounts[node], model)
+        if self._common_tables is not None:
+            files[min(self.workers)] += [path for path in self._common_tables.paths.values() if path.is_file()]
+        return files
+
+    def _build(self, node: int, channel: MemoryChannel) -> Worker:
+        # shared by all workers in equal states, else one for each
+        model = self._together or Model.from_bytes(self._content, self._classes)
+        model.inputs = self._whole.inputs
+        folder, execution, agents, followed = self._folder(node), self.execution, self._agents, self._followed
+        report = steps = None
+        if node in self._tabled:
+            title = self._spec.options.mission_title
+            report = self._reports[node] = TrainingReport(folder, title, node, model.result_names[1:], self._earlier(node))
+        elif self._common_tables is not None and agents is None:
+            steps = self._common_tables.steps(node)
+        worker = self.participants[node] = self.workers[node] = build_worker(
+            self._plan,
+            model,
+            self.samples,
+            channel,
+            execution.monotonic,
+            Hooks(
+                report,
+                progress=None if followed is None or report is None else lambda *_: followed.read(node, report.paths),
+                monitor=self._monitor(node),
+                faults=None if agents is None else agents.inject(node),
+                folder=folder,
+                block=execution.block(node),
+                evaluation=execution.evaluation(node, self._plan),
+                steps=steps,
+                feeder=execution.feeder,
+            ),
+            Checkpointing(self._resumptions.get(node), self._keeper(node, folder), self._spec.server_keeps, self._job_id),
+        )
+        return worker
+
+    def _build_server(self, channel: MemoryChannel) -> Server:
+        spec, node = self._spec, Parameter_Server
+        folder = self._folder(node)
+        server = build_server(
+            self._plan,
+            likes_of(spec.model.store),
+            channel,
+            self.execution.monotonic,
+            START_SECONDS,
+            has_buffers=bool(spec.model.store.buffers),
+            checkpointing=Checkpointing(self._resumptions.get(node), self._keeper(node, folder) if spec.server_keeps else None),
+            faults=None if self._agents is None else self._agents.inject(node),
+        )
+        table = ServerTraffic(folder, spec.options.mission_title, node, self._earlier(node))
+        server.exchange.counted = table.add
+        self._server_files[:] = [table.path]
+        self.participants[node] = server
+        return server
+
+    def _earlier(self, node: int) -> Earlier | None:
+        """Return the part of the tables of a node that is over, None where it begins."""
+        if (resumption := self._resumptions.get(node)) is not None:
+            return resumption.earlier()
+        # rows of earlier attempts that no checkpoint covers stay in the ledger as undone
+        return Earlier(self._folders[node], START) if self._plan.attempt else None
+
+    def _folder(self, node: int) -> Path:
+        # once for all attempts: each goes on in the folder of the one before
+        if node not in self._folders:
+            folder = self._folders[node] = self._run.path / node_folder(node)
+            if node < 0 or node in self._tabled or self._spec.options.checkpoint_every is not None:
+                folder.mkdir()
+                self._run.has(node)
+        return self._folders[node]
+
+    def _monitor(self, node: int) -> Monitor:
+        made = Monitor()
+        if self._agents is not None:
+            made.attach(self._agents.signals(node))
+        return made
+
+    def _keeper(self, node: int, folder: Path) -> Keeper | None:
+        options, agents = self._spec.options, self._agents
+        if options.checkpoint_every is None:
+            return None
+        path = folder / model_name(options.mission_title, node)
+        # a parameter server has no model
+        model = ModelFile(self._content, self._classes, path, self._whole.inputs) if node >= 0 else None
+        store = Store(folder / FOLDER, self._job_id, keep_every=options.keep_every)
+        # without attempts that fail, checkpoints are written beside training, as on agents
+        if agents is None:
+            return Keeper(store, self._spec.plan.header(self._job_id, node), model)
+        header = self._plan.header(self._job_id, node)
+        container = self._plan.optimizer
+        if node < 0 or not isinstance(container, SharedContainer) or container.state is None:
+            self._stores[node] = store
+            own = agents.keepers[node] = SimulatedKeeper(store, header, model)
+            return own
+        # one keeper writes for all workers that share the state
+        if self._common is None:
+            self._stores[node], self._common = store, SimulatedKeeper(store, header, model)
+        begin = self._resumptions[node].position if node in self._resumptions else START
+        shared = agents.keepers[node] = SharedKeeper(self._common, container.state, begin)
+        return shared
+
+    def _close_common(self) -> None:
+        if self._common is not None:
+            self._common.close()
+        self._common = None
 
 
 def _tabled(nodes: Sequence[int], shared: bool, again: bool) -> Collection[int]:

@@ -90,7 +90,7 @@ def calibrate(
     """
     ids = nodes.worker_ids
     if len(ids) < 2:
-        raise ValueError(f"'nodes' must be at least 2 workers, whose link is measured, got {len(ids)}")
+        raise ValueError(f"'nodes' (--local) must be at least 2 workers, whose link is measured, got {len(ids)}")
     began = time.monotonic()
     load = load_per_core()
     on_step(f"links of {len(ids)} workers")

@@ -256,8 +256,7 @@ class Planner:
             raise ValueError("'nodes' must be simulated ones")
         self._compute = self._compute if found.compute is None else found.compute
         self._codec_time.setdefault(way, dict(found.codec_time) or 0)
-        whole = (len(moments) - 1) // way.every * way.every or len(moments) - 1
-        seconds = (moments[-1] - moments[-1 - whole]) / whole
+        seconds = _mean_step(moments, way.every)
         sent = sum(entry.wire for entry in result.accounts[0] if entry.direction == "sent") / batches
         causes = {name: value / batches for name, value in result.accounts[0].times._asdict().items()}
         self.simulations += 1
@@ -293,15 +292,19 @@ class Planner:
             arrays = (x[rows], y[rows], test_x[:1], test_y[:1])
             more = {"fault": fault, "ssgd_timeout_limit": 600_000, "stall_timeout": 600.0}
             result = self._train(nodes, way, arrays, folder, 1, **more)
-            if way.every == 1:
-                return step_of(result)
-            moments = step_moments(result)
-        whole = (len(moments) - 1) // way.every * way.every
-        return (moments[-1] - moments[-1 - whole]) / whole
+            # a median spares the noise of a machine, but not of steps some of which exchange
+            return step_of(result) if way.every == 1 else _mean_step(step_moments(result), way.every)
 
     def _train(self, nodes: Any, way: Way, arrays: Any, folder: str, epochs: int, **more: Any) -> JobResult:
         job = ParallelSGD(self._model, ArrayDataset(*arrays))
         return job.parallel(nodes, epoch=epochs, directory=folder, **self._options, **way.options(), **more)
+
+
+def _mean_step(moments: Sequence[float], every: int) -> float:
+    """Return the mean seconds of a step: over whole cycles of `every` steps, as many as there are, or over all steps."""
+    steps = len(moments) - 1
+    whole = steps // every * every or steps
+    return (moments[-1] - moments[-1 - whole]) / whole
 
 
 def learned(metrics: Sequence[float], target: float) -> Learned:

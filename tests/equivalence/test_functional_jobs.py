@@ -150,3 +150,15 @@ def test_a_transform_of_one_part(tmp_path: Path) -> None:
     halves = ArrayDataset({"body": BODY, "title": TITLE * np.float32(0.5)}, LABELS, test_fraction=0.2)
     second = ParallelSGD(two(), halves).parallel(in_process(2), epoch=1, block_size=8, directory=tmp_path, seed=7)
     assert bits(first) == bits(second)
+
+
+def test_common_tables_have_the_columns_of_a_workers_own(tmp_path: Path) -> None:
+    """Past 16 workers in equal states: those of the losses of each output, too."""
+    title = nn.Input([-1, 6], name="title")
+    model: Any = Model(title, {"urgent": Dense(1, "sigmoid")(title), "kind": Dense(3, "softmax")(title)}, seed=5)
+    model.setup({"urgent": "binary_crossentropy", "kind": "categorical_crossentropy"}, {"kind": "accuracy"})
+    data = ArrayDataset({"title": TITLE}, LABELS, test_fraction=0.2)
+    ParallelSGD(model, data).parallel(in_process(18), codec=Plain, epoch=1, block_size=2, directory=tmp_path)
+    own, common = ((tmp_path / "runs" / "P-SGD-1" / "Node-0-Retrieve" / name).read_text("utf-8").splitlines() for name in
+                   ("TR-P-SGD-N(0).csv", "TR-P-SGD.csv"))  # fmt: skip
+    assert common[0] == f"{own[0]},Node" and {line.count(",") for line in common} == {common[0].count(",")}

@@ -215,3 +215,64 @@ def test_a_file_with_a_pair_that_is_refused_today_still_loads(
     assert again.evaluate(x, y) == made.evaluate(x, y)
     with pytest.raises(ValueError, match="ends in ReLU"):
         again.setup(SCORES)
+
+
+class SharpSoftmax(activation.Softmax):
+    """Five times the scores."""
+
+    def forward(self, inputs: Any, out: Array) -> None:
+        super().forward([5 * inputs[0]], out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        super().derive(5 * x, output, 5 * gradient, out)
+
+
+class SharpSigmoid(activation.Sigmoid):
+    def forward(self, inputs: Any, out: Array) -> None:
+        super().forward([5 * inputs[0]], out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        super().derive(5 * x, output, 5 * gradient, out)
+
+
+@pytest.mark.parametrize(
+    ("own", "units", "word"),
+    [(SharpSoftmax, 3, "categorical_crossentropy"), (SharpSigmoid, 1, WORD)],
+    ids=["softmax", "sigmoid"],
+)
+def test_a_derived_activation_that_computes_something_else_is_not_absorbed(own: Any, units: int, word: Any) -> None:
+    """Evaluation takes the outputs that `predict` gives, and training descends."""
+    model = sequential(Dense(units, own()))
+    model.compile(nn.gradient_descent.SGDOptimizer(0.1), word, ["accuracy"])
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    y = (x[:, 0] > 0).astype(np.int64) if units == 1 else x.argmax(axis=1)
+    shown = model.predict(x).astype(float)
+    right = np.where(y, shown[:, 0], 1 - shown[:, 0]) if units == 1 else shown[np.arange(40), y]
+    before = model.evaluate(x, y)["Loss"]
+    assert before == pytest.approx(-np.log(right).mean(), rel=1e-4)
+    model.fit(x, y, epochs=30, batch_size=40, verbose=0)
+    assert model.evaluate(x, y)["Loss"] < before / 1.5
+
+
+@pytest.mark.parametrize(
+    ("own", "word", "instead"),
+    [(SharpSoftmax, "crossentropy_with_softmax", "categorical_crossentropy"), (SharpSigmoid, SCORES, WORD)],
+    ids=["softmax", "sigmoid"],
+)
+def test_a_loss_of_scores_is_refused_behind_it(own: Any, word: Any, instead: str) -> None:
+    model = sequential(Dense(3, own()))
+    with pytest.raises(
+        ValueError, match=rf"the model ends in {own.__name__}, .* computes something else; take the loss '{instead}'"
+    ):
+        model.setup(word)
+
+
+def test_a_derived_activation_that_computes_alike_is_absorbed() -> None:
+    class Named(activation.Softmax):
+        pass
+
+    model = sequential(Dense(3, Named()))
+    model.setup("crossentropy_with_softmax")
+    x, y = np.eye(3), np.arange(3)
+    shown = model.predict(x)
+    assert model.evaluate(x, y)["Loss"] == pytest.approx(-np.log(shown[y, y]).mean(), rel=1e-5)

@@ -36,6 +36,9 @@ def test_values_and_gradients_are_views_into_two_vectors() -> None:
     assert store.values[6:].tolist() == [1, 2, 3, 4]
     with pytest.raises(ValueError, match=r"Variable 'b' has shape \(4,\), got an array of shape \(3,\)"):
         second.set_value(np.zeros(3))
+    for wrong in (np.full(4, 1 + 2j), np.array(list("abcd"))):
+        with pytest.raises(TypeError, match=rf"Variable '.+' must hold numbers, got {wrong.dtype}"):
+            second.set_value(wrong)
 
 
 def test_a_variable_has_a_value_from_a_store_on() -> None:
