@@ -30,7 +30,12 @@ def calibrate(parser: argparse.ArgumentParser) -> Task:
         "--local", type=positive, metavar="N", help="start N workers on this machine, and measure them"
     )
     parser.add_argument(
-        "-o", "--out", type=new_file, default="platform.toml", metavar="FILE", help="the file (default: platform.toml)"
+        "-o",
+        "--out",
+        type=new_file,
+        default="platform.toml",
+        metavar="FILE",
+        help="the file, whose name ends in .toml (default: platform.toml)",
     )
     parser.add_argument("--force", action="store_true", help="replace the file if there is one")
     parser.add_argument("-m", "--model", metavar="FILE", help="model whose block step is timed (default: 784-128-128-10)")

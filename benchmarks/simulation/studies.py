@@ -197,7 +197,7 @@ def world() -> str:
     dots = []
     for c, r in CHECKED:
         row, platform = best[c, r]
-        fault, _ = throttled(platform, row.workers)
+        fault = throttled(platform, row.workers)
         with parallel_sgd.local_workers(row.workers) as nodes:
             took = min(planner.real_step(row.way, nodes, fault) for _ in range(2))
         steps = row.seconds / row.timed.seconds

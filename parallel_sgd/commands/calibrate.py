@@ -33,11 +33,11 @@ def calibrate(options: argparse.Namespace) -> int:
 
     Raises: ValueError, NetworkError.
     """
-    path = Path(options.out)
+    path: Path = options.out
+    if path.suffix != ".toml":
+        raise ValueError(f"--out must end in .toml, by which a platform's file is known, got {path}.")
     if path.exists() and not options.force:
-        raise ValueError(f"--out must be a new file, unless --force is given, got {options.out}, which exists.")
-    if not path.parent.is_dir():
-        raise ValueError(f"--out must lie in a folder, and there is none at {path.parent}.")
+        raise ValueError(f"--out must be a new file, unless --force is given, got {path}, which exists.")
     codecs = [codec_named("--codecs", name.strip()) for name in options.codecs.split(",")]
     model = None if options.model is None else load_model(options.model)
     data = None if options.dataset is None else make_dataset(options.dataset)

@@ -165,7 +165,7 @@ def _advice(rows: Sequence[Row]) -> list[str]:
 
 def _checked(planner: Planner, row: Row, platform: Platform) -> dict[str, Any]:
     """Run some steps of a row on workers of this machine, with the links of the platform."""
-    fault, _ = throttled(platform, row.workers)
+    fault = throttled(platform, row.workers)
     began = time.monotonic()
     fastest = math.inf
     with verbosity(QUIET), local_workers(row.workers, row.way.codec.traits.needs_server) as nodes:

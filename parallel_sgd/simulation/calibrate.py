@@ -130,7 +130,8 @@ def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> d
     ):
         coordinator = Coordinator(com, title="calibrate", directory=folder)
         coordinator.submit_group(LinkProbe, ids, objects={"rounds": rounds})
-        results, failed = coordinator.join()
+        # agents are for the jobs that follow: no probe goes on without the program that wants its figures
+        results, failed = coordinator.join(stop_on_interrupt=True)
     if failed:
         raise SubmissionError(f"The probe of the links failed: {coordinator.failures}.")
     return {node: dict(value) for node, value in results.items()}

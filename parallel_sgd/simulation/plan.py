@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import combinations
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from network.units import rate_text, time_text
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -392,8 +394,8 @@ def usual_ways(names: Sequence[type[Codec]], local_steps: Sequence[int]) -> list
     return [*map(Way, names), *(Way(codecs.LocalSGD, every) for every in local_steps if every > 1)]
 
 
-def throttled(platform: Platform, workers: int) -> tuple[str, Platform]:
-    """Return faults of links by which workers of this machine have a plain star's ports, and the platform of these workers.
+def throttled(platform: Platform, workers: int) -> str:
+    """Return faults of links by which workers of this machine have a plain star's ports.
 
     A port that a worker shares with itself among w - 1 others is a link of 1 / (w - 1) of its bandwidth to each.
 
@@ -406,8 +408,7 @@ def throttled(platform: Platform, workers: int) -> tuple[str, Platform]:
     """
     if not platform.is_plain_star or platform.bandwidth is None or platform.latency is None:
         raise ValueError(f"--check needs a star without a backbone, whose links this machine can imitate, got {platform.shape}")
-    rate = platform.bandwidth / max(workers - 1, 1)
-    pairs = [(here, there) for here in range(workers) for there in range(here + 1, workers)]
-    late = f"; +{1e3 * platform.latency:.6g}ms {{0}}-{{1}}" if platform.latency >= 1e-4 else ""
-    clauses = [f"throttle {{0}}-{{1}} {8e-3 * rate:.6g}kbit{late}".format(*pair) for pair in pairs]
-    return "; ".join(clauses), replace(platform, note="throttled")
+    rate = rate_text(platform.bandwidth / max(workers - 1, 1))
+    late = f"; +{time_text(platform.latency)} {{0}}-{{1}}" if platform.latency >= 1e-4 else ""
+    pairs = combinations(range(workers), 2)
+    return "; ".join(f"throttle {{0}}-{{1}} {rate}{late}".format(*pair) for pair in pairs)

@@ -74,7 +74,9 @@ def platform_of(given: Platform | str | Path) -> Platform:
         try:
             content = read_toml(Path(given))
         except OSError as error:
-            raise ValueError(f"The platform {str(given)!r} must be a TOML file, got '{error.strerror or error}'.") from None
+            raise ValueError(
+                f"The platform {str(given)!r} must be a TOML file that can be read, got {error.strerror or error}."
+            ) from None
         except ValueError as error:
             raise ValueError(f"The platform {str(given)!r} must be a TOML file, got {error}.") from None
         try:
@@ -110,7 +112,9 @@ class _Text:
         shape = self._take(_SHAPES)
         if shape is None:
             near = did_you_mean(" ".join(self._words[:1]), _SHAPES).rstrip("?")
-            raise self._error("shape", f"one of {', '.join(SHAPES)} at its begin", self._next() + near)
+            # a word with a dot is meant as a file rather
+            file = "; a platform's file ends in .toml" if "." in self._text.partition(" ")[0] else ""
+            raise self._error("shape", f"one of {', '.join(SHAPES)} at its begin", self._next() + near + file)
         self._fields["shape"] = _SHAPES[shape]
         while self._words:
             self._clause()

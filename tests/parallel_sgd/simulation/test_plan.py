@@ -11,6 +11,7 @@ from psgd.cli import main
 import pytest
 
 import nn
+from network.faults import FaultPlan
 from parallel_sgd import codec as codecs
 from parallel_sgd.simulation.calibration import Calibration
 from parallel_sgd.simulation.plan import Way, learned, throttled, usual_ways
@@ -135,8 +136,18 @@ def test_a_target_is_reached_within_the_epochs_or_by_their_power_law() -> None:
 
 
 def test_a_port_is_imitated_by_its_share_for_each_pair() -> None:
-    fault, _ = throttled(parse_platform("star 30Mbit/s 20ms"), 4)
-    assert fault.startswith("throttle 0-1 10000kbit; +20ms 0-1; throttle 0-2 10000kbit") and fault.count("throttle") == 6
+    fault = throttled(parse_platform("star 30Mbit/s 20ms"), 4)
+    assert fault.startswith("throttle 0-1 10mbit; +20ms 0-1; throttle 0-2 10mbit") and fault.count("throttle") == 6
+
+
+@pytest.mark.parametrize("bandwidth", [1.0, 37.0, 125e6, 1.79e9, 1e12 / 3])
+@pytest.mark.parametrize("latency", [0.000377, 1e-4 / 3 + 1e-4, 2000.0])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_port_of_any_rate_makes_a_fault_plan(bandwidth: float, latency: float, workers: int) -> None:
+    plan = FaultPlan.parse(throttled(Platform("star", bandwidth=bandwidth, latency=latency), workers))
+    rates = {fault.rate for fault in plan.faults if fault.kind == "throttle"}
+    delays = {fault.delay for fault in plan.faults if fault.kind != "throttle"}
+    assert rates == {bandwidth / (workers - 1)} and delays == {latency}
 
 
 def test_ways_average_parameters_now_and_then() -> None:

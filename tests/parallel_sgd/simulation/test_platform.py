@@ -121,6 +121,7 @@ note = "calibrated 2026-11-28 on 2 hosts"
     [
         ("", "'shape' one of star, ring, mesh, fat tree, two sites, matrix at its begin, got nothing."),
         ("sta 1Gbit/s 50us", "'shape' one of star, ring, mesh, fat tree, two sites, matrix at its begin, got 'sta'; did you"),
+        ("cluster.txt", "matrix at its begin, got 'cluster.txt'; a platform's file ends in .toml."),
         ("star 1Gbit/s", "The platform needs 'latency', for its shape is star, got none."),
         ("star 50us", "The platform needs 'bandwidth', for its shape is star, got none."),
         ("star 1Gbit/s -50us", "'latency' a time of at least 0 such as 50us, got '-50us'."),
@@ -196,7 +197,10 @@ def test_a_wrong_file_is_told_with_its_key(content: str, says: str, tmp_path: Pa
 
 
 def test_a_file_that_is_not_there_is_told() -> None:
-    with pytest.raises(ValueError, match=r"^The platform 'nowhere\.toml' must be a TOML file, got .*No such file"):
+    with pytest.raises(
+        ValueError,
+        match=r"^The platform 'nowhere\.toml' must be a TOML file that can be read, got No such file or directory\.$",
+    ):
         platform_of("nowhere.toml")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -12,8 +15,11 @@ import pytest
 
 import parallel_sgd
 from parallel_sgd import codec as codecs
+from parallel_sgd.simulation.calibrate import calibrate
 from parallel_sgd.simulation.platform_text import platform_of
+from rpc.agent import EVENT_LOG
 from tests.parallel_sgd.simulation.test_jobs import WIDTHS, train
+from tests.processes.harness import Cluster, wait_for
 from tests.statements import covers
 
 
@@ -46,6 +52,10 @@ def test_workers_are_measured_into_a_file_that_jobs_are_simulated_on(
         (["--local", "0"], "must be a positive integer, got '0'"),
         (["--local", "2", "--codecs", "Rnig"], "did you mean 'Ring'"),
         (["--local", "2", "-o", "nowhere/x.toml"], "must be a file in a directory that exists, got 'nowhere/x.toml'"),
+        (
+            ["--local", "2", "-o", "here.platform"],
+            "--out must end in .toml, by which a platform's file is known, got here.platform.",
+        ),
         (["--local", "2", "-m", "none.model"], "The model file none.model cannot be read"),
         (["--workers", "none.json"], "none.json"),
     ],
@@ -59,3 +69,25 @@ def test_wrong_arguments_are_told(
     except SystemExit as end:
         code = int(end.code or 0)
     assert code == 2 and says in capsys.readouterr().err and not any(tmp_path.iterdir())
+
+
+@pytest.mark.share(2)
+def test_ctrl_c_ends_the_probe_on_the_agents(trio: Cluster) -> None:
+    """At once: no probe goes on without the program that wants its figures, as a job of training would."""
+
+    def press() -> None:
+        # within `join`, which has a handler of its own, and while the probe runs
+        wait_for(lambda: signal.getsignal(signal.SIGINT) is not signal.default_int_handler, "the handler of Ctrl-C")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def stopped() -> int:
+        return sum('"stopped"' in log.read_text() for agent in trio.agents for log in agent.work.glob(f"jobs/*/{EVENT_LOG}"))
+
+    before = stopped()
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(trio.nodes(2), [codecs.Plain])
+    thread.join()
+    wait_for(trio.idle, "the end of the probe")
+    assert stopped() == before + 2
