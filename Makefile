@@ -150,7 +150,7 @@ soak: $(VENV)/.dev
 # many random schedules on the virtual clock, then on real processes one fault in every phase of a job, at everybody who takes part
 faults: $(VENV)/.dev
 	LEASE_SCHEDULES=100000 $(BIN)/python -m pytest -q --timeout 7200 tests/rpc/lease/test_one_driver.py tests/processes/training/test_split_brain.py
-	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py
+	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py tests/rpc/liveness/test_interleavings.py
 	$(BIN)/python -m tests.faults
 
 # a million hostile inputs to every reader of strangers, peers and files; `make fuzz OPTIONS=--resume` goes on after Ctrl-C

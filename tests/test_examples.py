@@ -118,6 +118,7 @@ def test_split_learning_equals_the_whole(tmp_path: Path, at: str) -> None:
     assert finished.stdout.endswith("The weights equal those of the undivided network, trained in one process.\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param("hello_world", marks=pytest.mark.long), "dc_asgd"])
 def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     """A codec of the program's own, and one with a server and without batches in common; `compare.py` runs them all."""
@@ -140,7 +141,7 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("program", ["codecs/hello_world.py", "rpc/helloworld.py"])
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, options: list[str], code: int, message: str) -> None:
     if "-n" in options:
         (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
@@ -163,6 +164,7 @@ WRONG = {
 }
 
 
+@pytest.mark.long
 def test_a_wrong_option_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     commands = [[str(EXAMPLES / program), *options] for program, *options in map(str.split, WRONG)]

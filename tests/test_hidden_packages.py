@@ -88,6 +88,7 @@ def test_a_command_tells_it_in_one_line_and_ends_with_2(door: str, name: str, tm
     assert finished.stderr.startswith(sentence(tmp_path, name)) and finished.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_script_of_psgd_launch_is_not_in_the_way(tmp_path: Path) -> None:
     """The folder of the script comes onto the path of a worker that has loaded the packages already."""

@@ -295,7 +295,7 @@ def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
 
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
-@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("each", [6, pytest.param(1, marks=pytest.mark.long)])
 def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path, each: int) -> None:
     """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told."""
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0

@@ -199,6 +199,7 @@ class Printed:
         print(status)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_callbacks_and_writers_stand_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

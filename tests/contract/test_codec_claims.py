@@ -178,7 +178,7 @@ CHANGES: list[Callable[[int], int]] = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.share(12)
+@pytest.mark.share(60)
 def test_no_other_id_or_range_is_taken(kind: type[Codec]) -> None:
     """Each field of ids and ranges, in a job that loses packets, so that nodes also ask."""
     fields = next(fields for base, fields in FIELDS.items() if issubclass(kind, base))
@@ -194,7 +194,7 @@ def test_no_other_id_or_range_is_taken(kind: type[Codec]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_nobody_speaks_for_others(kind: type[Codec]) -> None:
     """Contributions of other workers, merged shards, answers and results of the server, in the liar's words."""
     row = ROWS[kind]

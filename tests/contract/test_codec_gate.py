@@ -88,7 +88,7 @@ def assignment_of(kind: type[Codec]) -> Any:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, row in ROWS.items() if kind.__name__ != "DummyCodec"])
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 def test_no_altered_array_is_merged_in_silence(kind: type[Codec]) -> None:
     """Every slot of arrays, sent by a worker and by the server, with another shape or type: half of these by each of two."""
     honest = bits(job_of(kind, assignment_of(kind), batches=2))

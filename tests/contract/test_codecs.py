@@ -119,7 +119,7 @@ def test_every_recipe_ships() -> None:
 
 @covers("SUB-45")
 @each
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_a_tail_with_empty_blocks_is_a_batch_like_any_other(kind: type[Codec], assignment: ISetting) -> None:
     """The last block has the one sample of the second batch, weighted by the number of blocks; others give zeros."""
     blocks = assignment.block_count
@@ -140,7 +140,7 @@ def test_a_tail_with_empty_blocks_is_a_batch_like_any_other(kind: type[Codec], a
 
 @covers("LAW-2", "LAW-7")
 @each
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_the_same_job_gives_the_same_bits(kind: type[Codec], assignment: ISetting) -> None:
     """Determinism; hash-equal after every synchronous step. All results have the shapes that were put."""
     job = job_of(kind, assignment)
@@ -183,7 +183,7 @@ def lost_once() -> Callable[[int, int, tuple[int, ...]], tuple[float, ...]]:
 @covers("SUB-22", "SUB-23", "LAW-7")
 @each_exchanging
 @pytest.mark.parametrize("link", [delayed, repeated, lost_once])
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_the_way_of_packets_changes_nothing(
     kind: type[Codec], assignment: ISetting, link: Callable[[], Callable[[int, int, tuple[int, ...]], tuple[float, ...]]]
 ) -> None:

@@ -519,6 +519,7 @@ def test_a_name_is_refused_in_words_or_everything_works(kind: str, name: str) ->
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ROWS)
 def test_common_names_that_no_base_claims_leave_everything_as_it_is(kind: str) -> None:
     row = ROWS[kind]

@@ -136,7 +136,7 @@ def two() -> Team:
 
 
 @pytest.mark.parametrize("row", GRAPHS, ids=name)
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytest.MonkeyPatch, two: Team) -> None:
     """An operation that says it splits may be run on slices of the batch, in inference and in training."""
 

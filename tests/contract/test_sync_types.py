@@ -85,7 +85,7 @@ def test_one_that_never_answers_is_named_within_two_periods(kind: type[ISyncType
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.__name__)
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_every_codec_runs_or_is_refused_with_both_names(choice: SyncChoice, codec: type[Codec]) -> None:
     """A codec that is admitted ends every batch, whatever the links do; one that is not is refused before anything is sent."""
     op_type: type[IOptimizer] = GradientAveragingOptimizer if codec.traits.gives == "parameters" else PSGDOptimizer

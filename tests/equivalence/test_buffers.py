@@ -175,6 +175,7 @@ def test_federated_workers_meet_with_their_buffers_too() -> None:
     assert len(set(Job(FixedBlockAssignment(2, 1, BLOCKS), Once).run().buffers())) == 1
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("codec", "ps"), [(LocalSGD, False), (FedAvg, True), (DiLoCo, False)])
 def test_codecs_that_exchange_now_and_then_take_the_buffers_with_them(codec: type[Codec], ps: bool, tmp_path: Path) -> None:
     found = []
@@ -293,6 +294,7 @@ def test_statistics_of_a_frozen_layer_stay(workers: int, tmp_path: Path) -> None
     assert results[0] != model.store.values.tobytes()
 
 
+@pytest.mark.long
 def test_a_layer_that_is_used_several_times_has_the_bits_of_one_worker(tmp_path: Path) -> None:
     """With this momentum the sum of the changes of three uses would leave what was seen, and then all bounds."""
     found = set()

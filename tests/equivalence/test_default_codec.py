@@ -124,6 +124,7 @@ def test_the_manifest_names_it() -> None:
     assert job_resources(mixed, 0)[TRANSFER]["codec"] == "{0: 'Plain', 1: 'Plain', 'rest': 'Ring'}"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("blocks", [MOST + 1, 2 * MOST + 3])
 def test_the_bits_are_those_of_plain_with_fewer_packets(blocks: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """At the first number of workers at which it changes, also with several blocks for some of them, and with buffers."""
@@ -154,6 +155,7 @@ def test_the_bits_are_those_of_plain_with_fewer_packets(blocks: int, tmp_path: P
     assert np.isfinite(list(default.values())).all()
 
 
+@pytest.mark.share(2)
 @covers("SUB-45")
 @pytest.mark.parametrize(("before", "after"), [(MOST + 1, 2), (2, MOST + 1)])
 def test_a_job_goes_on_where_another_codec_is_the_default(before: int, after: int, tmp_path: Path) -> None:

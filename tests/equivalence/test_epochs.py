@@ -203,7 +203,7 @@ CASES: dict[str, dict[str, Any]] = {
 @covers("SUB-45")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", [3, 7])
-@pytest.mark.share(2)
+@pytest.mark.share(8)
 def test_bits_do_not_depend_on_the_number_of_workers(tmp_path: Path, case: str, size: int) -> None:
     """With tails of 11 and of 17 samples for six blocks; redundant blocks too, where they may be."""
     settings = {"assignment_type": SIX, "block_size": size, **CASES[case]}

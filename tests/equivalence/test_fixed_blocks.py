@@ -49,6 +49,7 @@ def plan(assignment: ISetting, **changes: object) -> WorkerPlan:
     return plan_of(assignment, **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.share(2)
 @covers("SUB-20")
 @pytest.mark.parametrize(
     ("rule", "rate"), [(ADAMOptimizer, 1e-3), (SGDOptimizer, 0.1)], ids=lambda value: getattr(value, "__name__", None)
@@ -63,6 +64,7 @@ def test_any_number_of_workers_gives_the_bits_of_one_loop(rule: type[IGradientDe
         assert job.weights() == [reference] * nodes
 
 
+@pytest.mark.share(2)
 @covers("SUB-45")
 @pytest.mark.parametrize("tail", [82, 2], ids=["uneven", "with empty blocks"])
 def test_a_tail_that_blocks_do_not_share_evenly_gives_the_bits_of_one_loop(tail: int) -> None:

@@ -52,6 +52,7 @@ def left(result: JobResult, name: str) -> dict[int, bytes]:
     return {node: path.read_bytes() for node, paths in found.items() for path in paths}
 
 
+@pytest.mark.long
 def test_all_workers_decide_alike_whatever_their_number(tmp_path: Path) -> None:
     """One worker or four: training ends after the same epoch, with the bits of the best one; files are the same everywhere."""
     results = [run(tmp_path, workers) for workers in (1, 2, 4)]
@@ -70,6 +71,7 @@ def test_all_workers_decide_alike_whatever_their_number(tmp_path: Path) -> None:
     assert 1 < best.epochs_trained <= len(lines) and type(best.optimizer).__name__ == "GDOptimizer"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("cut", [2, 7, "in an epoch"])
 def test_a_job_that_goes_on_decides_as_one_that_never_stopped(tmp_path: Path, cut: int | str) -> None:
     """With the counts and the best weights so far, and the rate that was reduced; also from the middle of an epoch."""

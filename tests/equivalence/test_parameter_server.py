@@ -45,6 +45,7 @@ def test_one_two_and_four_workers_have_the_bits_of_plain(tmp_path: Path) -> None
         assert len(tables) == 1
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment, DuplicateAssignment])
 def test_redundant_blocks_do_not_change_the_bits(tmp_path: Path, assignment: Any) -> None:
     settings = {"assignment_type": assignment, "redundancy": 2}

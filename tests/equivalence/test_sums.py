@@ -107,7 +107,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
 
 @pytest.mark.parametrize("probe", ["right", "wrong"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_every_model_has_the_bits_of_blocks_one_by_one(
     name: str, probe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spans: Spans
 ) -> None:
@@ -144,7 +144,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("blocks", [3, 5, 8])
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_every_exchange_has_the_bits_of_blocks_one_by_one(way: str, blocks: int, tmp_path: Path, spans: Spans) -> None:
     options = WAYS[way]
     with one_by_one():
@@ -216,6 +216,7 @@ class Watching(SynchronizedSGD):
         super().put(variable, block_id, content)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "options",
     [

@@ -277,7 +277,7 @@ with parallel_sgd.local_workers(1) as nodes, ClusterExecutor(nodes) as executor:
 @pytest.mark.parametrize(
     ("act", "code"), [("sys.exit(5)", 5), ("raise ValueError", 1), ("os.kill(os.getpid(), signal.SIGTERM)", -15)]
 )
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_a_child_that_leaves_the_blocks_of_its_parent(tmp_path: Path, act: str, code: int) -> None:
     """It ends neither workers nor executor, and waits for nothing."""
     (tmp_path / "program.py").write_text(LEAVES.format(act=act))

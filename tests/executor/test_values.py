@@ -564,7 +564,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
 
 @covers("SEC-22")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 def test_no_value_takes_more_than_is_counted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The objects of the tree and what is made of them; and what is counted is not far from the truth."""
     payload = pack_payload([KINDS[kind](i) for i in range(COUNT)])

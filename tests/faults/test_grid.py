@@ -100,7 +100,7 @@ def run_cell(life: Life, cell: Cell, how: str) -> tuple[SimSubmitter, dict[int, 
 @covers("INV-1", "INV-2", "INV-6", "INV-10", "INV-11", "FLT-1", "FLT-2", "FLT-4", "FLT-14", "FLT-15")
 @pytest.mark.parametrize("how", [KILL, STOP])
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-@pytest.mark.share(10)
+@pytest.mark.share(40)
 def test_under_restart(tmp_path: Path, cell: Cell, how: str) -> None:
     """The job ends within the limit of whoever has
     to notice. It has the weights of a calm run, or it never started and the reason names node and phase; the fault has fired
@@ -125,7 +125,7 @@ def test_under_restart(tmp_path: Path, cell: Cell, how: str) -> None:
 
 @covers("INV-9", "FD-3", "FLT-2")
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-@pytest.mark.share(6)
+@pytest.mark.share(30)
 def test_a_pause(tmp_path: Path, cell: Cell) -> None:
     """Whoever is stopped for less than the limit is not given up: the first attempt ends well."""
     life = Life(tmp_path, server=cell.server)
@@ -140,7 +140,7 @@ def test_a_pause(tmp_path: Path, cell: Cell) -> None:
 @covers("INV-1", "INV-6", "INV-10", "SUB-13", "FD-18")
 @pytest.mark.parametrize("how", [KILL, STOP])
 @pytest.mark.parametrize("cell", RUNNING_CELLS, ids=str)
-@pytest.mark.share(3)
+@pytest.mark.share(15)
 def test_under_fail(tmp_path: Path, cell: Cell, how: str) -> None:
     """a job that may not start again ends as soon as the fault is noticed, and names first
     whoever was hit: node, host, process, attempt, phase, epoch and batch; of an agent that can tell nothing any more, address,
@@ -166,6 +166,7 @@ def test_under_fail(tmp_path: Path, cell: Cell, how: str) -> None:
         life.end()
 
 
+@pytest.mark.share(3)
 @covers("INV-13")
 @pytest.mark.parametrize(
     "cell", [cell for cell in CELLS if str(cell) in ("step-reduce-child", "checkpoint-write-agent", "ready-server")], ids=str

@@ -48,6 +48,7 @@ def settle(life: Life, submitter: SimSubmitter, draw: random.Random | None, *, c
     assert weights(following) == wanted
 
 
+@pytest.mark.share(2)
 @covers("INV-1", "INV-2", "INV-6", "FLT-20", "SUB-9")
 @pytest.mark.parametrize("server", [False, True], ids=["peers", "server"])
 def test_every_loss_at_every_message(tmp_path: Path, server: bool) -> None:

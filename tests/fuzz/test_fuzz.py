@@ -72,6 +72,7 @@ def test_what_describes_nothing_once_it_is_altered_is_an_input_all_the_same(name
     assert TARGETS[name].hostile(3_447_318_799, number)
 
 
+@pytest.mark.long
 def test_a_reader_with_a_fault_is_found_and_the_rest_goes_on() -> None:
     """The counterpart of it all: every kind of fault is seen, and the input that does it is told, once."""
     with Worker(hangs=2.0, module="tests.fuzz.planted") as worker:
@@ -113,6 +114,7 @@ def test_the_command_writes_the_table(tmp_path: Path) -> None:
         write_table(page, "table")
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_the_state(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     command = [*COMMAND, "--seed", "3", "--target", "key files", "--state", str(state)]

@@ -74,7 +74,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
 
 @covers("SEC-22")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_no_value_takes_more_than_is_counted(kind: str) -> None:
     """And what is counted is not far from the truth, so that honest values have room."""
     tree = tree_of([KINDS[kind](i) for i in range(COUNT)])
@@ -153,7 +153,7 @@ HONEST: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("kind", HONEST)
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_honest_values_have_room(kind: str) -> None:
     value = HONEST[kind]()
     assert decode(unpack(tree_of(value)), []) == value

@@ -297,6 +297,7 @@ def test_ready_comes_first_and_is_sealed_also_where_nothing_else_is() -> None:
             feed(client("state" in fault), data)
 
 
+@pytest.mark.long
 @covers("SUB-38")
 def test_a_message_beyond_the_limits_is_refused_before_it_leaves() -> None:
     for head, value, fault in (

@@ -235,6 +235,7 @@ def flip(message: bytes, bit: int) -> bytes:
     return bytes(altered)
 
 
+@pytest.mark.share(3)
 @covers("SEC-4")
 @pytest.mark.parametrize("binding", [b"", UNIX], ids=["shares", "private"])
 @pytest.mark.parametrize("place", range(3), ids=["hello", "reply", "proof"])

@@ -428,6 +428,7 @@ def test_lanes_share_out_the_gradient_of_a_product_unless_others_add_to_it(batch
         np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("layer", [LSTM(3, return_sequences=True), GRU(3), BatchNorm()])
 def test_slices_of_two_lengths_have_work_space_enough(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operations that work in blocks may need more for the shorter slice; the arena would say so."""

@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"hidden": 12, "learn_rate": 0.02, "epochs": 30, "random
 
 
 @BOTH
-@pytest.mark.share(4)
+@pytest.mark.long
 def test_scikit_learns_own_suite(kind: Estimator) -> None:
     """Every check passes; the one that is left out asks SciPy for a mode that is switched on by a variable."""
     results = check_estimator(kind(), on_skip=None)
@@ -38,6 +38,7 @@ def test_scikit_learns_own_suite(kind: Estimator) -> None:
     assert left_out in ([], ["check_array_api_input"]) and len(results) > 50
 
 
+@pytest.mark.share(5)
 @BOTH
 @pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "csc_matrix", "coo_array"])
 @pytest.mark.parametrize("more", [{}, {"validation_fraction": 0.2}])

@@ -70,7 +70,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", KNOWN, ids=lambda kind: kind.__name__)
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_the_loss_grows_with_every_codec_that_takes_gradients(kind: type[Codec], tmp_path: Path) -> None:
     model = line_model()
     test_x, test_y = line_data().load()[2:]

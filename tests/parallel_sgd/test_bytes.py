@@ -86,6 +86,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", CASES)
 def test_the_sums_over_batches_are_the_accounts(case: str) -> None:
     """Of packets, contents and bytes on the wire, for each node and codec, the parameter server and what no codec sends too."""

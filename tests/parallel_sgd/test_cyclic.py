@@ -85,6 +85,7 @@ def check_mean(job: ArrayJob) -> None:
                 assert np.linalg.norm(result - mean) <= 1e-5 * max(np.linalg.norm(mean), 1.0)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("codec", [GradCode, GradCodePeers])
 @pytest.mark.parametrize(("workers", "stragglers"), [(4, 1), (5, 2), (6, 2), (3, 0), (3, 2)])
 def test_whoever_is_missing_the_mean_is_the_same(codec: type[Codec], workers: int, stragglers: int) -> None:
@@ -168,6 +169,7 @@ def test_any_stragglers_but_one_of_each_group_change_nothing(codec: type[Codec],
 FirstCopyPS = Codec.of(PS(), up=Int8(4), merge=compose.FirstCopy(), name="FirstCopyPS")
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("codec", "assignment"),
     [

@@ -153,6 +153,7 @@ class EndOnce(nn.callback.Callback):
             os._exit(3)
 
 
+@pytest.mark.long
 @covers("DAT-2")
 @pytest.mark.processes
 def test_restarted_and_resumed_jobs_and_checkpoints_of_callbacks_keep_the_plan():

@@ -289,6 +289,7 @@ VERDICTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("given", "told"), VERDICTS)
 def test_a_verdict_is_told_in_plain_words(tmp_path: Path, given: dict[str, Any], told: tuple[str, ...]) -> None:
     """Who failed, how that was noticed, what was done, and what is lost."""
@@ -361,6 +362,7 @@ def test_tables_that_are_cut_off_or_something_else_make_a_page_nevertheless(
     ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("workers", "batches"), [(8, 1000), (64, 250)])
 def test_the_page_of_a_long_run_stays_small(tmp_path: Path, workers: int, batches: int) -> None:
     head = "Time,Epochs,Batches,Data,Compute,Encode,Send,Wait,Merge,Rule,Put,Sent,Total,Peer\n"

@@ -84,6 +84,7 @@ def losing(which: str) -> Callable[[], Link]:
     return make
 
 
+@pytest.mark.share(4)
 @covers("SUB-22", "SUB-23")
 @pytest.mark.parametrize(
     "link",

@@ -437,6 +437,7 @@ def test_one_worker_trains_as_without_a_server(tmp_path: Path) -> None:
         assert served.models[0].store.values.tobytes() == alone.models[0].store.values.tobytes()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(2)])
 def test_a_model_learns(tmp_path: Path, sync_type: Any) -> None:
     assert train(tmp_path, 4, sync_type=sync_type, **SERVED)["accuracy"] > 0.8

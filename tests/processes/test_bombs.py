@@ -81,6 +81,7 @@ def test_a_job_process(trio: Cluster, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_job_process_that_opens_them(trio: Cluster, tmp_path: Path) -> None:
     """Bombs that are just small enough: what is not asked for stays as it came."""
     outcome = trio.run(JustSmallEnough, tmp_path, nodes=trio.nodes(2))

@@ -120,6 +120,7 @@ def test_what_is_wrong(own: Cluster, tmp_path: Path) -> None:
     assert len(found["pairs"]) == 6 and all(pair["link"]["problem"] == "" for pair in found["pairs"])
 
 
+@pytest.mark.long
 def test_a_worker_that_can_begin_no_job(own: Cluster, tmp_path: Path) -> None:
     """Its work directory is not there any more: the doctor says so, and of the next job its console."""
     well, harmed = own.start(2)
@@ -138,7 +139,7 @@ def test_a_worker_that_can_begin_no_job(own: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_a_worker_that_is_lost_meanwhile(own: Cluster, number: signal.Signals) -> None:
     """Before the ways among workers are measured: one sentence, and no word of ways of which nothing is known."""
     addresses = [agent.address for agent in own.start(3)]
@@ -153,6 +154,7 @@ def test_a_worker_that_is_lost_meanwhile(own: Cluster, number: signal.Signals) -
     assert [bool(pair.found.problem) for pair in report.pairs] == [True, False, True, True, False, True]
 
 
+@pytest.mark.long
 def test_while_a_job_runs(trio: Cluster, tmp_path: Path) -> None:
     """Round trips and clocks only, nothing that takes bandwidth from it; and the job goes on."""
     with trio.running(Stepping, tmp_path) as coordinator:
@@ -218,7 +220,7 @@ def test_an_agent_measures_one_way_at_a_time(trio: Cluster) -> None:
     ],
     ids=str,
 )
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_wrong_options(arguments: list[str], message: str, tmp_path: Path) -> None:
     finished = python(tmp_path, ROOT / "worker.py", *arguments)
     assert finished.returncode == 2 and message in finished.stderr and not finished.stdout

@@ -144,7 +144,7 @@ mine.close()
 
 
 @pytest.mark.parametrize("how", ["adopts", pytest.param("fails", marks=pytest.mark.ordinary_user)])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_an_agent_and_its_fork_server(tmp_path: Path, how: str) -> None:
     """Looks for what jobs have left behind kill no job process that is being forked; an error is told."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}

@@ -64,6 +64,7 @@ def test_a_job_does_not_find_the_key(own: Cluster, tmp_path: Path) -> None:
         decoy.communicate()
 
 
+@pytest.mark.long
 @covers("SEC-23")
 def test_job_processes_share_memory(own: Cluster, tmp_path: Path) -> None:
     """What keeps others out of the agents does not keep peers on one host out of what they share."""

@@ -132,7 +132,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Address, K
     ("most", "carried", "swallowed"), [(1300, 1 << 10, 4 << 10), (600, 0, 1 << 10), (9000, 4 << 10, 16 << 10)]
 )
 @pytest.mark.parametrize("burst", [True, False])
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 def test_from_which_size_on_messages_are_swallowed(
     agent: tuple[Address, Key], most: int, carried: int, swallowed: int, burst: bool
 ) -> None:
@@ -162,7 +162,7 @@ def test_an_agent_that_has_stopped_swallows_nothing(agent: tuple[Address, Key]) 
 
 
 @pytest.mark.parametrize("rate", [500, 2_000, 20_000, None])
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 def test_a_slow_way_is_told_as_slow(agent: tuple[Address, Key], rate: int | None) -> None:
     """So many bytes per second, which it takes for large messages as for small ones."""
     with Proxy() as proxy:

@@ -59,7 +59,7 @@ def submit(user: tuple[int, Path], most: int) -> subprocess.CompletedProcess[str
         (30, 0, ""),
     ],
 )
-@pytest.mark.share(6)
+@pytest.mark.share(18)
 def test_a_user_who_may_start_few_processes(user: tuple[int, Path], most: int, code: int, said: str) -> None:
     done = submit(user, most)
     assert done.returncode == code, done.stderr

@@ -243,7 +243,7 @@ def test_a_submitter_on_a_terminal_that_stands_still(place: Path) -> None:
 
 
 @pytest.mark.parametrize("redirect", ["<&- >&- 2>&-", ">&-", "2>&-"])
-@pytest.mark.share(3)
+@pytest.mark.long
 def test_a_submitter_without_streams(place: Path, redirect: str) -> None:
     command = f"{sys.executable} {' '.join(SUBMIT)} {redirect}"
     done = subprocess.run(["sh", "-c", command], cwd=place, env=environment(place), capture_output=True, text=True, timeout=50)

@@ -100,6 +100,7 @@ def test_handlers_of_an_application_get_clean_records(name: str) -> None:
     assert all(line.replace("\t", "").isprintable() for line in lines) and sum("INFO Worker@" in line for line in lines) == 3
 
 
+@pytest.mark.long
 @covers("SUB-19", "SEC-14")
 def test_ten_thousand_lines_through_rotation(logger: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All lines, in order, over the parts; each part readable by its owner only. Nobody makes the agent write elsewhere."""

@@ -170,6 +170,7 @@ def test_malformed_objects(described: Any) -> None:
         load(forged(described), b"")
 
 
+@pytest.mark.long
 def test_more_tuples_than_may_travel_are_refused_before_they_are_made() -> None:
     """By the sender and by the node, which would take a second for 350,000 of them; a bound that many arguments keep."""
     many = [(0.5,)] * shipping.MAX_TAGS

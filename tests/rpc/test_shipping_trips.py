@@ -143,6 +143,7 @@ ship(probe=lab.Probe)
 """
 
 
+@pytest.mark.share(3)
 @covers("SUB-33")
 @pytest.mark.parametrize(
     ("files", "main", "code", "shown"),

@@ -88,6 +88,7 @@ def run(folder, patience, *more):
     return model
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("patience", [3, 99], ids=["stopped early", "all epochs"])
 @pytest.mark.parametrize("at_end", [False, True], ids=["killed in an epoch", "killed before saving"])
 def test_a_killed_run_that_is_continued_equals_one_never_stopped(tmp_path, at_end, patience):

@@ -80,6 +80,7 @@ def test_the_state_is_plain_arrays_and_can_be_taken_back() -> None:
     assert np.array_equal(first, second)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("row", FADING, ids=lambda row: row.kind.__name__)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_fades_out_does_not_become_slow(row: Any, dtype: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:

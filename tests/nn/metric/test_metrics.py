@@ -59,6 +59,7 @@ def seen(row: MetricRow, label: Array, prediction: Array) -> Metric:
     return metric
 
 
+@pytest.mark.share(3)
 @ROWS
 @settings(max_examples=20, deadline=None, database=None)
 @given(data=st.data(), seed=st.integers(0, 1000))

@@ -138,7 +138,7 @@ def row_name(row):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("number", range(len(LAYERS)), ids=[row_name(row) for row in LAYERS])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_every_layer_goes_on_as_if_it_had_never_been_saved(number, dtype):
     row = LAYERS[number]
     x, y = row.draw(keyed(0, "resume"), (11, *row.sample)), keyed(0, "labels").standard_normal((11, 2))

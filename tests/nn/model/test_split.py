@@ -85,6 +85,7 @@ def assert_alike(whole, parts, steps, y=Y):
     assert weights(*parts) == weights(whole)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("in_parts", [False, True], ids=["at once", "in parts of the batch"])
 @pytest.mark.parametrize("at", ["dense_1", "dropout_1", "dense_2", "dropout_3", 1, 2, 5, 6])
 def test_both_halves_equal_the_whole_bit_for_bit(at, in_parts, monkeypatch):

@@ -70,7 +70,7 @@ SHARDED = {"rate": Cosine(0.01, BATCHES), "clip_value": 0.01, "weight_decay": 1e
         *((ShardedPSGDOptimizer, PSGDOptimizer, rule, SHARDED) for rule in (SGDOptimizer, MomentumOptimizer, ADAMOptimizer)),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(8)
 def test_bits_do_not_depend_on_the_number_of_workers(kind: Any, same: Any, rule: Any, arguments: dict[str, Any]) -> None:
     """Those of a sharded rule are those of parallel SGD."""
     (reference,) = trained(same or kind, rule, 1, **arguments)

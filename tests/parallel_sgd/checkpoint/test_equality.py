@@ -82,7 +82,7 @@ LIKE_OTHERS = {
 
 @covers("FD-8", "FD-10", "SUB-45")
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.long if case in LIKE_OTHERS else ()) for case in CASES])
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
     """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
     settings = {**CASES[case], "epoch": 2}
@@ -101,7 +101,7 @@ def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["plain, adam", "sharded", "top-k with error feedback", "double buffering", "server"])
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_more_epochs_than_were_asked_for_first(tmp_path: Path, case: str) -> None:
     """`resume` continues an ended job by its id; `epoch` is the total."""
     settings = CASES[case]
@@ -114,6 +114,7 @@ def test_more_epochs_than_were_asked_for_first(tmp_path: Path, case: str) -> Non
     assert nothing_left == first and bits(nothing_left) == bits(first)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(2)])
 def test_asynchronous_types_go_on(tmp_path: Path, sync_type: Any) -> None:
     """Their bits depend on who comes first; but the server goes on from its own parameters and rule, and counts on."""

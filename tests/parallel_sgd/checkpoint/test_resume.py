@@ -308,6 +308,7 @@ def test_accounts_hold_the_marks(tmp_path: Path) -> None:
     assert not any(entry.codec == "checkpoint" for node in stateless.accounts for entry in stateless.accounts[node])
 
 
+@pytest.mark.long
 def test_every_so_many_seconds(tmp_path: Path) -> None:
     """Workers decide for themselves, and still have positions in common; the bits do not change."""
     settings: dict[str, Any] = {"codec": codec.TopK, "gd_type": SGDOptimizer, "gd_params": (0.05,)}

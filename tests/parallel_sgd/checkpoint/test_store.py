@@ -295,6 +295,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     assert names(tmp_path) == files((1, 0), (3, 0))
 
 
+@pytest.mark.long
 @covers("FD-13", "FLT-12", "INV-5")
 def test_killed_at_fifty_moments(tmp_path: Path) -> None:
     """The newest complete checkpoint loads, and it is never older than the last save that returned."""
@@ -474,6 +475,7 @@ def test_what_may_be_asked_for(given: Any) -> None:
         checked_every(given)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("verbose", "lines"), [(0, 0), (2, 4)])
 def test_a_quiet_job_shows_no_checkpoints(verbose: int, lines: int, tmp_path: Path) -> None:
     """A thread of its own saves them, and goes by the job's `verbose`, too."""

@@ -230,6 +230,7 @@ class Regression:
         return -(self.x[node] * (self.y[node] / (1 + np.exp(margin)))[:, None]).mean(axis=0) + 1e-2 * w
 
 
+@pytest.mark.long
 def test_few_lazy_uploads_reach_the_optimum_and_both_sides_know_them() -> None:
     """LAQ: f - f* <= 1e-3 with at most 30 % of the uploads of gradient descent; the server merges the sum of all."""
     best = min(Regression(Codec.of(AllToAll()), steps=2000).losses)

@@ -299,7 +299,7 @@ BOTH_WAYS = [
 
 @covers("LAW-5")
 @pytest.mark.parametrize("kind", ONE_WAY + BOTH_WAYS, ids=lambda kind: f"{kind.__doc__[19:90]}")
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_what_is_left_out_comes_later(kind: Any) -> None:
     """The sum of all results and the residuals, where it is merged too, are the sum of all means."""
     table = ByHand(kind, 3)

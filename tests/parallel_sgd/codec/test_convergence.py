@@ -154,6 +154,7 @@ MISUSED: tuple[tuple[type[Codec], dict[str, Any], float], ...] = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("codec", "parameters", "worse_by"),
     [pytest.param(*case, marks=() if case is MISUSED[0] else pytest.mark.long) for case in MISUSED],

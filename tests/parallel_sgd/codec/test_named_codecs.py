@@ -66,7 +66,7 @@ TRAINED = [
 
 
 @pytest.mark.parametrize("kind", TRAINED)
-@pytest.mark.share(9)
+@pytest.mark.share(45)
 def test_it_trains(kind: type[Codec], tmp_path: Path) -> None:
     """Two or three epochs of 31 batches of 48 samples and one of 12: above 80 % of the test images."""
     settings = {"op_type": PSGDOptimizer, "epoch": 2, **(SETTINGS.get(kind.__name__) or ADAM)}

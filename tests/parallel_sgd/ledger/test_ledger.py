@@ -172,6 +172,7 @@ def drawn(seed: int, codec: type[Codec]) -> list[Attempt]:
     return [*attempts, Attempt("".join(hosts))]
 
 
+@pytest.mark.share(3)
 @covers("INV-2", "INV-3", "EL-26")
 @pytest.mark.parametrize("codec", [Plain, SyncPS])
 @pytest.mark.parametrize("seed", range(3))

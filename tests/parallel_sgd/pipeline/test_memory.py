@@ -39,7 +39,7 @@ def gradients(count: int, n: int, first: int = 0) -> list[Array]:
 
 @covers("LAW-5")
 @each_inner
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_what_was_sent_and_the_residual_are_the_sum_of_all_inputs(inner: Make) -> None:
     """Nothing is lost in 1000 steps; and the residual is what the receiver lacks, to the bit, in every step."""
     n = 600

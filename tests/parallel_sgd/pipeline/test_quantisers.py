@@ -164,7 +164,7 @@ LIKE_OTHERS = ("qsgd-4", "qsgd-8", "levels-4")  # with another number of levels;
 
 @covers("LAW-3")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in LIKE_OTHERS else ()) for name in CASES])
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_unbiased_with_the_variance_of_the_formula(name: str) -> None:
     """The mean over many draws is what was encoded."""
     make, levels, bias = CASES[name]
@@ -179,7 +179,7 @@ def test_natural_stays_below_an_eighth() -> None:
 
 
 @pytest.mark.parametrize("base3", [False, True])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_tern_with_clipping_is_unbiased_for_what_was_clipped(base3: bool) -> None:
     bound = 2.5 * NORM / np.sqrt(X.size)
     clipped = np.clip(X, -bound, bound)
@@ -199,6 +199,7 @@ def test_tern_in_base_3_says_the_same() -> None:
         assert (np.sign(second)[second != 0] == np.sign(x)[second != 0]).all()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("norm", ["l2", "max"])
 def test_codes_are_in_the_legal_alphabet(bits: int, norm: str) -> None:

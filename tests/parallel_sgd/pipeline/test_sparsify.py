@@ -160,6 +160,7 @@ def test_a_warm_up_lowers_the_share_by_the_steps_of_the_paper() -> None:
     np.testing.assert_allclose(shares, expected, rtol=2e-3)
 
 
+@pytest.mark.share(2)
 @covers("LAW-3")
 @pytest.mark.parametrize("rho", [0.1, 0.7])
 def test_random_k_is_unbiased_with_the_variance_of_the_formula(rho: float) -> None:
@@ -178,6 +179,7 @@ def test_unscaled_random_k_contracts_by_k_over_n_on_average() -> None:
     assert RandomK(0.1, scaled=False).delta(1000) == 0.1
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("n", "k"), [(5, 2), (6, 3), (6, 5)])
 def test_every_subset_is_equally_likely(n: int, k: int) -> None:
     stage, counts, draws = RandomK((k - 0.5) / n), dict[tuple[int, ...], int](), 4000

@@ -57,7 +57,7 @@ WRAPPERS = {"Memory", "RuleStage", "StageCode"}  # bases, and what wraps a stage
 
 @covers("LAW-1", "LAW-2", "LAW-4", "LAW-5", "LAW-6")
 @each
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_the_generic_laws(row: Row) -> None:
     laws.check_shapes(row.make)
     laws.check_determinism(row.make)

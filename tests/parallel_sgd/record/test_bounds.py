@@ -62,7 +62,7 @@ def refused(run: Path, key: str, value: str, capsys: Capture) -> str:
 @covers("RUN-9")
 @pytest.mark.parametrize("key", ["run.workers", "run.blocks", *(f"options.{name}" for name in INTEGERS)])
 @pytest.mark.parametrize("value", ["1000000000000000000000", "-1000000000", "9" * 5000])
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_whole_numbers(run: Path, key: str, value: str, capsys: Capture) -> None:
     if len(value) == 5000:
         put(run, key, value)

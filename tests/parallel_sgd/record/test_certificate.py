@@ -490,6 +490,7 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
+@pytest.mark.share(3)
 @covers("RUN-4")
 @pytest.mark.parametrize(("falsify", "said"), FALSE, ids=[falsify.__name__ for falsify, _ in FALSE])
 def test_a_false_run_is_named(

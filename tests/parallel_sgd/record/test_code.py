@@ -83,6 +83,7 @@ def edited(run: Path, old: str, new: str, *, fetched: bool = False) -> None:
     manifest.write_text(json.dumps(content))
 
 
+@pytest.mark.share(2)
 @covers("RUN-6")
 @pytest.mark.parametrize("command", [("verify",), ("run", "--local", "2", "-q")])
 def test_code_outside_of_the_folder_that_the_manifest_lists_runs_and_is_told(
@@ -125,7 +126,7 @@ def test_code_in_the_folder_or_not_in_the_manifest_needs_a_word(run: Path, comma
     "option",
     ["codec", "ps_codec", "sync_type", "op_type", "gd_type", "assignment_type", "callbacks", "writers", "data", "steps"],
 )
-@pytest.mark.share(4)
+@pytest.mark.share(16)
 def test_what_nodes_have_told_imports_nothing(run: Path, option: str, name: str, capsys: Capture) -> None:
     """Not by any option, whatever its syntax; and a file that was not fetched imports nothing before it is allowed."""
     mark = run / "mark"
@@ -168,6 +169,7 @@ def test_a_script_of_discovery_needs_a_word_too(run: Path, capsys: Capture) -> N
         assert not (run / "mark").exists()
 
 
+@pytest.mark.share(2)
 @covers("RUN-6")
 @pytest.mark.parametrize("command", ["report", "page"])
 def test_reading_imports_nothing_that_a_folder_names(run: Path, command: str) -> None:

@@ -108,7 +108,7 @@ def measured() -> Iterator[None]:
 @covers("RUN-7")
 @pytest.mark.parametrize("how", SPOILT)
 @pytest.mark.parametrize(("command", "name"), [(command, name) for command, names in READ.items() for name in names])
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 def test_what_is_no_file_of_a_run_is_one_sentence(
     command: str, name: str, how: str, run: Path, measured: None, capsys: Capture
 ) -> None:
@@ -200,6 +200,7 @@ WRONG: list[tuple[str, str, Any]] = [
 ]
 
 
+@pytest.mark.share(3)
 @covers("RUN-7")
 @pytest.mark.parametrize(("name", "key", "value"), WRONG, ids=lambda value: str(value)[:30])
 def test_a_value_of_another_type_is_told_by_file_and_key(
@@ -214,6 +215,7 @@ def test_a_value_of_another_type_is_told_by_file_and_key(
 LARGE = ["[" * 100_000, '{"a":' * 100_000, f"[{'[],' * 4_000_000}[]]", f'{{"x": {"9" * 5000}}}']
 
 
+@pytest.mark.share(4)
 @covers("RUN-7")
 @pytest.mark.parametrize("text", LARGE, ids=["lists", "objects", "many", "digits"])
 @pytest.mark.parametrize("name", ["outcome.json", "manifest.json", "job.json"])

@@ -69,7 +69,7 @@ def own() -> AbsDataset:
 
 @covers("RUN-11")
 @pytest.mark.parametrize("data", [arrays, transposed, frames, own])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_a_run_on_arrays_is_repeated_from_its_folder_alone(
     data: Callable[[], AbsDataset], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +91,7 @@ def test_a_run_on_arrays_is_repeated_from_its_folder_alone(
         assert code == 0 and json.loads(out)["repeats"]["equal"], err
 
 
+@pytest.mark.long
 @covers("RUN-11")
 @pytest.mark.processes
 def test_jobs_on_local_workers_and_on_agents_keep_theirs(tmp_path: Path, capsys: Capture) -> None:

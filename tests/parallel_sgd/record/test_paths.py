@@ -185,6 +185,7 @@ def test_a_run_that_moves_alone_says_what_it_needs(user: _User, tmp_path: Path) 
     assert '"equal": true' in out, out + err
 
 
+@pytest.mark.long
 def test_the_record_is_read_as_it_was_written(user: _User) -> None:
     file = JobFile.read(user.place / "runs" / "more-1")
     assert f"path='{user.place / 'd.csv'}'" in str(file.dataset)
@@ -219,6 +220,7 @@ def test_paths_are_told_and_found(path: str, told: str, tmp_path: Path, monkeypa
     assert found_paths(f"CSVDataset:path={told!r}", run) == f"CSVDataset:path={str(run / 'd.csv')!r}"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "text",
     [

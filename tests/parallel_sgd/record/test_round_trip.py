@@ -207,7 +207,7 @@ def test_every_option_with_a_flag_has_values_here() -> None:
 
 
 @pytest.mark.parametrize("name", VALUES)
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_what_an_option_takes_is_read_back(name: str, base: JobSpec, place: Path) -> None:
     @settings(max_examples=60, deadline=None)
     @given(VALUES[name])

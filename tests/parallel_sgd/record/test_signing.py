@@ -115,6 +115,7 @@ def test_a_run_is_signed_for_everybody_and_the_key_is_told(run: Path, tmp_path: 
     assert fingerprint in str(found) and sha256_of(other) in str(found)
 
 
+@pytest.mark.long
 @covers("RUN-5")
 def test_what_comes_later_breaks_no_signature(signed: Path, tmp_path: Path, capsys: Capture) -> None:
     public = tmp_path / "me.pub"
@@ -130,6 +131,7 @@ def test_what_comes_later_breaks_no_signature(signed: Path, tmp_path: Path, caps
     assert signature_found(capsys, signed, "--signer", public)[1]["signature"]["state"] == "good"  # type: ignore[index]
 
 
+@pytest.mark.share(2)
 @covers("RUN-5")
 @pytest.mark.parametrize("ignored", [(), ("--ignore-paths", "report.html")])
 def test_a_signature_of_the_librarys_own_command_is_taken(
@@ -227,6 +229,7 @@ def _pipe(run: Path) -> None:
     os.mkfifo(run / SIGNATURE)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [

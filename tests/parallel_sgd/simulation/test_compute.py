@@ -83,6 +83,7 @@ def test_draws_have_the_same_bits_on_all_machines() -> None:
     assert found == ["0x1.4f50fa0df200cp-7", "0x1.d29cbf795e270p-7", "0x1.02a8ce49b8c3dp-8"]
 
 
+@pytest.mark.long
 @covers("SIM-4")
 def test_a_job_takes_the_time_of_its_laws(tmp_path: Path) -> None:
     """Without a network, a step of synchronous workers takes as long as the slowest, the evaluation its median."""
@@ -125,7 +126,7 @@ def test_a_job_takes_the_time_of_its_laws(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [Ring, TopK, Plain, SyncPS, AsyncPS])
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_codec_time_is_measured_unless_it_is_given_and_can_be_given_again(codec: Any, tmp_path: Path) -> None:
     server = codec.traits.needs_server
     given: dict[str, Any] = {"sync_type": "asgd", "op_type": GradientAveragingOptimizer} if codec is AsyncPS else {}

@@ -64,7 +64,7 @@ def test_each_fault_of_the_grammar_is_tried() -> None:
 
 @covers("SIM-6")
 @pytest.mark.parametrize("plan", NOTICED)
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_a_fault_is_noticed_by_its_detector_and_leaves_the_bits(plan: str) -> None:
     result = run(plan)
     assert is_calm(result)
@@ -85,7 +85,7 @@ def test_a_fault_is_noticed_by_its_detector_and_leaves_the_bits(plan: str) -> No
     ("codec", "shared"),
     [("SyncPS", False), ("SyncPS", True), ("Ring", False), ("Ring", True), ("TopK", False), ("PowerSGD", False)],
 )
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_jobs_that_are_started_again_and_again_have_the_bits_of_a_calm_one(codec: str, shared: bool) -> None:
     """Also where codecs remember, a server fails, and workers share a state. Before its first checkpoint a codec's memory is
     lost with its worker, as on agents, so the faults come after it."""

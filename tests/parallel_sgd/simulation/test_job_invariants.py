@@ -58,6 +58,7 @@ def drawn(seed: int) -> dict[int, float]:
     return {node: draw.randrange(1, 40) / 1024 for node in range(WORKERS)}
 
 
+@pytest.mark.share(4)
 @covers("SIM-15")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("codec", "text", "sharing"), JOBS)
@@ -79,6 +80,7 @@ def test_a_job_takes_at_least_its_critical_path_its_busiest_link_and_its_busiest
     assert took >= path * (1 - 1e-9)
 
 
+@pytest.mark.share(4)
 @covers("SIM-15")
 @pytest.mark.parametrize(("codec", "text", "sharing"), JOBS)
 def test_a_job_takes_twice_as_long_where_all_takes_twice_as_long(codec: str, text: str, sharing: int) -> None:
@@ -106,6 +108,7 @@ def test_what_was_sent_was_received_or_is_in_flight(codec: str, text: str, shari
     assert sent == received and sum(sent.values()) > 0
 
 
+@pytest.mark.share(2)
 @covers("SIM-15")
 @pytest.mark.parametrize("codec", ["Plain", "Ring", "TopK", "SyncPS"])
 def test_a_job_with_more_bandwidth_or_less_latency_is_not_slower(codec: str) -> None:

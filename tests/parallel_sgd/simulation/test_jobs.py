@@ -81,7 +81,7 @@ CODECS = (
 @covers("SIM-2")
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("count", [2, 5])
-@pytest.mark.share(3)
+@pytest.mark.share(18)
 def test_the_bits_are_those_of_nodes_without_time(name: str, count: int, tmp_path: Path) -> None:
     kind = getattr(codecs, name)
     needs = kind.traits.needs_server
@@ -95,6 +95,7 @@ def test_the_bits_are_those_of_nodes_without_time(name: str, count: int, tmp_pat
         ]
 
 
+@pytest.mark.share(4)
 @covers("SIM-2")
 @pytest.mark.parametrize("name", ["Plain", "Ring", "SyncPS", "TopK", "Int8"])
 def test_workers_that_share_a_state_have_the_bits_of_those_that_do_not(name: str, tmp_path: Path) -> None:
@@ -115,6 +116,7 @@ def test_workers_that_share_a_state_have_the_bits_of_those_that_do_not(name: str
     assert apart.simulated and together.simulated and apart.simulated.digest == together.simulated.digest
 
 
+@pytest.mark.long
 def test_workers_that_share_a_state_go_on_from_a_checkpoint(tmp_path: Path) -> None:
     """Past 16 workers they share it unasked."""
 

@@ -54,6 +54,7 @@ def test_settings_are_ranked_by_predicted_time(model: str, capsys: pytest.Captur
     assert order.index(("TopK", 2)) < order.index(("Plain", 2)) < order.index(("Plain", 4))
 
 
+@pytest.mark.long
 @covers("SIM-30")
 def test_what_lies_outside_of_a_calibration_is_not_ranked_among_the_first(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

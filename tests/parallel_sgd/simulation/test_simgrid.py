@@ -96,6 +96,7 @@ def crowded_pairs(generator: random.Random) -> tuple[int, Flows]:
     return among(60, 1000, generator)
 
 
+@pytest.mark.share(3)
 @covers("SIM-13")
 @pytest.mark.processes
 @pytest.mark.parametrize("make", [incast, random_pairs, crowded_pairs])

@@ -77,6 +77,7 @@ def calls(work: Callable[[], object]) -> Counter[Any]:
 # ---- growth
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["Ring", "SyncPS"])
 def test_calls_grow_with_the_packets(name: str, tmp_path: Path) -> None:
     """A job of 128 workers has so many times the calls of one of 64 as it has packets, and what is asked about each worker once
@@ -140,6 +141,7 @@ def test_what_goes_to_all_is_made_once(tmp_path: Path, monkeypatch: pytest.Monke
 # ---- what is kept
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["Ring", "SyncPS"])
 def test_a_sample_has_tables_and_all_have_rows_in_common_ones(name: str, tmp_path: Path) -> None:
     kind, workers = getattr(codecs, name), 18

@@ -74,6 +74,7 @@ def test_the_first_k_set_the_pace_and_copies_of_a_block_stand_for_each_other(tmp
     assert computed(both, 0) == pytest.approx([0.003 * batch + 0.001 for batch in range(12)], abs=2e-6)
 
 
+@pytest.mark.share(2)
 @covers("SIM-7")
 @pytest.mark.parametrize("kind", ["server", "peers"])
 def test_a_job_that_follows_the_order_of_another_has_its_bits_at_any_speed(kind: str, tmp_path: Path) -> None:

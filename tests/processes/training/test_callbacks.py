@@ -14,7 +14,7 @@ pytestmark = pytest.mark.processes
 
 
 @pytest.mark.parametrize("policy", ["restart", "shrink"])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_a_worker_that_dies_changes_no_decision(agents: LocalNodes, tmp_path: Path, policy: str) -> None:
     """What callbacks remember is part of the state that the others go on from; their files come home."""
     calm = run(tmp_path / "here", 2)

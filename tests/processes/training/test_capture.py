@@ -67,6 +67,7 @@ def streams(file: Path) -> list[bytes]:
     return [b"".join(data for place, data in sorted(said.items()) if place >= 0) for said in parts.values()]
 
 
+@pytest.mark.long
 @covers("SEC-16", "SEC-20")
 def test_who_records_the_cable_between_two_hosts_reads_nothing_of_a_job(tmp_path: Path) -> None:
     """No title, layer, row of data, weight, line of the codec's source, word of the log, and no byte of a key; what was said in

@@ -88,7 +88,7 @@ def test_two_codecs_share_one_job(agents: LocalNodes, tmp_path: Path) -> None:
 
 @covers("SUB-32")
 @pytest.mark.parametrize("sync_type", [AsynchronizedSGD, StaleSynchronous(1)])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_workers_and_server_train_one_model(agents: LocalNodes, tmp_path: Path, sync_type: SyncChoice) -> None:
     """Every gradient is in the staleness histogram."""
     settings = {"codec": AsyncPS, "sync_type": sync_type, "op_type": GradientAveragingOptimizer, **SETTINGS}

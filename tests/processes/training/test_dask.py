@@ -140,6 +140,7 @@ def test_all_agents_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         launcher.discover()
 
 
+@pytest.mark.long
 @covers("SEC-16")
 def test_over_tls_the_key_travels_itself(tmp_path: Path) -> None:
     """To a cluster whose connections are all `tls://`; its agents have the key from a pipe, and ask for it."""

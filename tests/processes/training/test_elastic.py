@@ -93,6 +93,7 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
     assert begun(caplog) == ["Waiting for ({0, 1}) ...", "Waiting for ({0, 1, 2, 3}) ...", "Waiting for ({0, 1}) ..."]
 
 
+@pytest.mark.long
 @covers("EL-19", "EL-22", "INV-3")
 def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
     """The host of a worker that was killed, or that is stuck, is left alone, and another one that was to

@@ -119,7 +119,7 @@ def test_a_link_that_is_throttled_and_late(
         pytest.param("hang 1@e2.b3", 2, id="FLT-2, hang"),
     ],
 )
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str, workers: int) -> None:
     """It fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""
@@ -160,6 +160,7 @@ def test_a_link_that_is_cut(agents: LocalNodes, tmp_path: Path, calm: bytes, cap
     assert any(line.startswith("All nodes start again") for line in said(caplog.records))
 
 
+@pytest.mark.long
 @covers("FLT-7", "FLT-8")
 def test_links_that_swallow(agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """a link that brings nothing more in either direction, and in the next attempt one that does so in one: all
@@ -269,6 +270,7 @@ class BadDay(Plain):
         return super().update_blocks(block_weight)
 
 
+@pytest.mark.long
 @covers("FLT-3", "FLT-12", "FLT-13", "FLT-18", "FLT-23", "FD-4", "INV-5")
 def test_a_full_disk_a_death_while_saving_a_slow_worker_and_a_clock_that_jumps(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture

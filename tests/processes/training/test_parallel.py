@@ -66,6 +66,7 @@ def read_csv(path: Path) -> Any:
     return pd.read_csv(path)
 
 
+@pytest.mark.long
 @covers("SUB-1", "SUB-5")
 def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """a dict with Loss and accuracy, the mean over the nodes. SUB-5: every node has the embedded digits."""

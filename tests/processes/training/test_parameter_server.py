@@ -93,6 +93,7 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
             assert line.endswith(f"Packets {direction}: raw {raw} + overhead {overhead} = wire {wire} bytes.")
 
 
+@pytest.mark.long
 def test_the_server_merges_statistics_of_batch_norm(agents: LocalNodes, tmp_path: Path) -> None:
     """Replicas have equal buffers, to the bit those of one worker without a server."""
     model = nn.model.SequentialModel(

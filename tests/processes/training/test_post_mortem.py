@@ -22,6 +22,7 @@ from tests.processes.training.jobs import FOUR_BLOCKS, line_job
 from ...statements import covers
 
 
+@pytest.mark.long
 @covers("FD-18", "FD-13")
 def test_the_cause_of_a_failure_found_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -136,6 +136,7 @@ class SavedBefore(Unlucky):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long
 @covers("FD-8")
 @pytest.mark.parametrize(
     "codec", [codecs.TopK, *(pytest.param(codec, marks=pytest.mark.long) for codec in (codecs.RandomK, codecs.Ring))]

@@ -116,6 +116,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert matches([line for line in lines if line.startswith("epoch ")], EPOCHS) and matches(lines[-6:-1], END)
 
 
+@pytest.mark.long
 def test_on_a_terminal(tmp_path: Path) -> None:
     """The same lines, and one bar for all workers while it runs, which leaves no line behind."""
     leader, follower = pty.openpty()

@@ -99,6 +99,7 @@ def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp
         wait_for(four.idle, "the agents to be free", 60)
 
 
+@pytest.mark.long
 @covers("FLT-21", "FLT-25")
 def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
     """All but one; nobody can be going on without the submitter, so it goes on at once."""

@@ -100,6 +100,7 @@ def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog
     assert_serves(agents, 4, tmp_path)
 
 
+@pytest.mark.long
 def test_a_stopped_worker_finds_all_that_it_missed_at_the_server(
     agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,6 +104,7 @@ def half(array):
 """
 
 
+@pytest.mark.long
 @covers("SUB-33")
 def test_codecs_of_a_script_and_of_files_beside_it(agents: LocalNodes, tmp_path: Path) -> None:
     """From `__main__` (in a file or not), from a file beside it, for one variable only.

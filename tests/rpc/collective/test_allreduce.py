@@ -77,6 +77,7 @@ BORDER, PIECE = WHOLE_BYTES // 4, PIECE_BYTES // 4
 SHAPES = [(), (0,), (3, 5), (1,) * 8 + (3,), (BORDER,), (BORDER + 1,), (2 * PIECE - 1,), (2, PIECE + 1)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("count", "sealed"), [(1, False), (2, False), (2, True), (3, False), (4, False), (5, False)])
 def test_everybody_gets_the_bits_of_the_tree(count: int, sealed: bool) -> None:
     """Through messages, and through shared memory once the peers have agreed on it; sealed sessions never share any."""

@@ -128,7 +128,7 @@ def assert_brought_to_its_end(world: Cluster) -> None:
 
 @covers("INV-14", "FLT-25")
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_at_most_one_driver_begins_or_ends_an_attempt(part: int) -> None:
     """Whatever the network does, and whoever is stopped or started again; and when it is whole again, one of
     them brings the job to its end. `Cluster` asserts the first at each step."""
@@ -149,7 +149,7 @@ def test_a_driver_that_dies_while_an_attempt_begins(seed: int) -> None:
 
 @covers("INV-14")
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_who_is_gone_may_have_ended_the_job(part: int) -> None:
     """a host that refuses connections says nothing about what its agent knew, however long it is down."""
     ended = 0
@@ -202,6 +202,7 @@ class NobodyWaitsForTheDead(Election):
         return super()._is_enough() or (is_living and is_calm)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("flaw", "schedule"),
     [

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from ...statements import covers
 
 LOG = logging.getLogger(__name__)
 LOG.setLevel(logging.CRITICAL)  # of what is told of thousands of clusters nobody reads anything
+EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "40"))  # `make faults` tries many more
 NO_LOG = Path("/nowhere/Fit.log")
 NO_PROCESS = (1 << 22) + 1  # no system gives a process this number
 MOST_DELAY, MOST_LATENCY, MOST_PAUSE = 0.6, 0.4, 0.6
@@ -367,7 +369,7 @@ def one_slow_worker() -> Plan:
 
 
 @covers("FD-3", "FD-4", "FD-5", "INV-9")
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=EXAMPLES, deadline=None, print_blob=True)
 @given(plans(faulty=False))
 @example(one_slow_worker())
 def test_nobody_is_accused_without_a_fault(plan: Plan) -> None:
@@ -377,7 +379,7 @@ def test_nobody_is_accused_without_a_fault(plan: Plan) -> None:
 
 
 @covers("FD-2", "FD-5", "FD-9", "FLT-27", "INV-9")
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=EXAMPLES, deadline=None, print_blob=True)
 @given(plans(faulty=True))
 def test_a_fault_is_found_within_its_limit_and_nobody_else_is_accused(plan: Plan) -> None:
     """The limits are those of the tables, more what the plan lets heartbeats, agents, driver and machine be late."""

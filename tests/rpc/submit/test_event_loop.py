@@ -297,6 +297,7 @@ def submitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submit:
     return lambda nodes: bench(range(nodes) if isinstance(nodes, int) else nodes, tmp_path, monkeypatch)
 
 
+@pytest.mark.share(3)
 @covers("SUB-47", "SUB-3", "SUB-8", "INV-10")
 @pytest.mark.parametrize(
     ("freeze_at", "phase"),

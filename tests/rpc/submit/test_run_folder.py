@@ -137,6 +137,7 @@ for number in range(40):
 """
 
 
+@pytest.mark.long
 @covers("SUB-44")
 def test_several_programs_at_once(tmp_path: Path) -> None:
     """Three submitters in one directory, 40 runs each: each has its own folder, and the links lead to the newest."""

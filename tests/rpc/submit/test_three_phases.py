@@ -177,6 +177,7 @@ def after_each_loss(states: Iterable[bytes], draw: random.Random) -> int:
     return runs
 
 
+@pytest.mark.long
 @covers("SUB-7")
 def test_random_orders_of_three_nodes() -> None:
     """1,500 random orders of three nodes all come to the good end."""
@@ -197,6 +198,7 @@ def along(draw: random.Random) -> list[bytes]:
     return states
 
 
+@pytest.mark.share(2)
 @covers("SUB-8", "SUB-9", "INV-1", "INV-6", "FLT-20")
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
 def test_every_loss_at_every_message_of_three_nodes(seed: int) -> None:
@@ -205,6 +207,7 @@ def test_every_loss_at_every_message_of_three_nodes(seed: int) -> None:
     assert after_each_loss(along(draw), draw) > 500
 
 
+@pytest.mark.long
 @covers("SUB-9")
 def test_two_losses() -> None:
     """1,500 random orders with two losses at random places."""
