@@ -111,6 +111,7 @@ def test_the_character_transformer_writes(tmp_path: Path) -> None:
     assert len(written) == 201 and "two step. round" in written
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", [pytest.param("dropout_1", marks=pytest.mark.long), "dense_2"])
 def test_split_learning_equals_the_whole(tmp_path: Path, at: str) -> None:
     finished = run(tmp_path, "training/split_learning.py", "--local", "2", "--epochs", "2", "--at", at)
@@ -207,6 +208,7 @@ def test_every_codec_of_the_folder_is_compared(tmp_path: Path) -> None:
     assert (tmp_path / "all.svg").is_file() == picture.startswith("The picture")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "options", "sign"),
     [

@@ -260,6 +260,7 @@ def test_what_only_a_program_can_make_is_asked_for(tmp_path: Path, capsys: pytes
     )
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -293,6 +294,7 @@ def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureF
         assert found == {"equal": True, "epochs": [3, 3], "from": 2, "workers": workers}
 
 
+@pytest.mark.long
 def test_what_each_worker_remembers_is_verified_with_its_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,6 +327,7 @@ def test_a_run_that_went_on_with_another_one_is_verified_from_the_start_of_that(
     assert code == 1 and "after epoch 1 the variable dense_1/bias is another one than in the run\nIt went on with " in out, err
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("spoil", "said", "located"),
     [
@@ -501,6 +504,7 @@ def other_run(run: Path) -> Path:
     return made
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -140,6 +140,7 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
         assert psgd(capsys, "show", name)[1] == text
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_name_of_the_list_is_taken_by_each_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train()

@@ -28,9 +28,12 @@ _ID = re.compile(rf"\b(?:{'|'.join(KINDS)})-\d+\b")
 
 
 def _tests() -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+    """Tests and classes of files that name a statement."""
     for path in sorted(TESTS.rglob("test_*.py")):
-        if path != Path(__file__):
-            for test in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        if path != Path(__file__) and _ID.search(text):
+            top = ast.parse(text).body
+            for test in [*top, *(inner for outer in top if isinstance(outer, ast.ClassDef) for inner in outer.body)]:
                 if isinstance(test, ast.ClassDef) or (isinstance(test, ast.FunctionDef) and test.name.startswith("test")):
                     yield f"{path.relative_to(TESTS)}::{test.name}", test
 

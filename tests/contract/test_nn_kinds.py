@@ -193,6 +193,7 @@ def test_metrics_are_exact_over_batches_of_any_size(row: MetricRow) -> None:
         assert type(metric.result()) is float
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("row", RULES, ids=name)
 @pytest.mark.parametrize("length", [3, 40_000])
 def test_rules_follow_their_formula(row: RuleRow, length: int) -> None:

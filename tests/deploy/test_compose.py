@@ -62,6 +62,7 @@ def test_the_workers_are_those_of_the_node_file() -> None:
         assert told.grace < int(worker["stop_grace_period"].removesuffix("s"))
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_three_workers_and_what_submits_to_them(tmp_path: Path) -> None:
     """With files below another root, on free ports of this machine: healthy, trained, and gone upon SIGTERM."""

@@ -134,6 +134,7 @@ def test_statistics_pass_over_empty_blocks(tail: int) -> None:
         assert np.isfinite(job.models[0].store.buffer_values).all()
 
 
+@pytest.mark.long
 def test_a_sharded_rule_gives_the_same_bits() -> None:
     reference = one_loop()
     for nodes in (1, 2, 4):
@@ -142,6 +143,7 @@ def test_a_sharded_rule_gives_the_same_bits() -> None:
         assert job.buffers() == [reference.store.buffer_values.tobytes()] * nodes
 
 
+@pytest.mark.long
 def test_duplicate_blocks_count_once() -> None:
     job = Job(DuplicateAssignment(8, 2)).run()
     assert job.buffers() == [one_loop().store.buffer_values.tobytes()] * 8
@@ -164,6 +166,7 @@ def test_every_optimizer_leaves_equal_replicas(kind: type[IOptimizer]) -> None:
     np.testing.assert_allclose(job.models[0].store.buffer_values, one_loop().store.buffer_values, atol=0.2)
 
 
+@pytest.mark.long
 def test_double_buffering_has_the_bits_of_one_worker() -> None:
     jobs = [Job(FixedBlockAssignment(nodes, 1, BLOCKS), DoubleBufferingOptimizer).run() for nodes in (1, 2, 4)]
     assert len({content for job in jobs for content in job.buffers()}) == 1

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.processes
 FOLDER = ROOT / "examples" / "executor"
 
 
+@pytest.mark.long
 def test_the_examples(tmp_path: Path) -> None:
     """All of them at the same time: they end well and print what they should."""
     words = tmp_path / "words"

@@ -141,6 +141,7 @@ def test_two_nodes_that_send_50_mb_to_each_other_do_not_block_each_other(kind: s
         assert exchange(one, 0) and other.result()
 
 
+@pytest.mark.share(2)
 @covers("SUB-35")
 @pytest.mark.parametrize("kind", SOCKETS)
 def test_a_paused_receiver_stops_the_sender_and_then_gets_everything_in_order(kind: str) -> None:

@@ -276,6 +276,7 @@ class TestHostileFiles:
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 200
 
+    @pytest.mark.long
     def test_no_prefix_of_a_file_is_a_file_and_every_single_bit_counts(self) -> None:
         data = bytearray(sealed())
         for position in range(len(data)):

@@ -178,6 +178,7 @@ def train(directory: Path, ps: bool = False, **options: Any) -> tuple[JobResult,
     return result, {node: {entry.variable: entry.codec for entry in books} for node, books in result.accounts.items()}
 
 
+@pytest.mark.share(2)
 @covers("SUB-33")
 @pytest.mark.parametrize("ps", [False, True])
 def test_two_codecs_in_one_job(ps: bool, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_any_stragglers_but_one_of_each_group_change_nothing(codec: type[Codec],
 FirstCopyPS = Codec.of(PS(), up=Int8(4), merge=compose.FirstCopy(), name="FirstCopyPS")
 
 
-@pytest.mark.share(4)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("codec", "assignment"),
     [

@@ -445,6 +445,7 @@ def test_a_model_learns(tmp_path: Path, sync_type: Any) -> None:
         train(tmp_path, 2, sync_type=sync_type)
 
 
+@pytest.mark.long
 @covers("SUB-32")
 def test_own_values_train_models_of_their_own_and_the_best_evaluation_is_reported(tmp_path: Path) -> None:
     """With a rate at which the loss goes up and down; synchronous workers report the last one."""

@@ -192,6 +192,7 @@ def test_a_block_without_samples_makes_no_step(tmp_path: Path) -> None:
     assert all(np.isfinite(float(row[5])) for table in tables for row in table)
 
 
+@pytest.mark.share(4)
 @covers("SUB-31")
 @pytest.mark.parametrize("dead", range(4))
 def test_one_of_two_copies_may_die_in_mid_epoch(dead: int) -> None:

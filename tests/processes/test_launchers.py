@@ -54,6 +54,7 @@ sys.exit(shell.wait())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside this Python: install the wheel mpich")
 def test_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four ranks register under `mpiexec -n 4`, do a job whose files another command fetches, and leave when their launcher is

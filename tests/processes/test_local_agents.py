@@ -99,7 +99,7 @@ def test_start_is_quick() -> None:
         ("reduce_sum.py", "-n", ["The sum of 0 to 999999 is 499999500000, say nodes 0, 1, 2."]),
     ],
 )
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_examples(trio: Cluster, tmp_path: Path, program: str, option: str, says: list[str]) -> None:
     """The examples run as documented: on started workers, and on those of worker.json."""
     addresses = [str(agent.address) for agent in trio.agents]

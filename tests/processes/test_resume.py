@@ -124,7 +124,7 @@ def undisturbed(directory: Path, *, server: bool = False, **settings: Any) -> Jo
 
 @covers("FD-8", "FD-9", "FD-11", "FLT-1", "FLT-15", "INV-2", "INV-3", "SUB-45")
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.share(3)
+@pytest.mark.long
 def test_a_killed_node_costs_a_few_batches(started: LocalAgents, tmp_path: Path, case: str) -> None:
     """With `on_failure="restart"` the second attempt goes on from a
     checkpoint in the middle of an epoch and gives the bits of an undisturbed run; the tables hold every block step and every

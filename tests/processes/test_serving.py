@@ -92,6 +92,7 @@ def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
     pytest.fail(f"at best {best_apart:.3f} s apart, and {best_delay:.3f} s after the submission")
 
 
+@pytest.mark.long
 @covers("SUB-39", "FLT-22")
 def test_what_an_agent_cannot_have(own: Cluster, tmp_path: Path) -> None:
     """a taken port is named, and what to do; port 0 was announced, and several agents share this host. The work directory of

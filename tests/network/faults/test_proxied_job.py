@@ -66,6 +66,7 @@ def sent(result: JobResult, node: int, peer: int) -> int:
     return sum(entry.wire for entry in result.accounts[node] if entry.peer == peer and entry.direction == "sent")
 
 
+@pytest.mark.long
 @covers("SUB-22", "FLT-9")
 def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
     """Three workers, three batches, one link delayed by 0.5 s: the same bits, later."""

@@ -643,6 +643,7 @@ def test_columns_of_numbers_and_of_texts_are_read_as_they_stand():
         table("a,y\n5,1\n7,0\n8,1\n", test_path="other.csv").load()
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.alone
 def test_a_table_of_numbers_is_read_about_as_fast_as_by_pandas():

@@ -101,7 +101,7 @@ def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["plain, adam", "sharded", "top-k with error feedback", "double buffering", "server"])
-@pytest.mark.share(6)
+@pytest.mark.long
 def test_more_epochs_than_were_asked_for_first(tmp_path: Path, case: str) -> None:
     """`resume` continues an ended job by its id; `epoch` is the total."""
     settings = CASES[case]

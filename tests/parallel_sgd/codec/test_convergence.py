@@ -120,7 +120,7 @@ def misused() -> Callable[..., Outcome]:
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=str(row), marks=() if row.always else pytest.mark.long) for row in ROWS])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_it_learns_like_the_dense_exchange(row: Row, dense: Reference) -> None:
     """Accuracy and bytes, and nobody is warned of it: what is lossless, unbiased or linear may be followed by momentum, error
     feedback stands behind a local rule, parameters may be exchanged seldom or with few."""

@@ -587,6 +587,7 @@ class Notes:
             file.write(f"{status}\n")
 
 
+@pytest.mark.long
 @covers("RUN-3", "RUN-4")
 def test_files_of_writers_are_whole_before_they_are_hashed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with in_process(2) as nodes:
@@ -615,6 +616,7 @@ def test_a_state_of_a_single_worker_is_computed(tmp_path: Path, capsys: pytest.C
     assert code == 1 and "residual" in told and "is another one than computed" in told, told
 
 
+@pytest.mark.long
 @covers("RUN-3")
 def test_threads_that_hosts_decide_on_are_those_of_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A worker had two of the cores of another host; here each of two would have one."""

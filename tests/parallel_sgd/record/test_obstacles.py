@@ -128,7 +128,7 @@ def test_wrong_types_are_told_by_file_and_key(
 
 @covers("RUN-7")
 @pytest.mark.parametrize("command", ["report", "verify"])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_giants_take_little_memory(run: Path, command: str) -> None:
     """Of a process of its own; a good run of that size is the measure."""
     used = []

@@ -118,6 +118,7 @@ NOWHERE = "which is neither where it was, nor beside the file, nor here"
 KINDS = ("own-1", "more-1", "inside-1", "agents-1", "broken-1")
 
 
+@pytest.mark.long
 @covers("RUN-11")
 @pytest.mark.processes
 def test_no_file_of_a_run_names_a_home_or_a_folder_of_the_machine(user: _User) -> None:

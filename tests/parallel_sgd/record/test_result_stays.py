@@ -79,9 +79,10 @@ def same(result: JobResult, honest: JobResult) -> bool:
     return dict(result) == dict(honest) and all(map(all, weights)) and len(weights) == 2
 
 
+@pytest.mark.long
 @covers("RUN-8")
 @LEFT_OPEN
-@pytest.mark.parametrize("depth", [1, pytest.param(None, marks=pytest.mark.long)])
+@pytest.mark.parametrize("depth", [1, None])
 def test_in_this_process(depth: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With callbacks, checkpoints and a writer; `depth` calls below what follows, or all."""
 

@@ -273,6 +273,7 @@ def test_another_key_beside_the_signature_is_told(signed: Path, tmp_path: Path, 
     assert signature_found(capsys, signed, "--signer", tmp_path / "me.pub")[0] == 1
 
 
+@pytest.mark.long
 def test_keys_that_do_not_do_are_refused(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """With one sentence; by `sign`, by a job before it starts, and by `--signer`."""
     good, public = write_keys(tmp_path, "good")

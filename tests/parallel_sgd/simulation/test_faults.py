@@ -207,6 +207,7 @@ def goes_wrong(plan: FaultPlan) -> bool:
         return True
 
 
+@pytest.mark.share(4)
 @covers("SIM-6")
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 200))])
 def test_random_faults_leave_the_bits(seed: int) -> None:

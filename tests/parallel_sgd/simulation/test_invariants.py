@@ -200,6 +200,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.long
 def test_times_do_not_depend_on_the_seed_of_hashes() -> None:
     def digest(seed: str) -> str:
         environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}

@@ -112,7 +112,7 @@ def test_steps_take_the_time_of_their_order_statistic(
     workers: int, enough: Callable[[set[int]], bool], form: float, published: float
 ) -> None:
     assert form == pytest.approx(published, abs=5e-5)
-    assert within(Step(workers, 10_000, enough).times, DELTA + MEAN * form)
+    assert within(Step(workers, 4_000, enough).times, DELTA + MEAN * form)
 
 
 @dataclass

@@ -87,6 +87,7 @@ def test_what_lies_outside_of_a_calibration_is_not_ranked_among_the_first(
     assert "beside the best" in text and " ±" in text and "2 to 4 workers:" in text
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @covers("SIM-30")
 def test_the_first_ones_are_run_here_with_throttled_links(model: str, capsys: pytest.CaptureFixture[str]) -> None:

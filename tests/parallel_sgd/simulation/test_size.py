@@ -266,6 +266,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @covers("SIM-21")
 @pytest.mark.processes
 def test_progress_is_shown_and_an_interrupt_leaves_what_there_is(tmp_path: Path) -> None:

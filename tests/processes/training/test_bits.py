@@ -65,6 +65,7 @@ def test_portable_bits_are_the_same_on_all_kernels(pair: Cluster, tmp_path: Path
     assert {found["portable", 0]} == {only_weights(train(pair.nodes(), tmp_path / "both", bits="portable"))}
 
 
+@pytest.mark.long
 @covers("RUN-2")
 def test_all_nodes_of_a_job_have_one_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The first of a fixed order that all have, here one that was given; later attempts have it, too, and the log names it."""

@@ -38,7 +38,7 @@ def test_local_workers_send_what_nodes_of_one_process_send(ps: bool) -> None:
 
 
 @pytest.mark.parametrize("policy", ["restart", "shrink"])
-@pytest.mark.share(4)
+@pytest.mark.long
 def test_bytes_survive_a_killed_worker(policy: str) -> None:
     """Each worker has the bytes of the batches that its other tables have: all but those of the last second of one that was
     killed. With as many workers as before they are those of a calm job; the accounts are those of the last attempt.

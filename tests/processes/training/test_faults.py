@@ -79,7 +79,7 @@ def image_job() -> ParallelSGD:
         (Int8, "throttle 0-1 1mbit; +200ms 0-1", 125e3, 2),
     ],
 )
-@pytest.mark.share(4)
+@pytest.mark.long
 def test_a_link_that_is_throttled_and_late(
     agents: LocalNodes, tmp_path: Path, codec: type[Codec], fault: str, rate: float, rounds: int
 ) -> None:

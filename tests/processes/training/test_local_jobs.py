@@ -122,6 +122,7 @@ def test_what_stays_after_the_block(tmp_path: Path) -> None:
             link.symlink_to("P-SGD-1" if link.name == "latest" else f"runs/P-SGD-1/{link.name}")
 
 
+@pytest.mark.long
 @covers("SUB-44")
 def test_the_end_of_a_job_that_lost_a_worker_is_kept(tmp_path: Path) -> None:
     """The last checkpoint of each of those that ended it, not one from when there were three."""

@@ -88,6 +88,7 @@ def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
     assert alone == [line for line in lines if "One worker alone" in line], shown
 
 
+@pytest.mark.long
 def test_a_job_that_goes_on(tmp_path: Path) -> None:
     """It says so before the epochs, of which the first ones are those of the run before."""
     piped(tmp_path, "parallel_sgd.local_workers(2)", epoch=2)
@@ -181,6 +182,7 @@ def test_agents_of_a_node_file_keep_the_story(tmp_path: Path) -> None:
     assert not any("/TI-" in line or "/WH-" in line for line in listed)
 
 
+@pytest.mark.long
 def test_more_workers_than_cores_are_told_first(tmp_path: Path) -> None:
     count = usable_cores() + 1
     lines = piped(tmp_path, f"parallel_sgd.local_workers({count})", epoch=1)
@@ -188,6 +190,7 @@ def test_more_workers_than_cores_are_told_first(tmp_path: Path) -> None:
     assert any(re.match(rf"One worker alone: at most .*; {count}, which took turns, took ", line) for line in lines)
 
 
+@pytest.mark.long
 def test_a_job_that_is_interrupted(tmp_path: Path) -> None:
     """It ends with its report and the words that let it go on, which do."""
     job = subprocess.Popen(

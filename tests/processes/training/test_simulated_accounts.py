@@ -21,6 +21,7 @@ LATE = "+1ms"
 """A fault that a connection of a host has only over TCP; without one its processes share memory."""
 
 
+@pytest.mark.share(4)
 @covers("SIM-3")
 @pytest.mark.parametrize("name", ["Plain", "Ring", "TopK", "Int8", "EFSign", "Tree"])
 def test_the_accounts_of_a_simulated_job_are_those_of_a_real_one(name: str, agents: LocalNodes, tmp_path: Path) -> None:

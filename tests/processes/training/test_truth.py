@@ -16,6 +16,7 @@ from tests.statements import covers
 SAMPLE = [truth.Setting("Plain", 2, 10, 200), truth.Setting("Int8", 2, 1, 20), truth.Setting("Ring", 2, 2, 20)]
 
 
+@pytest.mark.long
 @covers("SIM-14")
 @pytest.mark.slow
 @pytest.mark.alone

@@ -105,6 +105,7 @@ def test_a_run_that_was_fetched_is_equal(
         assert code == 0 and "the folder agrees with itself" in told.out, told
 
 
+@pytest.mark.long
 @covers("RUN-1")
 @needs_choice
 def test_nodes_with_different_kernels_are_told_apart(
