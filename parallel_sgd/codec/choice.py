@@ -19,14 +19,14 @@ NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
 def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, name: str = "codec") -> list[type[Codec]]:
     """Return the codec class of each variable: one for all, or a dict by variable id, the rest `default`.
 
-    Raises: TypeError for an object that is no codec class, ValueError for a variable that the model does not have, or a codec of
-        the scope "model" in a dict; they call the choice `name`.
+    Raises: TypeError for an object that is no codec class, ValueError for a variable that the model does not have, and for a
+        codec of the scope "model" in a dict; they call the choice `name`.
     """
     for kind in choice.values() if isinstance(choice, Mapping) else ():
         if _is_codec(kind) and kind.traits.scope == "model":
             raise ValueError(
-                f"'{name}' must not have {kind.__name__} in a dict or SizeAdaptive: its scope is \"model\", one codec for all "
-                f"variables; write {name}={kind.__name__}"
+                f"'{name}' must not have {kind.__name__} in a dict: its scope is \"model\", one codec for all variables; write "
+                f"{name}={kind.__name__}"
             )
     return _chosen(choice, default, variables, name)
 
@@ -109,7 +109,8 @@ class SizeAdaptive:
         small: None is the job's default codec, dense and exact.
         big: the codec of large variables.
 
-    Raises: TypeError for an object that is no codec class, TypeError or ValueError where `min` is no integer of at least 0.
+    Raises: TypeError for an object that is no codec class, ValueError for one of the scope "model", TypeError or ValueError
+        where `min` is no integer of at least 0.
     """
 
     min: int = 1024
@@ -121,6 +122,10 @@ class SizeAdaptive:
         for name, kind in (("small", self.small), ("big", self.big)):
             if not _is_codec(kind) and (kind is not None or name == "big"):
                 raise TypeError(f"SizeAdaptive '{name}' must be a subclass of Codec, got {kind!r}")
+            if kind is not None and kind.traits.scope == "model":
+                raise ValueError(
+                    f"SizeAdaptive '{name}' must be a codec of single variables, got {kind.__name__}, whose scope is \"model\""
+                )
 
     def choose(self, size: int) -> type[Codec] | None:
         """Return the codec of a variable of `size` elements; None is the job's default."""

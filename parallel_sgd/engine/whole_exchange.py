@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -42,7 +43,7 @@ class WholeExchange(BlockExchange):
         super().__init__(bank, sync, replaced, names)
         self._shapes = list(shapes)
         ends = np.cumsum([0, *map(prod, shapes)]).tolist()
-        self._parts = [slice(*ends) for ends in zip(ends, ends[1:])]  # noqa: B905  one end more than parts
+        self._parts = [slice(*each) for each in pairwise(ends)]
         self._vectors: dict[int, Array] = {}  # by block: all stay until the batch is over, so codecs may keep them
         self._missing: dict[int, int] = {}  # variables that a block's vector still lacks
         self._result: Array | None = None

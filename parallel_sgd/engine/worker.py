@@ -205,8 +205,8 @@ def join(
     sync_type: SyncChoice,
     has_server: bool = False,
 ) -> list[range]:
-    """Return the variables of each vector, in their order, each alone where none are joined; all in one where their codec has the
-    scope "model".
+    """Return the variables of each vector, in their order, each alone where none are joined; all in one where their codec has
+    the scope "model".
 
     Neighbours of one codec are joined as long as a vector holds fewer than `JOINED_BYTES`, from the last variable on, as
     backward computes them. Codec and optimizer must both say, each for itself, that they can do with vectors (`joins`). `sizes`

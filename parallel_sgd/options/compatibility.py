@@ -79,7 +79,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
                 # the line of the user's program that calls parallel()
                 warnings.warn(text, compose.CodecWarning, stacklevel=5)
-    check_scope(op_type, kinds, servers)
+    check_scope(kinds, servers)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
     kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)
     check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
@@ -143,16 +143,14 @@ def _optimizers() -> Iterable[type[ExchangingOptimizer]]:
     return [kind for kind in found if isinstance(kind, type) and issubclass(kind, ExchangingOptimizer)]
 
 
-def check_scope(op_type: type[IOptimizer], kinds: Sequence[type[Codec]], servers: Sequence[type[Codec]]) -> None:
-    """Check that the codecs of workers and parameter server have the same scope, and that the optimizer can put variables.
+def check_scope(kinds: Sequence[type[Codec]], servers: Sequence[type[Codec]]) -> None:
+    """Check that the codecs of workers and parameter server have the same scope.
 
     Raises: ValueError naming both.
     """
+    if not kinds:
+        return
     worker, whole = kinds[0], is_whole(kinds)
-    if whole and op_type.by_shard:
-        raise ValueError(
-            f"'codec' {worker.__name__} has the scope \"model\", but 'op_type' {op_type.__name__} puts shards: use PSGDOptimizer"
-        )
     for server in dict.fromkeys(servers):
         # a server that the workers do not send to does no harm, but for a codec that awaits all variables as one
         if (server.traits.scope == "model") != whole and (worker.traits.needs_server or not whole):

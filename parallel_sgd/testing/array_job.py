@@ -166,9 +166,10 @@ class ArrayJob:
         if whole := is_whole(kinds):
             kinds, values = kinds[:1], [np.concatenate([value.reshape(-1) for value in values])]
             likes, joined = self._whole(likes)
+        spoken = (f"{names[0]} to {names[-1]}",) if whole else names
         bank = CodecBank(kinds, JobSettings(self.assignment, self.parameters, values=values), channel, attempt, joined=joined)
         bank.expect(likes)
-        sync = self.sync_type(bank, self.timeout, self.clock.monotonic, names[:1] if whole else names)
+        sync = self.sync_type(bank, self.timeout, self.clock.monotonic, spoken)
         exchange = WholeExchange(bank, sync, None, names, self.shapes) if whole else BlockExchange(bank, sync)
         self.exchanges[channel.node_id] = exchange
         return Worker(None, exchange, self._train(channel.node_id, exchange))  # type: ignore[arg-type]

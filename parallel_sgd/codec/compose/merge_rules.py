@@ -49,6 +49,7 @@ class TrimmedMean(MergeRule):
 
     def __init__(self, trim: int = 1) -> None:
         self.trim = arguments.integer(self, "trim", trim, minimum=0)
+        self.fewest = 2 * self.trim + 1
 
     def _trimmed(self, count: int) -> int:
         if count <= 2 * self.trim:
@@ -99,12 +100,12 @@ class Krum(MergeRule):
     def __init__(self, faulty: int = 1, keep: int = 1) -> None:
         self.faulty = arguments.integer(self, "faulty", faulty, minimum=0)
         self.keep = arguments.integer(self, "keep", keep, minimum=1)
+        self.fewest = max(2 * self.faulty + 3, self.faulty + self.keep)
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         count = len(parts)
         near = count - self.faulty - 2
-        if count < 2 * self.faulty + 3 or self.keep > count - self.faulty:
-            raise ValueError(f"{self!r} needs {max(2 * self.faulty + 3, self.faulty + self.keep)} workers or more, got {count}")
+        _see_to(self, count)
         # stable: of equal scores the first worker's counts, on every node
         best = sorted(np.argsort(_scores(_distances(parts), near), kind="stable")[: self.keep].tolist())
         return weighted_mean([parts[i] for i in best], [1.0] * len(best))
@@ -129,11 +130,11 @@ class Bulyan(MergeRule):
 
     def __init__(self, faulty: int = 1) -> None:
         self.faulty = arguments.integer(self, "faulty", faulty, minimum=0)
+        self.fewest = 4 * self.faulty + 3
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         count, faulty = len(parts), self.faulty
-        if count < 4 * faulty + 3:
-            raise ValueError(f"{self!r} needs {4 * faulty + 3} workers or more, got {count}")
+        _see_to(self, count)
         distances, left = _distances(parts), list(range(count))
         while len(left) > 2 * faulty:
             scores = _scores(distances[np.ix_(left, left)], max(1, len(left) - faulty - 2))
@@ -149,6 +150,12 @@ class Bulyan(MergeRule):
             places = np.argsort(away, axis=0, kind="stable")[:nearest]
             np.mean(np.take_along_axis(values, places, axis=0), axis=0, out=result[piece])
         return result
+
+
+def _see_to(rule: MergeRule, count: int) -> None:
+    # here, too: with a quorum, or after a loss, fewer contributions come than the job has workers
+    if count < rule.fewest:
+        raise ValueError(f"{rule!r} needs {rule.fewest} workers or more, got {count}")
 
 
 def _distances(parts: Sequence[Array]) -> NDArray[np.float64]:
@@ -230,6 +237,7 @@ class ServerOpt(MergeRule):
     def __init__(self, rule: IGradientDescent, merge: MergeRule | None = None) -> None:
         self.rule = self._rule = arguments.instance(self, "rule", rule, IGradientDescent)
         self.merge: MergeRule = WeightedMean() if merge is None else arguments.instance(self, "merge", merge, MergeRule)
+        self.fewest = self.merge.fewest
         # it sees results, and no parameters that it could decay
         if rule.weight_decay:
             raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")
