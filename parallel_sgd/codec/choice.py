@@ -19,9 +19,25 @@ NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
 def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, name: str = "codec") -> list[type[Codec]]:
     """Return the codec class of each variable: one for all, or a dict by variable id, the rest `default`.
 
-    Raises: TypeError for an object that is no codec class, ValueError for a variable that the model does not have; they call
-        the choice `name`.
+    Raises: TypeError for an object that is no codec class, ValueError for a variable that the model does not have, and for a
+        codec of the scope "model" in a dict; they call the choice `name`.
     """
+    for kind in choice.values() if isinstance(choice, Mapping) else ():
+        if _is_codec(kind) and kind.traits.scope == "model":
+            raise ValueError(
+                f"'{name}' must not have {kind.__name__} in a dict: its scope is \"model\", one codec for all variables; write "
+                f"{name}={kind.__name__}"
+            )
+    return _chosen(choice, default, variables, name)
+
+
+def is_whole(kinds: Sequence[type[Codec]]) -> bool:
+    """Tell whether the codecs that were chosen for the variables are one, of the scope "model"."""
+    # of this scope all are, or none: a dict holds none
+    return bool(kinds) and kinds[0].traits.scope == "model"
+
+
+def _chosen(choice: CodecChoice, default: type[Codec], variables: int, name: str) -> list[type[Codec]]:
     # a class for all is a dict of all, so that one loop checks both
     chosen: Mapping[int, type[Codec]] = choice if isinstance(choice, Mapping) else {}
     if choice is not None and not isinstance(choice, Mapping):
@@ -65,9 +81,9 @@ def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: typ
         return choose_codecs(choice, default, variables, "ps_codec")
     # codecs that serve run at both ends; a worker's codec that does not needs one of the server's own
     own = enumerate(choose_codecs(workers, default, variables))
-    return choose_codecs(
-        {**{i: kind for i, kind in own if kind.traits.serves}, **(choice or {})}, default, variables, "ps_codec"
-    )
+    if choice is not None:
+        choose_codecs(choice, default, variables, "ps_codec")  # refuses what may not stand in a dict
+    return _chosen({**{i: kind for i, kind in own if kind.traits.serves}, **(choice or {})}, default, variables, "ps_codec")
 
 
 def _is_codec(kind: object) -> bool:
@@ -93,7 +109,8 @@ class SizeAdaptive:
         small: None is the job's default codec, dense and exact.
         big: the codec of large variables.
 
-    Raises: TypeError for an object that is no codec class, TypeError or ValueError where `min` is no integer of at least 0.
+    Raises: TypeError for an object that is no codec class, ValueError for one of the scope "model", TypeError or ValueError
+        where `min` is no integer of at least 0.
     """
 
     min: int = 1024
@@ -105,6 +122,10 @@ class SizeAdaptive:
         for name, kind in (("small", self.small), ("big", self.big)):
             if not _is_codec(kind) and (kind is not None or name == "big"):
                 raise TypeError(f"SizeAdaptive '{name}' must be a subclass of Codec, got {kind!r}")
+            if kind is not None and kind.traits.scope == "model":
+                raise ValueError(
+                    f"SizeAdaptive '{name}' must be a codec of single variables, got {kind.__name__}, whose scope is \"model\""
+                )
 
     def choose(self, size: int) -> type[Codec] | None:
         """Return the codec of a variable of `size` elements; None is the job's default."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from network.names import did_you_mean
 from nn.extension import Extension, OverrideWarning, conflict, is_ours, listed, mistakable
 from parallel_sgd.engine.block_tree import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
 from rpc.support.logs import get_logger
 
-from .traits import FORMER_FLAGS, Meaning, Traits, former, told, with_former
+from .traits import FORMER_FLAGS, SCOPES, Meaning, Traits, former, told, with_former
 
 Array = NDArray[Any]
 Operation = Callable[[Array | None, Array], Array]
@@ -128,6 +129,12 @@ class CodecKind(Extension):
             kind.traits = with_former(inherited.of_subclass(), flags)
             if joins:
                 kind.traits = replace(kind.traits, elementwise=bool(kind.joins()))
+        # only a text can be meant: a method or a number of this name is the author's own
+        if isinstance(scope := said.get("scope"), str):
+            if scope not in SCOPES:
+                raise ValueError(f"{name}.scope must be 'variable' or 'model', got {scope!r}{did_you_mean(scope, SCOPES)}")
+            own: Traits = kind.traits
+            kind.traits = replace(own if "traits" in vars(kind) else own.of_subclass(), scope=scope)
         if not is_ours(kind) and not inspect.isabstract(kind):
             _tell(kind, flags, missed, said, joins)
         return kind  # type: ignore[no-any-return]
@@ -344,7 +351,9 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
                 to the node that merges it, and back; None sends it as it is. `send` is "gradient" (any array that the
                 optimizer puts), "weights" or "delta" (parameters, sent as their change since the last exchange). `merge` is a
                 merge rule; `trigger` says in which batches there is an exchange; `local` is a rule for a worker's own values
-                beside it; `name` is the name of the class.
+                beside it. `scope` is "variable", where each variable has a codec, or "model": one codec for all of them as one
+                flat vector, as with a part of that scope (`Krum`, `Bulyan`, `GlobalTopK`, `GlobalClip`) by default. `name` is
+                the name of the class.
 
         Raises: TypeError or ValueError where parts do not fit together, with the fix in words.
         """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 Meaning = Literal["gradients", "updates", "parameters"]
 _MEANINGS: Final = (None, "gradients", "updates", "parameters")
+Scope = Literal["variable", "model"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Traits:
         parameters: all keys of `codec_extra_parameters` that it may read, so that others can be refused before a job starts;
             None: not told. Counts for the class that says it, not for its subclasses.
         packets: traits of the packets that come to it.
+        scope: "variable": each variable has a codec; "model": one codec, with id 0, gets all variables as one flat vector, in
+            the order of their ids, and so does that of the parameter server. In a class it may also stand as `scope = "model"`.
 
     Raises: TypeError or ValueError naming the argument, the expectation and the value that came.
     """
@@ -85,6 +89,7 @@ class Traits:
     passes_on: bool = False
     parameters: tuple[Hashable, ...] | None = None
     packets: PacketTraits = field(default_factory=PacketTraits)
+    scope: Scope = "variable"
 
     def __post_init__(self) -> None:
         for name in ("takes", "gives"):
@@ -92,6 +97,8 @@ class Traits:
                 raise ValueError(
                     f"Traits '{name}' must be 'gradients', 'updates', 'parameters' or None, got {getattr(self, name)!r}"
                 )
+        if self.scope not in SCOPES:
+            raise ValueError(f"Traits 'scope' must be 'variable' or 'model', got {self.scope!r}")
         if not isinstance(self.packets, PacketTraits):
             raise TypeError(f"Traits 'packets' must be PacketTraits(..), got {type(self.packets).__name__}")
         if not isinstance(self.parameters, (tuple, type(None))):
@@ -127,7 +134,7 @@ IN_PACKETS: Final[Mapping[str, str]] = {
     "keeps_type": "keeps_type",
     "takes_alike": "alike",
 }
-_NO_FLAGS: Final = ("elementwise", "packets", "parameters")  # fields that no former attribute stands for
+_NO_FLAGS: Final = ("elementwise", "packets", "parameters", "scope")  # fields that no former attribute stands for
 FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not in _NO_FLAGS), *IN_PACKETS)
 
 

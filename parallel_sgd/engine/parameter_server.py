@@ -13,10 +13,11 @@ from network.message import Content, Message, unpacked
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from ..checkpoint.state import restore_codecs
 from ..codec.bank import CodecBank
+from ..codec.choice import choose_codecs, is_whole
 from ..codec.interfaces import Answering
-from .accounts import BatchPackets
+from .accounts import BatchPackets, Joined
 from .channel import Channel, Key, Wait, await_verdict, until
-from .plan import WorkerPlan, server_codecs
+from .plan import WorkerPlan, server_codecs, whole_like
 from .progress import Position
 from .training import Faults
 from .unusable import Like
@@ -224,8 +225,12 @@ def build_server(
     error of a codec's constructor.
     """
     resumption, keeper = checkpointing.resumption, checkpointing.keeper
-    kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
-    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
+    variables, vectors = len(likes) - has_buffers, list[Joined]()
+    kinds = server_codecs(plan, variables, has_buffers)
+    if is_whole(choose_codecs(plan.codec, plan.default_codec, variables)):
+        vectors = [Joined(range(variables), tuple(like.size for like in likes[:variables]))]
+        likes = [whole_like(likes[:variables]), *likes[variables:]]
+    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt, joined=vectors)
     bank.expect(likes)
     # `whole` alone: with another number of workers their memory means something else
     if resumption is not None and resumption.whole:

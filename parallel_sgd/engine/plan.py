@@ -15,7 +15,7 @@ from nn.value.store import VariableStore
 from .. import codec as codecs  # it loads compositions when they are asked for: a worker of a plain codec needs none
 from ..batch_sync.sync.interface import SyncChoice
 from ..checkpoint.snapshot import Header
-from ..codec.choice import CodecChoice, choose_codecs, choose_server_codecs
+from ..codec.choice import CodecChoice, choose_codecs, choose_server_codecs, is_whole
 from ..codec.interfaces import Codec
 from ..codec.plain import DummyCodec, Plain
 from ..codec.settings import JobSettings
@@ -103,10 +103,14 @@ class WorkerPlan:
 
 
 def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[type[Codec]]:
-    """Return the codec of each variable on the server, and of the buffers where they go there."""
+    """Return the codec of each variable on the server, one where the workers' has the scope "model", and of the buffers where
+    they go there.
+    """
     # the server derives codecs as the workers do: what travels under a variable must be understood at both ends
     kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
     workers = choose_codecs(plan.codec, plan.default_codec, variables)
+    if is_whole(workers):
+        kinds = kinds[:1]
     buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
     # of a codec that does not serve, the server gets no packets
     if has_buffers and buffers.traits.serves:
@@ -132,17 +136,24 @@ def reassigned(assignment: ISetting, workers: int) -> ISetting:
     return FixedBlockAssignment(workers, max(fitting), blocks)
 
 
-def likes_of(store: VariableStore, joined: Sequence[range] = ()) -> list[Like]:
-    """Return shape and type of the values put for each variable of a model, or for those that are joined, and for its buffers,
-    if it has any, last.
+def likes_of(store: VariableStore, joined: Sequence[range] = (), whole: bool = False) -> list[Like]:
+    """Return shape and type of the values put for each variable of a model, or for those that are joined, or for the `whole` of
+    it, and for its buffers, if it has any, last.
     """
     # by these the bank refuses a foreign array before the first own one is put (SEC-24)
     likes = [Like.of(variable.value) for variable in store.variables]
-    if joined:
+    if whole:
+        likes = [whole_like(likes)]
+    elif joined:
         vectors = [likes[each.start : each.stop] for each in joined]
         # a vector lies in the model's flat memory, so it has one dimension; a variable alone keeps its shape
         likes = [each[0] if len(each) == 1 else Like((sum(like.size for like in each),), each[0].dtype) for each in vectors]
     return [*likes, Like.of(store.buffer_values)] if store.buffers else likes
+
+
+def whole_like(likes: Sequence[Like]) -> Like:
+    """Return shape and type of the flat vector of all variables, which are like `likes`."""
+    return Like((sum(like.size for like in likes),), likes[0].dtype)
 
 
 #: Stands for a variable's name in accounts and messages.

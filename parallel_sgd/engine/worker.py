@@ -29,7 +29,7 @@ from ..checkpoint.state import (
     worker_state,
 )
 from ..codec.bank import CodecBank
-from ..codec.choice import choose_codecs
+from ..codec.choice import choose_codecs, is_whole
 from ..codec.interfaces import Codec
 from ..record.block_history import Recorder
 from .accounts import Accounts, Joined
@@ -108,6 +108,7 @@ def build_worker(
     names = tuple(variable.name for variable in model.store.variables)
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
     values, joined = [variable.value for variable in model.store.variables], list[range]()
+    whole = is_whole(kinds)
     if options.op_type.by_shard:
         from . import sharded_exchange  # noqa: PLC0415 - other workers do without it
 
@@ -117,6 +118,10 @@ def build_worker(
         joined = join(kinds, [value.nbytes for value in values], options.op_type, options.sync_type, has_server)
         kinds = [kinds[variables.start] for variables in joined]
     vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
+    shapes = [value.shape for value in values]
+    if whole:
+        # to its codec the model is one variable
+        values = [model.store.values]
     if model.store.buffers:
         # behind all variables, so that their numbers are the same with and without buffers
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
@@ -124,7 +129,7 @@ def build_worker(
     settings = plan.settings(values)
     bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
     # a packet of another worker may come before the first own block
-    bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
+    bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined, whole))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
     sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
     op_type, replaced = options.op_type, None
@@ -132,7 +137,12 @@ def build_worker(
     doubtful = [variable for variable, (kind, _) in enumerate(shown) if is_doubtful(op_type, kind)]
     if doubtful and channel.node_id == plan.assignment.nodes[0]:  # one worker tells it
         replaced = ReplacementCheck(doubtful, values, [kind.__name__ for kind in kinds], op_type.__name__)
-    exchange = BlockExchange(bank, sync, replaced, names, joined)
+    if whole and (len(shapes) == 1 or not _joins(options.op_type)):
+        from .whole_exchange import WholeExchange  # noqa: PLC0415 - for a codec of all variables, where the optimizer puts each
+
+        exchange: BlockExchange = WholeExchange(bank, sync, replaced, names, shapes)
+    else:
+        exchange = BlockExchange(bank, sync, replaced, names, joined)
     optimizer = plan.optimizer.build(model.store, exchange)
     optimizer.shows_gradients = bool(options.callbacks)
     # after the codecs were made, whose constructors begin with an empty memory
@@ -195,15 +205,18 @@ def join(
     sync_type: SyncChoice,
     has_server: bool = False,
 ) -> list[range]:
-    """Return the variables of each vector, in their order, each alone where none are joined.
+    """Return the variables of each vector, in their order, each alone where none are joined; all in one where their codec has
+    the scope "model".
 
     Neighbours of one codec are joined as long as a vector holds fewer than `JOINED_BYTES`, from the last variable on, as
     backward computes them. Codec and optimizer must both say, each for itself, that they can do with vectors (`joins`). `sizes`
     are those of the variables in bytes. A parameter server counts variables, so with one none are joined. It is the same on all
     workers.
     """
-    # other sync types, a user's own too, may count on single variables; `vars`, since a subclass says so for itself (ADR 36)
-    joins = "joins" in vars(op_type) and op_type.joins() and sync_type is SynchronizedSGD and not has_server
+    # other sync types, a user's own too, may count on single variables
+    if is_whole(kinds):
+        return [range(len(kinds))]
+    joins = _joins(op_type) and sync_type is SynchronizedSGD and not has_server
     found: list[range] = []
     held = 0
     for variable in reversed(range(len(kinds))):
@@ -215,6 +228,11 @@ def join(
             held = 0
         held += sizes[variable]
     return found[::-1]
+
+
+def _joins(op_type: type[IOptimizer]) -> bool:
+    # `vars`, since a subclass says so for itself (ADR 36)
+    return "joins" in vars(op_type) and op_type.joins()
 
 
 def _says_so(kind: type[Codec]) -> bool:

@@ -29,7 +29,7 @@ from rpc.support.logs import SUBMIT_LOGGER, get_logger
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..codec import compose
 from ..codec.bank import CodecBank
-from ..codec.choice import choose_codecs, choose_server_codecs
+from ..codec.choice import choose_codecs, choose_server_codecs, is_whole
 from ..codec.interfaces import Codec
 from ..codec.parameters import check_parameters
 from ..codec.plain import Plain
@@ -79,6 +79,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
                 # the line of the user's program that calls parallel()
                 warnings.warn(text, compose.CodecWarning, stacklevel=5)
+    check_scope(kinds, servers)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
     kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)
     check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
@@ -142,6 +143,23 @@ def _optimizers() -> Iterable[type[ExchangingOptimizer]]:
     return [kind for kind in found if isinstance(kind, type) and issubclass(kind, ExchangingOptimizer)]
 
 
+def check_scope(kinds: Sequence[type[Codec]], servers: Sequence[type[Codec]]) -> None:
+    """Check that the codecs of workers and parameter server have the same scope.
+
+    Raises: ValueError naming both.
+    """
+    if not kinds:
+        return
+    worker, whole = kinds[0], is_whole(kinds)
+    for server in dict.fromkeys(servers):
+        # a server that the workers do not send to does no harm, but for a codec that awaits all variables as one
+        if (server.traits.scope == "model") != whole and (worker.traits.needs_server or not whole):
+            raise ValueError(
+                f"'ps_codec' {server.__name__} has the scope \"{server.traits.scope}\", but 'codec' {worker.__name__} "
+                f'"{worker.traits.scope}": both must have the same; an own class says scope = "model"'
+            )
+
+
 def check_copies(op_type: type[IOptimizer], assignment: ISetting, codecs: Sequence[type[Codec]], has_buffers: bool) -> None:
     """Check that all workers that hold a block put the same for it, where the first copy counts.
 
@@ -168,7 +186,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
 
     Errors that depend on the place (a file, a package) are left to the workers.
     """
-    values = [variable.value for variable in model.store.variables]
+    values = _values(model, kinds)
     first = plan.assignment.nodes[0]
     # the server's codecs as well, since the same class may refuse there
     for node, classes, own in ((first, kinds, values), (Parameter_Server, servers, [])):
@@ -185,6 +203,11 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
                 continue
 
 
+def _values(model: Model, kinds: Sequence[type[Codec]]) -> list[NDArray[Any]]:
+    """Return the values that the codecs of the variables may know."""
+    return [model.store.values] if is_whole(kinds) else [variable.value for variable in model.store.variables]
+
+
 def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]]) -> None:
     """Make the sync type of the first worker, so that one that cannot be made is refused here, with the words of its
     constructor: a number that does not fit the job, a name of its own that hides one of the engine.
@@ -195,7 +218,7 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
     if isinstance(chosen, type) and is_ours(chosen):
         return
     first = plan.assignment.nodes[0]
-    settings = plan.settings([variable.value for variable in model.store.variables])
+    settings = plan.settings(_values(model, kinds))
     # a kernel without network: the bank needs a channel, and nothing is sent
     channel = Kernel([first], SkippingClock()).channel(first)
     names = tuple(variable.name for variable in model.store.variables)

@@ -16,13 +16,16 @@ from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.choice import CodecChoice, choose_codecs
+from parallel_sgd.codec.choice import CodecChoice, choose_codecs, is_whole
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.engine.accounts import Joined
 from parallel_sgd.engine.channel import Parameter_Server, Wait
 from parallel_sgd.engine.exchange import BlockExchange
 from parallel_sgd.engine.parameter_server import ParameterServer, Server
+from parallel_sgd.engine.plan import whole_like
 from parallel_sgd.engine.unusable import Like
+from parallel_sgd.engine.whole_exchange import WholeExchange
 from parallel_sgd.engine.worker import Worker
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 from parallel_sgd.simulation.immediate import Link, reliable
@@ -157,21 +160,35 @@ class ArrayJob:
 
     def _build(self, channel: MemoryChannel) -> Worker:
         attempt = self.attempts.get(channel.node_id, 0)
-        settings = JobSettings(self.assignment, self.parameters, values=self._values())
-        bank = CodecBank(choose_codecs(self.codec, Plain, len(self.shapes)), settings, channel, attempt)
-        bank.expect([Like.of(value) for value in settings.values])
+        kinds, values = choose_codecs(self.codec, Plain, len(self.shapes)), self._values()
+        likes, joined = [Like.of(value) for value in values], list[Joined]()
         names = tuple(f"dense/{('kernel', 'bias')[variable % 2]}" for variable in range(len(self.shapes)))
-        exchange = BlockExchange(bank, self.sync_type(bank, self.timeout, self.clock.monotonic, names))
+        if whole := is_whole(kinds):
+            kinds, values = kinds[:1], [np.concatenate([value.reshape(-1) for value in values])]
+            likes, joined = self._whole(likes)
+        spoken = (f"{names[0]} to {names[-1]}",) if whole else names
+        bank = CodecBank(kinds, JobSettings(self.assignment, self.parameters, values=values), channel, attempt, joined=joined)
+        bank.expect(likes)
+        sync = self.sync_type(bank, self.timeout, self.clock.monotonic, spoken)
+        exchange = WholeExchange(bank, sync, None, names, self.shapes) if whole else BlockExchange(bank, sync)
         self.exchanges[channel.node_id] = exchange
         return Worker(None, exchange, self._train(channel.node_id, exchange))  # type: ignore[arg-type]
+
+    def _whole(self, likes: Sequence[Like]) -> tuple[list[Like], list[Joined]]:
+        return [whole_like(likes)], [Joined(range(len(likes)), tuple(like.size for like in likes))]
 
     def _values(self) -> list[Array]:
         return [start(variable, self.shapes) for variable in range(len(self.shapes))]
 
     def _build_server(self, channel: MemoryChannel) -> Server:
         settings = JobSettings(self.assignment, self.parameters, rule=self.rule)
-        self.server_bank = CodecBank(choose_codecs(self.server, Plain, len(self.shapes)), settings, channel, 0)
-        self.server_bank.expect([Like.of(value) for value in self._values()])
+        kinds, likes = choose_codecs(self.server, Plain, len(self.shapes)), [Like.of(value) for value in self._values()]
+        joined: list[Joined] = []
+        if is_whole(kinds):
+            kinds = kinds[:1]
+            likes, joined = self._whole(likes)
+        self.server_bank = CodecBank(kinds, settings, channel, 0, joined=joined)
+        self.server_bank.expect(likes)
         served = ParameterServer(self.server_bank, channel, self.timeout, 1.0, self.clock.monotonic, self.sync_type.staleness)
         return Server(served, served.run())
 

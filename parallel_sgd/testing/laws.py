@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -230,10 +231,16 @@ def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
 def _changed(trial: _Trial, assignment: ISetting, *, writeable: bool) -> int | None:
     """Give a new codec all blocks of the first worker; return the first block that it has changed, None for none."""
     changed = None
-    with GlobalSettings.use(assignment, trial.parameters, values=[start(0, SHAPES)]):
+    # of the scope "model" a codec has all variables as one vector
+    variables = range(len(SHAPES)) if trial.codec.traits.scope == "model" else range(1)
+
+    def of(array: Callable[[int], Array]) -> Array:
+        return array(0) if len(variables) == 1 else np.concatenate([array(variable).reshape(-1) for variable in variables])
+
+    with GlobalSettings.use(assignment, trial.parameters, values=[of(lambda variable: start(variable, SHAPES))]):
         codec = made(trial.codec, 0)
         for block in assignment.node_2_block[0]:
-            content = gradient(0, block, 0, SHAPES)
+            content = of(partial(_block, block))
             before = content.copy()
             content.flags.writeable = writeable
             packets = codec.update_blocks(BlockWeight(content, block))
@@ -243,6 +250,10 @@ def _changed(trial: _Trial, assignment: ISetting, *, writeable: bool) -> int | N
             if changed is None and content.tobytes() != before.tobytes():
                 changed = block
     return changed
+
+
+def _block(block: int, variable: int) -> Array:
+    return gradient(0, block, variable, SHAPES)
 
 
 def _repeats(trial: _Trial, assignment: ISetting) -> str:

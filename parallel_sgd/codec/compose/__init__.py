@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .composed import Composed
     from .local import Drift, Elastic, FrozenAdam, Prox
     from .merge import FirstCopy, Mean, MergeRule, Round, Sum, WeightedMean
-    from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
+    from .merge_rules import Adasum, Bulyan, Krum, Median, ServerOpt, TrimmedMean, Vote
     from .mixing import Gossip, Neighbours, RandomPair
     from .parts import Composition, ExchangePattern, LocalRule, Shard
     from .patterns import PS, AllToAll, Ring, ShardedPS
@@ -23,6 +23,7 @@ __all__ = [
     "PS",
     "Adasum",
     "AllToAll",
+    "Bulyan",
     "CodecWarning",
     "Composed",
     "Composition",
@@ -68,7 +69,7 @@ __getattr__, __dir__ = lazily(
         "composed": "Composed",
         "local": "Drift Elastic FrozenAdam Prox",
         "merge": "FirstCopy Mean MergeRule Round Sum WeightedMean",
-        "merge_rules": "Adasum Krum Median ServerOpt TrimmedMean Vote",
+        "merge_rules": "Adasum Bulyan Krum Median ServerOpt TrimmedMean Vote",
         "mixing": "Gossip Neighbours RandomPair",
         "parts": "Composition ExchangePattern LocalRule Shard",
         "patterns": "PS AllToAll Ring ShardedPS",

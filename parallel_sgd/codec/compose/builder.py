@@ -12,7 +12,7 @@ from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
-from parallel_sgd.codec.traits import Traits
+from parallel_sgd.codec.traits import SCOPES, Scope, Traits
 from parallel_sgd.profiles.blockassignment.assignments import IIDBlockAssignment
 
 from .merge import Mean, MergeRule, WeightedMean
@@ -38,6 +38,7 @@ def build(
     merge: Given[MergeRule] | None = None,
     trigger: Given[Trigger] | None = None,
     local: Given[LocalRule | None] = None,
+    scope: Scope | None = None,
     name: str | None = None,
 ) -> type[Codec]:
     """Return a codec class of these parts, derived from `base`: see `Codec.of`.
@@ -51,6 +52,7 @@ def build(
         merge: a merge rule; None: `Mean()`.
         trigger: says in which batches there is an exchange; None: `Every()`.
         local: a rule for a worker's own values, or None.
+        scope: "variable" or "model"; None: "model" where a part is of that scope.
         name: the name of the class; None makes one of the names of the parts.
 
     Raises: TypeError or ValueError where parts do not fit together. Warns with CodecWarning.
@@ -58,10 +60,15 @@ def build(
     if send not in SENDS:
         raise ValueError(f"Codec.of() 'send' must be one of {', '.join(SENDS)}, got {send!r}{did_you_mean(send, SENDS)}")
     merge, trigger = Mean() if merge is None else merge, Every() if trigger is None else trigger
-    composition = Composition(exchange, up, down, send, merge, trigger, local)
+    if scope is not None and scope not in SCOPES:
+        known = f"Codec.of() 'scope' must be one of {', '.join(SCOPES)}, got {scope!r}"
+        raise ValueError(known + (did_you_mean(scope, SCOPES) if isinstance(scope, str) else ""))
+    composition = Composition(exchange, up, down, send, merge, trigger, local, scope or "variable")
     # tried at once, so that parts which do not fit are refused where the class is written, not on the nodes
     parts = _trial(composition)
     if parts is not None:
+        if scope is None and parts.of_the_model:
+            composition = replace(composition, scope="model")
         refuse(composition, parts)
         for text in doubts(parts, send):
             # 4: the caller of `Codec.of`, whose line the warning shows
@@ -86,6 +93,7 @@ def _traits(base: Traits, composition: Composition, parts: Parts | None) -> Trai
         serves=exchange.needs_server,
         agrees=exchange.agrees,
         takes="parameters" if send != "gradient" else None,
+        scope=composition.scope,
     )
     if parts is None:
         return traits
@@ -142,6 +150,14 @@ def _default_name(exchange: ExchangePattern, parts: Parts | None) -> str:
 def refuse(composition: Composition, parts: Parts) -> None:
     exchange, merge, trigger = composition.exchange, parts.merge, parts.trigger
     where = type(exchange).__name__
+    if composition.scope == "variable" and parts.of_the_model:
+        part = parts.of_the_model[0]
+        raise ValueError(
+            f'{part!r} looks at the gradient as a whole: write scope="model", or leave it out, where the part is no function; '
+            f'to have one for each variable derive a class from {type(part).__name__} with scope = "variable"'
+        )
+    if composition.scope == "model" and parts.code is not None and parts.code.matrices:
+        raise ValueError(f'{parts.code!r} needs matrices, but scope="model" makes one vector of all variables: leave it out')
     # payloads are added as they arrive, before anything could look at single ones
     if exchange.linear and not merge.linear:
         raise ValueError(f"{where} adds up on the way, which {merge!r} cannot use: take ShardedPS() or AllToAll()")

@@ -104,6 +104,10 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         # 32 bits in each packet: two nodes with other parts or parameters find out at the first one
         self.fingerprint = fingerprint_of(self.composition.identity(self.parts))
         self.units = Units(self._grain(), assignment, self.parts.merge.weights)
+        merge = self.parts.merge
+        # before anything is sent: in `combine` it would be an error of the packet that came last
+        if self.units.count < merge.fewest:
+            raise ValueError(f"{merge!r} needs {merge.fewest} workers or more, got {self.units.count}")
         # a sum over spans is merged without a rule, so there is no number to tell
         self._tells = self.units.grain is not Grain.SPANS  # a merge rule the number of the exchange: exact sums need none
         self.batch: Batch | None = None

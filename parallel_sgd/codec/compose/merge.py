@@ -47,6 +47,8 @@ class MergeRule(Part, ABC, passes={"combine": (3,)}, widened={"combine": 2}):
     votes: ClassVar[bool] = False
     #: The rule of gradient descent that makes the increment, where one does.
     rule: IGradientDescent | None = None
+    #: The fewest contributions that it can merge; a job of fewer is refused before it starts.
+    fewest: int = 1
     #: Those of the workers; None: their numbers of blocks.
     weights: Sequence[float] | None = None
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nn import arguments
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import gathered, room_for, scattered
+from parallel_sgd.codec.traits import Scope
 from parallel_sgd.engine.block_tree import reduce_tree
 
 from .merge import MergeRule, Round, WeightedMean, tree_sum, weighted_mean
@@ -47,6 +49,7 @@ class TrimmedMean(MergeRule):
 
     def __init__(self, trim: int = 1) -> None:
         self.trim = arguments.integer(self, "trim", trim, minimum=0)
+        self.fewest = 2 * self.trim + 1
 
     def _trimmed(self, count: int) -> int:
         if count <= 2 * self.trim:
@@ -79,10 +82,10 @@ class Median(TrimmedMean):
 
 
 class Krum(MergeRule):
-    """The one vector that is nearest to its W - f - 2 nearest ones; with `keep` > 1 the mean of that many, chosen so.
+    """The one gradient that is nearest to its W - f - 2 nearest ones; with `keep` > 1 the mean of that many, chosen so.
 
-    Blanchard et al., "Machine learning with adversaries: Byzantine tolerant gradient descent", 2017. Squared distances are
-    taken in float64.
+    Nearest by the sum of squared distances, taken in float64 over all variables, as in the paper: its codec has the scope
+    "model". Blanchard et al., "Machine learning with adversaries: Byzantine tolerant gradient descent", 2017.
 
     Args:
         faulty: f, how many wrong workers the rule bears, of W >= 2 f + 3.
@@ -92,25 +95,84 @@ class Krum(MergeRule):
     """
 
     whole: ClassVar[bool] = True
+    scope: ClassVar[Scope] = "model"
 
     def __init__(self, faulty: int = 1, keep: int = 1) -> None:
         self.faulty = arguments.integer(self, "faulty", faulty, minimum=0)
         self.keep = arguments.integer(self, "keep", keep, minimum=1)
+        self.fewest = max(2 * self.faulty + 3, self.faulty + self.keep)
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         count = len(parts)
         near = count - self.faulty - 2
-        if count < 2 * self.faulty + 3 or self.keep > count - self.faulty:
-            raise ValueError(f"{self!r} needs {max(2 * self.faulty + 3, self.faulty + self.keep)} workers or more, got {count}")
-        distances = np.zeros((count, count))
-        for i in range(count):
-            for j in range(i):
-                distances[i, j] = distances[j, i] = _squared_distance(parts[i], parts[j])
-        # column 0 is a vector's distance to itself
-        scores = np.sort(distances, axis=1)[:, 1 : near + 1].sum(axis=1)
+        _see_to(self, count)
         # stable: of equal scores the first worker's counts, on every node
-        best = sorted(np.argsort(scores, kind="stable")[: self.keep].tolist())
+        best = sorted(np.argsort(_scores(_distances(parts), near), kind="stable")[: self.keep].tolist())
         return weighted_mean([parts[i] for i in best], [1.0] * len(best))
+
+
+class Bulyan(MergeRule):
+    """The mean, for each number, of the beta = theta - 2 f values nearest to the median of theta = W - 2 f gradients, which
+    `Krum` chooses one after the other, each among those that are left.
+
+    So one number that an attacker moves far, within the distances that Krum bears, does no harm. Of m gradients that are left
+    each is judged by its m - f - 2 nearest ones, at least one. Of values equally near to the median the lower worker's counts.
+    Its codec has the scope "model". El Mhamdi et al., "The hidden vulnerability of distributed learning in Byzantium", 2018.
+
+    Args:
+        faulty: f, how many wrong workers the rule bears, of W >= 4 f + 3.
+
+    Raises: TypeError, ValueError unless faulty is an integer >= 0; ValueError in a job of too few workers.
+    """
+
+    whole: ClassVar[bool] = True
+    scope: ClassVar[Scope] = "model"
+
+    def __init__(self, faulty: int = 1) -> None:
+        self.faulty = arguments.integer(self, "faulty", faulty, minimum=0)
+        self.fewest = 4 * self.faulty + 3
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
+        count, faulty = len(parts), self.faulty
+        _see_to(self, count)
+        distances, left = _distances(parts), list(range(count))
+        while len(left) > 2 * faulty:
+            scores = _scores(distances[np.ix_(left, left)], max(1, len(left) - faulty - 2))
+            # the first of equal scores, on every node
+            left.pop(int(np.argmin(scores)))
+        chosen = [parts[i] for i in range(count) if i not in left]
+        nearest, result = len(chosen) - 2 * faulty, parts[0]
+        for start in range(0, result.size, CHUNK):
+            piece = slice(start, start + CHUNK)
+            values = np.stack([part[piece] for part in chosen])
+            away = np.abs(values - np.median(values, axis=0))
+            # stable, so that ties are broken alike on every node
+            places = np.argsort(away, axis=0, kind="stable")[:nearest]
+            np.mean(np.take_along_axis(values, places, axis=0), axis=0, out=result[piece])
+        return result
+
+
+def _see_to(rule: MergeRule, count: int) -> None:
+    # here, too: with a quorum, or after a loss, fewer contributions come than the job has workers
+    if count < rule.fewest:
+        raise ValueError(f"{rule!r} needs {rule.fewest} workers or more, got {count}")
+
+
+def _distances(parts: Sequence[Array]) -> NDArray[np.float64]:
+    """Return the squared distances between all vectors."""
+    count = len(parts)
+    distances = np.zeros((count, count))
+    for i in range(count):
+        for j in range(i):
+            distances[i, j] = distances[j, i] = _squared_distance(parts[i], parts[j])
+    return distances
+
+
+def _scores(distances: NDArray[np.float64], near: int) -> NDArray[np.float64]:
+    """Return, for each vector, the sum of its distances to the `near` nearest other ones."""
+    # column 0 is a vector's distance to itself
+    found: NDArray[np.float64] = np.sort(distances, axis=1)[:, 1 : near + 1].sum(axis=1)
+    return found
 
 
 def _squared_distance(a: Array, b: Array) -> float:
@@ -175,6 +237,7 @@ class ServerOpt(MergeRule):
     def __init__(self, rule: IGradientDescent, merge: MergeRule | None = None) -> None:
         self.rule = self._rule = arguments.instance(self, "rule", rule, IGradientDescent)
         self.merge: MergeRule = WeightedMean() if merge is None else arguments.instance(self, "merge", merge, MergeRule)
+        self.fewest = self.merge.fewest
         # it sees results, and no parameters that it could decay
         if rule.weight_decay:
             raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +16,7 @@ from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Part, Stage
 from parallel_sgd.codec.pipeline.stage import Remembers, State, arguments_of, gathered, scattered
+from parallel_sgd.codec.traits import Scope
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .merge import MergeRule
@@ -205,6 +206,12 @@ class Parts:
         """Whether results are parameters, made of increments."""
         return self.merge.updates or (self.local is not None and self.local.updates)
 
+    @property
+    def of_the_model(self) -> list[Part]:
+        """The parts that look at the gradient as a whole, also those that stand in others."""
+        own = (self.up, self.down, self.merge, self.trigger, self.local)
+        return [part for each in own for part in _nested(each) if part.scope == "model"]
+
     def split(self) -> tuple[Chain, Stage | None]:
         """Return the gradient's side of the pipeline, which sees a variable as a whole, and the rest, which sends.
 
@@ -231,6 +238,7 @@ class Composition:
         merge: the merge rule.
         trigger: says in which batches there is an exchange.
         local: a rule for a worker's own values, or None.
+        scope: "variable" or "model".
     """
 
     exchange: ExchangePattern
@@ -240,6 +248,7 @@ class Composition:
     merge: Given[MergeRule]
     trigger: Given[Trigger]
     local: Given[LocalRule | None] = None
+    scope: Scope = "variable"
 
     def make(self) -> Parts:
         """Return parts for one codec object.
@@ -259,11 +268,14 @@ class Composition:
         """Return the arguments of `Codec.of` in words, with the `parts` of one codec object."""
         local = "" if parts.local is None else f", {parts.local!r}"
         ways = f"up={parts.up!r}, down={parts.down!r}, send={self.send}"
-        return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}"
+        scope = "" if self.scope == "variable" else f", scope={self.scope}"
+        return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}{scope}"
 
     def identity(self, parts: Parts) -> list[object]:
         """Return, as data, all of the composition and its `parts` that must be equal on all nodes."""
-        return [self.send, *map(identity, (self.exchange, parts.up, parts.down, parts.merge, parts.trigger, parts.local))]
+        own = (self.exchange, parts.up, parts.down, parts.merge, parts.trigger, parts.local)
+        # the scope only where it is another than it always was, so that packets of before keep their bytes
+        return [self.send, *map(identity, own), *([] if self.scope == "variable" else [self.scope])]
 
     def grain(self, parts: Parts) -> Grain:
         """Return the grain of the contributions that a codec of these `parts` sends."""
@@ -279,6 +291,17 @@ class Composition:
 def flat(stage: Stage | None) -> list[Stage]:
     """Return the stages of a pipeline, one after the other."""
     return stage.stages if isinstance(stage, Chain) else [] if stage is None else [stage]
+
+
+def _nested(value: object) -> Iterator[Part]:
+    """Yield a part and all parts among its arguments."""
+    if isinstance(value, Part):
+        yield value
+        value = arguments_of(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    for each in value if isinstance(value, (list, tuple)) else ():
+        yield from _nested(each)
 
 
 def identity(value: object) -> object:

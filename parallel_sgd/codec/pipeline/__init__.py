@@ -16,12 +16,12 @@ from network.names import lazily
 from . import quantize
 
 if TYPE_CHECKING:
-    from .gradient import AdamPrecond, Clip, GradientStage, Momentum, Nesterov
+    from .gradient import AdamPrecond, Clip, GlobalClip, GradientStage, Momentum, Nesterov
     from .low_rank import PowerSGD
     from .memory import DGCMemory, DiffRef, ErrorFeedback, Memory
     from .pipeline import Pipeline
     from .quantize import *  # noqa: F403
-    from .sparsify import RandomK, Sparsifier, Threshold, TopK
+    from .sparsify import GlobalTopK, RandomK, Sparsifier, Threshold, TopK
     from .stage import Chain, Draw, LinearCode, Part, PayloadError, Reader, Stage, Writer
 
 __all__ = [
@@ -32,6 +32,8 @@ __all__ = [
     "DiffRef",
     "Draw",
     "ErrorFeedback",
+    "GlobalClip",
+    "GlobalTopK",
     "GradientStage",
     "LinearCode",
     "Memory",
@@ -55,11 +57,11 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "quantize": " ".join(quantize.__all__),
-        "gradient": "AdamPrecond Clip GradientStage Momentum Nesterov",
+        "gradient": "AdamPrecond Clip GlobalClip GradientStage Momentum Nesterov",
         "low_rank": "PowerSGD",
         "memory": "DGCMemory DiffRef ErrorFeedback Memory",
         "pipeline": "Pipeline",
-        "sparsify": "RandomK Sparsifier Threshold TopK",
+        "sparsify": "GlobalTopK RandomK Sparsifier Threshold TopK",
         "stage": "Chain Draw LinearCode Part PayloadError Reader Stage Writer",
     },
 )

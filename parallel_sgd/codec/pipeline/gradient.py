@@ -12,10 +12,11 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
 from nn.gradient_descent.numerics import norm
+from parallel_sgd.codec.traits import Scope
 
 from .stage import Draw, Reader, Stage, State, Vector, Writer, room_for
 
-__all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
+__all__ = ["AdamPrecond", "Clip", "GlobalClip", "GradientStage", "Momentum", "Nesterov"]
 
 
 class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1}):
@@ -100,6 +101,15 @@ class Clip(GradientStage):
         if self._result.size != x.size:
             self._result = np.empty(x.size, np.float32)
         return np.multiply(x, limit / length, out=self._result)
+
+
+class GlobalClip(Clip):
+    """`Clip` by the norm of the whole gradient, which keeps its direction: all variables are multiplied by the same number.
+
+    Arguments and errors are those of `Clip`; this is the clipping of Pascanu et al., 2013. Its codec has the scope "model".
+    """
+
+    scope: ClassVar[Scope] = "model"
 
 
 class RuleStage(GradientStage):

@@ -42,6 +42,7 @@ class PowerSGD(LinearCode):
     Raises: TypeError, ValueError unless rank is a positive integer.
     """
 
+    matrices: ClassVar[bool] = True
     keeps: ClassVar[tuple[str, ...]] = ("residual", "right")  # m x p and p x r, between two steps; none before the first one
 
     def __init__(self, rank: int = 2) -> None:

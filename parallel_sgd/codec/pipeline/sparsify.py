@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
+from parallel_sgd.codec.traits import Scope
 
 from .selection import Magnitudes, index_bytes, read_indices, write_indices
 from .stage import Draw, Indices, PayloadError, Reader, Sparsifier, State, Vector, Writer, share
 
-__all__ = ["RandomK", "Sparsifier", "Threshold", "TopK"]
+__all__ = ["GlobalTopK", "RandomK", "Sparsifier", "Threshold", "TopK"]
 
 
 def kept(rho: float, n: int) -> int:
@@ -96,6 +97,16 @@ class TopK(Sparsifier):
             step = np.asarray(rest.pop("step", 0))[()]  # a checkpoint may hold numbers as arrays without axes
             self._step = min(arguments.integer(self, "step", step, minimum=0), self.warmup)
         super().load_state_dict(rest)
+
+
+class GlobalTopK(TopK):
+    """`TopK` of the whole gradient: k = max(1, ceil(rho n)) of all n numbers of the model, so that variables share k by
+    magnitude, where `TopK` sends the share rho of each variable.
+
+    Arguments, bytes and errors are those of `TopK`. Its codec has the scope "model".
+    """
+
+    scope: ClassVar[Scope] = "model"
 
 
 class RandomK(Sparsifier):

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.random import keyed
+from parallel_sgd.codec.traits import Scope
 from parallel_sgd.engine.unusable import Unusable
 
 Vector = NDArray[np.float32]
@@ -90,6 +91,8 @@ def arguments_of(value: object) -> dict[str, Any]:
 class Part(arguments.Configurable):
     """Part of a composed codec. Its constructor's arguments, kept under their names, tell it from others of its class."""
 
+    #: "model": it looks at the gradient as a whole, so a codec of it is of this scope: one vector holds all variables.
+    scope: ClassVar[Scope] = "variable"
     #: The attributes of its state, numbers and arrays, by their names without the underscore; None is left out.
     keeps: ClassVar[tuple[str, ...]] = ()
 
@@ -334,6 +337,9 @@ class LinearCode(Part, ABC):
 
     So no node needs more of the vectors that workers send than their mean.
     """
+
+    #: It compresses matrices alone, so a variable must keep its shape.
+    matrices: ClassVar[bool] = False
 
     @abstractmethod
     def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ def test_what_built_in_codecs_read_is_known_and_all_that_the_package_asks_for() 
 def test_a_built_in_codec_asks_for_no_other(name: str, given: dict[str, Any]) -> None:
     """When it is made, on a worker and on the server."""
     kind = BUILT_IN[name]
-    with GlobalSettings.use(IIDBlockAssignment(4), given, values=[np.zeros(8)], rule=SGDOptimizer) as settings:
+    with GlobalSettings.use(IIDBlockAssignment(5), given, values=[np.zeros(8)], rule=SGDOptimizer) as settings:
         for node in (0, *([Parameter_Server] if kind.traits.serves else [])):
             kind(node).dispose()
         assert settings.parameters.asked <= set(reads(kind) or ())

@@ -15,6 +15,8 @@ from parallel_sgd.codec.pipeline import (
     DGCMemory,
     DiffRef,
     ErrorFeedback,
+    GlobalClip,
+    GlobalTopK,
     Grid,
     Int8,
     Levels,
@@ -98,6 +100,7 @@ MEMORIES: dict[str, Callable[[], Stage]] = {
 }
 _GRADIENT: dict[str, Callable[[], Stage]] = {
     "Clip": lambda: Clip(1.5),
+    "GlobalClip": lambda: GlobalClip(1.5),
     "Clip, workers": lambda: Clip(3.0, workers=4),
     "Momentum": lambda: Momentum(0.8),
     "Nesterov": lambda: Nesterov(0.8),
@@ -121,6 +124,7 @@ ROWS: dict[str, Row] = {
     **{f"Levels {bits}": _bits(Levels, bits, "unbiased") for bits in (8, 4, 2)},
     **{f"Grid {bits}": _bits(Grid, bits, "deterministic") for bits in (8, 4, 2)},
     **{f"TopK {rho}": Row(lambda rho=rho: TopK(rho), _top_k(rho)) for rho in (0.001, 0.01, 0.3, 1.0)},
+    "GlobalTopK": Row(lambda: GlobalTopK(0.01), _top_k(0.01)),
     "TopK in a warm-up": Row(lambda: TopK(0.01, warmup=4), contracts=False),
     "Threshold": Row(lambda: Threshold(1.5), _threshold, exact=False),
     **{f"RandomK {rho}{', scaled' * scaled}": _random_k(rho, scaled) for rho in (0.01, 0.4, 0.9) for scaled in (True, False)},
