@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,9 @@ class ClientTraining(TrainingProcess):
         self._statistics = np.empty_like(model.store.buffer_values)
         self._now = ""
         self._block_size = options.block_size
+        self._visited = None if hooks.report is None else hooks.report.clients()
+        # to the server and back as they are: the codecs that go with clients send vectors without a change
+        self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
 
     def _made_feeder(self) -> ClientFeeder:
         samples = self._model._take_samples(self._data[0])
@@ -118,8 +122,14 @@ class ClientTraining(TrainingProcess):
                 self._pass_over(gradient_ready)
             else:
                 self._now = f"client {client}"
-                self._visit(epoch, batch, now, client, spoiled)
+                begun = self._clock()
+                losses = self._visit(epoch, batch, now, client, spoiled)
                 np.subtract(self._origin, store.values, out=store.gradients)
+                if self._visited is not None:
+                    norm, seconds = math.sqrt(np.vdot(store.gradients, store.gradients)), round(self._clock() - begun, 6)
+                    steps, *ends = losses
+                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
+                    self._visited((seconds, *place, int(steps), *ends, norm, self._bytes, self._bytes))
                 store.gradients *= now.factors[block]
                 np.copyto(store.values, self._origin)
                 if store.buffers:
@@ -132,11 +142,13 @@ class ClientTraining(TrainingProcess):
                 self._optimizer.buffers_ready(block)
         yield from self._finish(epoch, batch)
 
-    def _visit(self, epoch: int, batch: int, now: Round, client: int, spoiled: bool) -> None:
-        """Train a client, and leave its parameters in the model."""
+    def _visit(self, epoch: int, batch: int, now: Round, client: int, spoiled: bool) -> tuple[float, float, float]:
+        """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that
+        of the last.
+        """
         model, store, clients = self._model, self._model.store, self._clients
         rule = self._rule(now.number)
-        step = 0
+        step, first, loss = 0, 0.0, 0.0
         for each in range(clients.epochs):
             last = each + 1 == clients.epochs
             losses, labels, predictions = 0.0, list[Samples](), list[Samples]()
@@ -159,6 +171,8 @@ class ClientTraining(TrainingProcess):
                     store.gradients += self._pull
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
+                if not step:
+                    first = loss
                 step += 1
                 if last and self._rows is not None:
                     losses += loss * len(part)
@@ -170,6 +184,7 @@ class ClientTraining(TrainingProcess):
                 seconds = round(self._clock() - self._start, 6)
                 head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, losses / len(order))
                 self._rows.add(head, _joined(labels), _joined(predictions))
+        return step, first, loss
 
     def _rule(self, number: int) -> IGradientDescent:
         """Return a new rule for a client; its schedule, if it has one, counts rounds."""

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+from psgd.cli import main
 
 import numpy as np
 import pytest
@@ -185,6 +193,38 @@ def test_what_does_not_go_with_clients_is_refused_with_its_cure(words: str, give
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.processes
+def test_the_table_of_clients_tells_who_trained_what_and_a_run_is_verified_by_it(tmp_path: Path) -> None:
+    given = clients(epochs=3)
+    with in_process(3) as nodes:
+        result = job("float32").parallel(nodes, clients=given, directory=tmp_path, **OPTIONS)
+    rows = deal(given, arrays()[1], 11)
+    population = Population(given, [len(each) for each in rows], 11, OPTIONS["block_size"])
+    found = result.history.clients
+    assert [(row["round"], row["slot"], row["client"]) for row in found] == [
+        (number + 1, slot, client) for number in range(20) for slot, client in enumerate(population.round(number).slots)
+    ]
+    assert all(row["samples"] == len(rows[int(row["client"])]) for row in found)
+    assert all(row["steps"] == 3 * -(-row["samples"] // OPTIONS["block_size"]) for row in found)
+    assert [row["node"] for row in found[:6]] == [0, 0, 1, 1, 2, 2]
+    assert all(row["bytes_up"] == row["bytes_down"] == 4 * model().store.values.size for row in found)
+    assert all(row["norm"] > 0 for row in found) and fmean(row["last_loss"] for row in found[-6:]) < 1 < found[0]["first_loss"]
+    frame = result.history.to_frame("clients")
+    assert frame.index.names == ["round", "slot"] and len(frame) == 120
+    folder = result.files[0][0].parent.parent
+    assert run_psgd("verify", str(folder), "--json")["equal"] is True
+    table = next(path for path in result.files[1] if path.name.startswith("CL-"))
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([lines[0], lines[1].replace(",1,1,1,", ",1,1,2,", 1), *lines[2:]]))
+    assert f"{table.name} was changed" in json.dumps(run_psgd("verify", str(folder), "--json"))
+
+
+def run_psgd(*arguments: str) -> Any:
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        main(arguments)
+    return json.loads(said.getvalue())
+
+
 def test_a_loss_that_is_not_finite_names_the_client(tmp_path: Path) -> None:
     made = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(12), nn.layer.Dense(10)])
     made.setup("mse")
@@ -196,9 +236,6 @@ def test_a_loss_that_is_not_finite_names_the_client(tmp_path: Path) -> None:
 
 def test_a_worker_without_clients_imports_nothing_of_them() -> None:
     """The limit of modules that a worker may import has no room for them."""
-    import subprocess
-    import sys
-
     code = "import sys, parallel_sgd.engine.worker_executor; print([n for n in sys.modules if 'federated' in n])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
     assert re.match(r"30 clients", clients().identity(3))
