@@ -6,16 +6,19 @@ from network.names import lazily
 
 if TYPE_CHECKING:
     from .clients import Clients
+    from .description import Description, describe
     from .samplers import FixedSampler, PoissonSampler, Sampler, WeightedSampler
     from .sizes import LogNormalSizes, PowerLawSizes, Sizes
-    from .splits import DirichletSplit, IIDSplit, RowsSplit, ShardSplit, Split
+    from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
 
 __all__ = [
     "Clients",
+    "Description",
     "DirichletSplit",
     "FixedSampler",
     "IIDSplit",
     "LogNormalSizes",
+    "OwnSplit",
     "PoissonSampler",
     "PowerLawSizes",
     "RowsSplit",
@@ -24,14 +27,16 @@ __all__ = [
     "Sizes",
     "Split",
     "WeightedSampler",
+    "describe",
 ]
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
         "clients": "Clients",
+        "description": "Description describe",
         "samplers": "FixedSampler PoissonSampler Sampler WeightedSampler",
         "sizes": "LogNormalSizes PowerLawSizes Sizes",
-        "splits": "DirichletSplit IIDSplit RowsSplit ShardSplit Split",
+        "splits": "DirichletSplit IIDSplit OwnSplit RowsSplit ShardSplit Split",
     },
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.order import Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 
@@ -23,7 +24,7 @@ from .population import Population
 if TYPE_CHECKING:
     from ..options.job_options import PlainOptions
 
-__all__ = ["check_codecs", "check_rounds", "with_slots"]
+__all__ = ["check_codecs", "check_order_kept", "check_rounds", "with_slots"]
 
 
 def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransformer | None) -> PlainOptions:
@@ -122,6 +123,22 @@ def _is_exact(kind: type[Codec]) -> bool:
     exact = isinstance(merge, MergeRule) and (merge.exact or merge.first_copy)
     every = isinstance(trigger, Trigger) and trigger.always
     return given == (None, None, None) and composition.send == "gradient" and composition.exchange.agrees and exact and every
+
+
+def check_order_kept(transform: AbsTransformer) -> None:
+    """Check that a transform leaves the samples in the order of a data set that knows its clients.
+
+    Args:
+        transform: that of the job.
+
+    Raises: ValueError naming the step.
+    """
+    for step in transform.steps:
+        if isinstance(step, Shuffle):
+            raise ValueError(
+                f"'transform' {type(step).__name__} mixes the samples of the clients of the data set: leave it out, since each "
+                f"client has an order of its own in each round"
+            )
 
 
 def check_rounds(population: Population, epochs: int) -> None:

@@ -17,7 +17,7 @@ from nn.optimizer import IOptimizer, OpContainer
 
 from .samplers import FixedSampler, Sampler
 from .sizes import Sizes, checked_sizes
-from .splits import IIDSplit, Split
+from .splits import IIDSplit, OwnSplit, Split
 
 __all__ = ["Clients"]
 
@@ -40,8 +40,8 @@ class Clients(Configurable, configured=True):
     Args:
         count: number of clients.
         sample: clients of a round: a number, or a sampler such as `PoissonSampler(0.1)`.
-        split: which client has which samples: `IIDSplit()` (default), `ShardSplit(2)`, `DirichletSplit(0.3)`,
-            `RowsSplit(rows)`, or a split of your own.
+        split: which client has which samples: `IIDSplit()`, `ShardSplit(2)`, `DirichletSplit(0.3)`, `RowsSplit(rows)`, or a
+            split of your own; by default as a data set of clients says (`OwnSplit`), of any other one at random (`IIDSplit`).
         sizes: samples of each client: a list of numbers, or a distribution such as `LogNormalSizes(1.0)`; by default the
             split decides.
         server: rule that gets the mean change of the parameters as its gradient.
@@ -72,13 +72,9 @@ class Clients(Configurable, configured=True):
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
         self.sample = sampler
         self.slots = sampler.slots(self.count)
-        self.split: Split = IIDSplit() if split is None else arguments.instance(self, "split", split, Split)
+        self.split: Split | None = None if split is None else arguments.instance(self, "split", split, Split)
         self.sizes = checked_sizes(sizes, self.count)
-        if self.sizes is not None and not self.split.takes_sizes:
-            raise ValueError(
-                f"Clients 'sizes' goes with IIDSplit and DirichletSplit; {type(self.split).__name__} decides itself how many "
-                f"samples each client has"
-            )
+        self._check_sizes(self.split)
         self.server: IGradientDescent = (
             SGDOptimizer(1.0) if server is None else arguments.instance(self, "server", server, IGradientDescent)
         )
@@ -96,6 +92,42 @@ class Clients(Configurable, configured=True):
             op_type: the optimizer of the job.
         """
         return OpContainer(op_type, type(self.server), self.server.get_config())
+
+    @property
+    def dealer(self) -> Split:
+        """Split that deals the samples."""
+        return IIDSplit() if self.split is None else self.split
+
+    def _check_sizes(self, split: Split | None) -> None:
+        if self.sizes is not None and split is not None and not split.takes_sizes:
+            raise ValueError(
+                f"Clients 'sizes' goes with IIDSplit and DirichletSplit; {type(split).__name__} decides itself how many "
+                f"samples each client has"
+            )
+
+    def of_data(self, data: object) -> Clients:
+        """Return these clients with the split that they have on a data set.
+
+        Args:
+            data: the data set; it may have `client_sizes`, the number of samples of each client.
+
+        Raises: ValueError where the data set has other clients, or none although `OwnSplit` asks for them.
+        """
+        sizes = getattr(data, "client_sizes", None)
+        if sizes is None and isinstance(self.split, OwnSplit):
+            raise ValueError(f"Clients 'split' OwnSplit needs a data set that knows its clients, got {type(data).__name__}")
+        if sizes is None or not (self.split is None or isinstance(self.split, OwnSplit)):
+            return self
+        own = OwnSplit()
+        self._check_sizes(own)
+        if len(sizes) != self.count:
+            raise ValueError(
+                f"Clients 'count' must be {len(sizes)}, the clients of {type(data).__name__}, got {self.count}; a split deals "
+                f"its samples anew"
+            )
+        made = self.knowing(sizes)
+        vars(made)["split"] = own
+        return made
 
     def knowing(self, sizes: Sequence[int]) -> Clients:
         """Return these clients with the sizes that the split has dealt, which every node must find again.
@@ -115,7 +147,7 @@ class Clients(Configurable, configured=True):
         """
         text = ",".join(map(str, self.known or ()))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return f"{self.count} clients, {self.sample!r}, {self.split!r}, seed {seed}, sizes {digest}"
+        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}"
 
     def steps(self, sizes: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
         """Return the number of steps of each client in a round.

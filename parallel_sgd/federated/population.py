@@ -14,7 +14,7 @@ from parallel_sgd.engine.block_tree import Span, halves
 
 from .clients import Clients
 from .sizes import Sizes
-from .splits import check_rows
+from .splits import OwnSplit, check_rows
 
 __all__ = ["Population", "Round", "deal", "dealt", "fill"]
 
@@ -151,17 +151,20 @@ def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
     """
     given = clients.sizes
     sizes = None
+    split = clients.dealer
+    if isinstance(split, OwnSplit):
+        given = clients.known
     if isinstance(given, Sizes):
         sizes = given.draw(len(labels), clients.count, keyed(seed, "sizes"))
     elif given is not None:
         sizes = np.asarray(given, np.int64)
         if sizes.sum() > len(labels):
             raise ValueError(f"Clients 'sizes' must be at most {len(labels)} samples together, got {sizes.sum()}")
-    found = clients.split.deal(labels, clients.count, sizes, keyed(seed, "split"))
+    found = split.deal(labels, clients.count, sizes, keyed(seed, "split"))
     rows = [np.asarray(each, np.int64) for each in found]
-    check_rows(clients.split, rows, clients.count, len(labels))
+    check_rows(split, rows, clients.count, len(labels))
     if not any(map(len, rows)):
-        raise ValueError(f"Clients 'split' {type(clients.split).__name__} must deal samples, got none for any client")
+        raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
     return rows
 
 
@@ -180,7 +183,7 @@ def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:
     if clients.known is not None and sizes != clients.known:
         differs = next(each for each in range(clients.count) if sizes[each] != clients.known[each])
         raise ValueError(
-            f"Clients 'split' {type(clients.split).__name__} must deal the same on every node: client {differs} has "
+            f"Clients 'split' {type(clients.dealer).__name__} must deal the same on every node: client {differs} has "
             f"{sizes[differs]} samples here, {clients.known[differs]} at the submitter"
         )
     return rows

@@ -16,7 +16,7 @@ from nn.arrays import Array
 from nn.dataset.transforms.labels import class_numbers
 from nn.dataset.transforms.order import draw_classes
 
-__all__ = ["DirichletSplit", "IIDSplit", "RowsSplit", "ShardSplit", "Split"]
+__all__ = ["DirichletSplit", "IIDSplit", "OwnSplit", "RowsSplit", "ShardSplit", "Split"]
 
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
@@ -156,6 +156,28 @@ class DirichletSplit(Split, configured=True):
             found.append(np.concatenate([rows[n - k : n] for rows, n, k in zip(by_class, left, counts, strict=True)]))
             left = left - counts
         return found
+
+
+class OwnSplit(Split):
+    """Samples as a data set that knows its clients says: a `nn.dataset.ClientDataset`, or one with `client_sizes`. It is what
+    such a data set has without a `split`.
+
+    >>> rows = OwnSplit().deal(np.zeros(5), 2, np.array([3, 2]), np.random.default_rng(0))
+    >>> [each.tolist() for each in rows]
+    [[0, 1, 2], [3, 4]]
+    """
+
+    takes_sizes: ClassVar[bool] = False
+
+    def deal(self, labels: Array, clients: int, sizes: Counts | None, random: np.random.Generator) -> Sequence[Rows]:
+        if sizes is None:
+            raise ValueError("OwnSplit needs a data set that knows its clients, such as nn.dataset.LEAF")
+        if sizes.sum() != len(labels):
+            raise ValueError(
+                f"OwnSplit needs the {sizes.sum()} samples of the data set in their order, got {len(labels)} after the "
+                f"transform"
+            )
+        return np.split(np.arange(len(labels)), np.cumsum(sizes))[:clients]
 
 
 class RowsSplit(Split):

@@ -16,7 +16,7 @@ from ..record.paths import Tell
 from .clients import Clients
 from .samplers import FixedSampler, PoissonSampler, Sampler, WeightedSampler
 from .sizes import LogNormalSizes, PowerLawSizes, Sizes
-from .splits import DirichletSplit, IIDSplit, RowsSplit, ShardSplit, Split
+from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
 
 __all__ = ["read_clients", "write_clients"]
 
@@ -37,7 +37,7 @@ def _rules() -> dict[str, Any]:
 
 _PARTS: Final[Mapping[str, tuple[Any, Mapping[str, Any]]]] = {
     "sample": (Sampler, _words(Sampler, FixedSampler, PoissonSampler, WeightedSampler)),
-    "split": (Split, _words(Split, DirichletSplit, IIDSplit, ShardSplit)),
+    "split": (Split, _words(Split, DirichletSplit, IIDSplit, OwnSplit, ShardSplit)),
     "sizes": (Sizes, _words(Sizes, LogNormalSizes, PowerLawSizes)),
     "server": (IGradientDescent, _rules()),
 }

@@ -115,9 +115,13 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
     clients, seed = spec.options.clients, spec.options.seed
     if clients is None:
         return spec
-    from ..federated.checks import check_rounds  # noqa: PLC0415 - for a job with clients
+    from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
     from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.splits import OwnSplit  # noqa: PLC0415
 
+    clients = clients.of_data(spec.data)
+    if spec.transform is not None and isinstance(clients.dealer, OwnSplit):
+        check_order_kept(spec.transform)
     made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
     check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch)

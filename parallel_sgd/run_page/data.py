@@ -125,6 +125,7 @@ def history_of(records: RunRecords) -> JobHistory:
     return JobHistory.of(
         {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
         {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
+        {node: tables["CL"] for node, tables in records.tables.items() if "CL" in tables},
     )
 
 
