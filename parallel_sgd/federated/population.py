@@ -16,8 +16,6 @@ from .clients import Clients
 from .sizes import Sizes
 from .splits import OwnSplit, check_rows
 
-__all__ = ["Population", "Round", "deal", "dealt", "fill"]
-
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
@@ -79,7 +77,7 @@ class Population:
         Args:
             number: that of the round, from 0.
         """
-        slots = fill(self.chosen(number), self.sizes, self.clients.slots)
+        slots = fill_slots(self.chosen(number), self.sizes, self.clients.slots)
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
         total = weights.sum() or 1.0
         shares = weights * len(slots) / total
@@ -104,7 +102,7 @@ class Population:
         return keyed(self.seed, "client", number, client, epoch).permutation(int(self.sizes[client]))
 
 
-def fill(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | None, ...]:
+def fill_slots(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | None, ...]:
     """Deal clients to slots along the merge tree: the largest first, each into the half that has less work and still has room.
 
     Workers hold contiguous ranges of slots, whole subtrees where that is possible; so their work is nearly even without any

@@ -23,8 +23,6 @@ from .population import Population, Round, Rows, dealt
 if TYPE_CHECKING:
     from ..engine.plan import WorkerPlan
 
-__all__ = ["ClientTraining"]
-
 Samples = tuple[Array, ...]
 
 

@@ -199,7 +199,7 @@ class Population(Form):
     def meant(self, option: str, given: Any) -> Any:
         if not isinstance(given, str):
             return given
-        from ..federated.words import read_clients  # noqa: PLC0415 - for a job with clients
+        from ..federated.text_form import read_clients  # noqa: PLC0415 - for a job with clients
 
         return read_clients(option, given)
 
@@ -209,9 +209,10 @@ class Population(Form):
     def write(self, value: Any, tell: Tell = os.path.abspath) -> str | None:
         if value is None:
             return None
-        from ..federated.words import write_clients  # noqa: PLC0415 - for a job with clients
+        from ..federated.text_form import write_clients  # noqa: PLC0415 - for a job with clients
 
-        return write_clients(value, tell)
+        # no argument of a part is the path of a file
+        return write_clients(value, lambda kind, given: object_text(kind, given, tell, None))
 
 
 class RuleParameters(Form):

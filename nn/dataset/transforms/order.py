@@ -292,7 +292,14 @@ class Dirichlet(AbsTransformer, configured=True):
 def draw_classes(
     weights: NDArray[np.float64], left: NDArray[np.intp], size: int, random: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return how many samples of each class a part gets: `size` draws by one mixture, again where a class is used up."""
+    """Return how many samples of each class a part gets: `size` draws by one mixture, again where a class is used up.
+
+    Args:
+        weights: of the Dirichlet distribution of the mixture, one for each class.
+        left: samples of each class that are left.
+        size: number of samples of the part, at most those that are left.
+        random: source of every draw.
+    """
     counts = np.zeros_like(left)
     share = _mixture(weights, left > 0, random)
     # Again for those that a class used up could not give.

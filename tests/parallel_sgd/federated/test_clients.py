@@ -25,7 +25,7 @@ from parallel_sgd import Clients, ParallelSGD, in_process, local_workers, simula
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import Ring, Tree
 from parallel_sgd.federated import DirichletSplit, LogNormalSizes, PoissonSampler, RowsSplit, ShardSplit
-from parallel_sgd.federated.population import Population, deal, fill
+from parallel_sgd.federated.population import Population, deal, fill_slots
 from parallel_sgd.profiles import FixedBlockAssignment
 from tests.parallel_sgd.federated.reference import Scheme, arrays, model
 
@@ -133,12 +133,12 @@ def test_a_training_goes_on_with_the_same_clients_on_other_workers_and_with_no_o
 def test_slots_are_filled_along_the_merge_tree() -> None:
     sizes = np.array([1, 100, 50, 50, 3, 2])
     # the largest first, each into the half with less work that has room: 100 | 50 + 50, then 3 and 2 where there is room
-    assert fill([1, 2, 3, 4], sizes, 4) == (1, 4, 2, 3)
-    assert fill([0, 1], sizes, 4) == (1, None, 0, None)
-    assert fill([], sizes, 3) == (None, None, None)
+    assert fill_slots([1, 2, 3, 4], sizes, 4) == (1, 4, 2, 3)
+    assert fill_slots([0, 1], sizes, 4) == (1, None, 0, None)
+    assert fill_slots([], sizes, 3) == (None, None, None)
     random = np.random.default_rng(2)
     many = (100 * np.exp(random.standard_normal(100))).astype(int)
-    slots = fill(range(64), many, 64)
+    slots = fill_slots(range(64), many, 64)
     assert sorted(each for each in slots if each is not None) == list(range(64))
     shares = [sum(int(many[each]) for each in part if each is not None) for part in (slots[:32], slots[32:])]
     assert abs(shares[0] - shares[1]) < 0.01 * sum(shares)

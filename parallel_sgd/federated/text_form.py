@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import nn
 from nn.arguments import Configurable
 from nn.gradient_descent.interface import IGradientDescent
 
-from ..options.forms import Unnamed, check_plain, object_text
 from ..options.names import UnknownName, arguments_in, known_classes, literal_text, make_object
-from ..record.paths import Tell
+from ..record.plain import NoText
 from .clients import Clients
 from .samplers import FixedSampler, PoissonSampler, Sampler, WeightedSampler
 from .sizes import LogNormalSizes, PowerLawSizes, Sizes
@@ -67,14 +65,14 @@ def read_clients(option: str, text: str) -> Clients:
         raise UnknownName(f"{option}: {error}") from error
 
 
-def write_clients(clients: Clients, tell: Tell = os.path.abspath) -> str:
+def write_clients(clients: Clients, told: Callable[[type[Any], Mapping[str, Any]], str]) -> str:
     """Return the text that stands for clients.
 
     Args:
         clients: the clients.
-        tell: makes the text that stands for the path of a file.
+        told: returns the text of an object by its class and arguments.
 
-    Raises: Unnamed where a part has no text, such as rows that a program has dealt.
+    Raises: NoText where a part has no text, such as rows that a program has dealt.
     """
     usual = Clients(clients.count, clients.sample).get_config()
     texts = []
@@ -82,8 +80,7 @@ def write_clients(clients: Clients, tell: Tell = os.path.abspath) -> str:
         if name not in ("count", "sample") and repr(value) == repr(usual[name]):
             continue
         if isinstance(value, RowsSplit):
-            raise Unnamed(f"rows of clients in the memory of a program, {value!r}")
-        told = object_text(type(value), value.get_config(), tell, None) if isinstance(value, Configurable) else value
-        check_plain(told)
-        texts.append(f"{name}={literal_text(told)}")
+            raise NoText(f"rows of clients in the memory of a program, {value!r}")
+        text = told(type(value), value.get_config()) if isinstance(value, Configurable) else value
+        texts.append(f"{name}={literal_text(text)}")
     return ",".join(texts)
