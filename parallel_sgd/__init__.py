@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .engine.callbacks import MonitorCallback
     from .engine.channel import Parameter_Server
     from .errors import JobFailed
+    from .federated.clients import Clients
     from .job import ParallelSGD
     from .nodes import in_process, local_workers, nodes_from, parse_worker
     from .post_mortem import collect_post_mortem
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .simulation.nodes import simulated
 
 __all__ = [
+    "Clients",
     "JobFailed",
     "JobResult",
     "MonitorCallback",
@@ -42,6 +44,7 @@ __getattr__, __dir__ = lazily(
         "engine.callbacks": "MonitorCallback",
         "engine.channel": "Parameter_Server",
         "errors": "JobFailed",
+        "federated.clients": "Clients",
         "job": "ParallelSGD",
         "nodes": "in_process local_workers nodes_from parse_worker",
         "post_mortem": "collect_post_mortem",

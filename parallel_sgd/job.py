@@ -25,7 +25,7 @@ from .driver.remote_run import run_on_agents
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import JobOptions, options
-from .options.make_spec import make_spec, with_data
+from .options.make_spec import make_spec, with_data, with_population
 from .options.spec import JobSpec
 from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
@@ -158,6 +158,7 @@ class ParallelSGD:
             arrays, nodes = self._data.load(), options.nodes
             spec = with_data(spec, arrays)
             check_data(self._model, arrays, self._transform, spec.plan, self._data)
+            spec = with_population(spec, arrays)
             _log.info("Start job.")
             listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nn.dataset.character_text import CharacterText
     from nn.dataset.cifar import CIFAR as CIFAR  # the name of CIFAR10 in version 0.9
     from nn.dataset.cifar import CIFAR10, CIFAR100
+    from nn.dataset.clients import LEAF, ClientDataset, ClientFolders, SyntheticClients
     from nn.dataset.csv_dataset import CSVDataset
     from nn.dataset.files import PublishedDataset
     from nn.dataset.interface import AbsDataset, checksum_of
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from nn.dataset.toy import Digits, SimData
 
 __all__ = [
-    "CIFAR10", "CIFAR100", "KMNIST", "MNIST", "AbsDataset", "ArrayDataset", "CSVDataset", "CharacterText", "Digits",
-    "FashionMNIST", "NpzDataset", "Plan", "PublishedDataset", "SimData", "checksum_of", "idx", "plan", "transforms",
+    "CIFAR10", "CIFAR100", "KMNIST", "LEAF", "MNIST", "AbsDataset", "ArrayDataset", "CSVDataset", "CharacterText",
+    "ClientDataset", "ClientFolders", "Digits", "FashionMNIST", "NpzDataset", "Plan", "PublishedDataset", "SimData",
+    "SyntheticClients", "checksum_of", "idx", "plan", "transforms",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "array": "ArrayDataset", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
-    "csv_dataset": "CSVDataset", "files": "PublishedDataset", "idx": "idx", "interface": "AbsDataset checksum_of",
+    "clients": "LEAF ClientDataset ClientFolders SyntheticClients", "csv_dataset": "CSVDataset",
+    "files": "PublishedDataset", "idx": "idx", "interface": "AbsDataset checksum_of",
     "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "plan": "Plan plan", "toy": "Digits SimData",
     "transforms": "transforms",
 })  # fmt: skip

@@ -87,6 +87,7 @@ class Header:
         optimizer: class name of the optimizer.
         rule: class name of the rule.
         versions: on which the bits depend; see `versions`.
+        clients: identity of the population of clients; "" for a job without one.
         commit: whether it was left when training ended too early, and the schedule did not ask for it.
     """
 
@@ -104,6 +105,7 @@ class Header:
     order: str = FIXED
     optimizer: str = ""
     rule: str = ""
+    clients: str = ""
     versions: dict[str, str] = field(default_factory=versions)
     commit: bool = False
 

@@ -225,6 +225,21 @@ class Resumption:
     def earlier(self) -> Earlier | None:
         return None if self.tables is None else Earlier(self.tables, self.position)
 
+    def check_clients(self, clients: str) -> None:
+        """Check that the job has the population of clients of the snapshot.
+
+        Args:
+            clients: identity of the population of this job; "" where it has none.
+
+        Raises: CheckpointError naming both.
+        """
+        was = self.snapshot.header.clients
+        if was != clients:
+            raise CheckpointError(
+                f"The checkpoint is of a job with {was or 'no clients'}, so the job must have these too, got "
+                f"{clients or 'no clients'}; a training of its own begins from the model of that run"
+            )
+
     def check(self, batches: Batches, order: str, seed: int, epochs: int) -> None:
         """Check that the job goes on from there, and that a position within an epoch means the same samples in it.
 

@@ -25,7 +25,6 @@ from ..checkpoint.resume import IN_PROCESS
 from ..checkpoint.state import ModelFile
 from ..codec.parameters import warn_of_unread
 from ..engine.accounts import NO_ACCOUNTS, AccountsOfNodes, NodeAccounts
-from ..engine.batches import Batches
 from ..engine.callbacks import files_in
 from ..engine.channel import Parameter_Server
 from ..engine.exchange import Participant
@@ -134,7 +133,7 @@ def _run_in(
         files = nodes.files(accounts)
     ledger = None
     with spared("The ledger"):
-        batches = Batches(len(nodes.samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
+        batches = spec.plan.batches(len(nodes.samples[0]))
         # where only a few have tables, rows would be lacking that no worker has lost
         if nodes.all_told:
             ledger = collect(spec.options.mission_title, files, spec.grid(batches.count, workers[min(workers)].epochs))

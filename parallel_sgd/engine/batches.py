@@ -12,7 +12,7 @@ from nn.arrays import Array, empty
 from nn.model.batches import select_rows
 from nn.random import keyed
 
-__all__ = ["FIXED", "ORDERS", "SHUFFLED", "SHUFFLED_IN_BLOCKS", "Batches"]
+__all__ = ["FIXED", "ORDERS", "SHUFFLED", "SHUFFLED_IN_BLOCKS", "Batches", "Rounds"]
 
 FIXED: Final = "fixed"
 SHUFFLED: Final = "shuffled"
@@ -99,6 +99,24 @@ class Batches:
         dealt = parts.reshape(self.block_count, self.whole, self.block_size).transpose(1, 0, 2)
         # the samples of the tail belong to no block, so they are shuffled together
         return np.concatenate([dealt.reshape(-1), full.size + random.permutation(self.tail)])
+
+
+class Rounds(Batches):
+    """Rounds of an epoch of a job with clients, which are its batches; there is no tail.
+
+    Args:
+        samples: number of samples of the training set.
+        block_size: samples of one step of a client.
+        block_count: slots of a round.
+        rounds: number of rounds of an epoch.
+    """
+
+    def __init__(self, samples: int, block_size: int, block_count: int, rounds: int) -> None:
+        # not that of the base: a round of clients with few samples may take more blocks than the training set fills
+        self.samples, self.block_size, self.block_count = samples, block_size, block_count
+        self.batch_size = block_size * block_count
+        self.whole = self.count = rounds
+        self.tail = 0
 
 
 class BlockFeeder:

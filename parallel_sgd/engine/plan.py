@@ -21,7 +21,7 @@ from ..codec.plain import DummyCodec, Plain
 from ..codec.settings import JobSettings
 from ..profiles.blockassignment.abstract import ISetting
 from ..profiles.blockassignment.assignments import FixedBlockAssignment
-from .batches import ORDERS, SHUFFLED
+from .batches import ORDERS, SHUFFLED, Batches, Rounds
 from .progress import Progress
 from .unusable import Like
 
@@ -52,7 +52,21 @@ class WorkerPlan:
     @cached_property
     # built on first use, and once: workers inside one process share the plan
     def optimizer(self) -> OpContainer:
-        return OpContainer(self.options.op_type, self.options.gd_type, self.options.gd_params)
+        options = self.options
+        if options.clients is not None:
+            return options.clients.container(options.op_type)
+        return OpContainer(options.op_type, options.gd_type, options.gd_params)
+
+    def batches(self, samples: int) -> Batches:
+        """Return the batches of an epoch.
+
+        Args:
+            samples: number of samples of the training set.
+
+        Raises: ValueError when there is not a single full batch.
+        """
+        clients, size, blocks = self.options.clients, self.options.block_size, self.assignment.block_count
+        return Batches(samples, size, blocks) if clients is None else Rounds(samples, size, blocks, clients.rounds)
 
     @property
     def codec(self) -> CodecChoice:
@@ -98,7 +112,8 @@ class WorkerPlan:
             # plain integers: they go into JSON
             blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
             optimizer=self.options.op_type.__name__,
-            rule=self.options.gd_type.__name__,
+            rule=self.optimizer.gd_type.__name__,
+            clients="" if self.options.clients is None else self.options.clients.identity(self.options.seed),
         )
 
 

@@ -426,6 +426,11 @@ class TrainingProcess:
                 self._pass_over(gradient_ready)
             if model.store.buffers:
                 self._optimizer.buffers_ready(block)
+        yield from self._finish(epoch, batch)
+
+    def _finish(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
+        """Wait for the results of a batch whose blocks are put, and apply them."""
+        times = self._times
         # an error while results are applied leaves some variables updated and others not: no state to save
         self._whole = False
         times.put()
@@ -455,8 +460,12 @@ class TrainingProcess:
             bad = first_bad(Batch(samples, (), None, samples, self._feeder.places(batch, block)), self._model._input_names)
             where = f"training {bad}" if bad else self._model.runner.first_not_finite() or "no layer or variable"
             raise FloatingPointError(
-                f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"
+                f"The loss is {loss} in {self._whereabouts(epoch, batch)}; the first that is not finite: {where}"
             )
+
+    def _whereabouts(self, epoch: int, batch: int) -> str:
+        """Tell, for a message, the place of a block step in training."""
+        return f"epoch {epoch + 1}, batch {batch + 1}"
 
 
 def _multiplied(gradient_ready: GradientReady, factor: float, variable: Variable) -> None:

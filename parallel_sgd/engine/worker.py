@@ -33,7 +33,6 @@ from ..codec.choice import choose_codecs, is_whole
 from ..codec.interfaces import Codec
 from ..record.block_history import Recorder
 from .accounts import Accounts, Joined
-from .batches import Batches
 from .callbacks import JobCallbacks
 from .channel import Channel, Parameter_Server
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
@@ -96,10 +95,11 @@ def build_worker(
     hooks = hooks or Hooks()
     options, resumption, keeper = plan.options, checkpointing.resumption, checkpointing.keeper
     blocks = plan.assignment.node_2_block[channel.node_id]
-    batches = Batches(len(data[0]), options.block_size, plan.assignment.block_count)
+    batches = plan.batches(len(data[0]))
     start = Progress()
     if resumption is not None:
         # before the model is changed: a checkpoint of something else must leave it as it was
+        resumption.check_clients(plan.header("", channel.node_id).clients)
         resumption.check(batches, plan.order, options.seed, options.epoch)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
         start = resumption.progress(batches, blocks, checkpointing.job)
@@ -168,7 +168,12 @@ def build_worker(
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
     continuity = Continuity(start, checkpoints, recorder, callbacks)
-    process = TrainingProcess(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
+    kind = TrainingProcess
+    if options.clients is not None:
+        from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
+
+        kind = ClientTraining
+    process = kind(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
     return Worker(model, exchange, bank.accounts.watch.timed(process.run()), callbacks)
 
 

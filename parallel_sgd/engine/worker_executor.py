@@ -25,7 +25,6 @@ from ..checkpoint.state import ModelFile, Resumption
 from ..record.report import RECORD_FILES, TrainingReport, model_name
 from ..record.spared import spared
 from ..record.table import Earlier
-from .batches import Batches
 from .callbacks import files_in
 from .fault_injection import FaultInjector
 from .job_executor import (
@@ -120,7 +119,7 @@ class WorkerExecutor(JobExecutor):
         self._keep_record(com.output_directory)
         # before training, so that a job that fails leaves its files, too
         self._files = [*self._record, *report.paths, self._model_path(com)]
-        batches = Batches(len(self._samples[0]), plan.options.block_size, plan.assignment.block_count)
+        batches = plan.batches(len(self._samples[0]))
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)

@@ -23,6 +23,7 @@ from ..codec.choice import shown
 from ..record.bounds import check_title as check_file_name
 
 if TYPE_CHECKING:
+    from ..federated.clients import Clients
     from ..record.keys import SigningKey
 
 
@@ -166,6 +167,16 @@ def signing_key(name: str, value: Any) -> SigningKey:
     if not isinstance(value, (str, Path, SigningKey)):
         raise TypeError(f"'{name}' must be the path of a private key, got {value!r}")
     return value if isinstance(value, SigningKey) else SigningKey.read(Path(value), f"'{name}'")
+
+
+def clients(name: str, value: Any) -> Clients | None:
+    """Check that a value is None or a population of clients."""
+    if value is None:
+        return None
+    from ..federated.clients import Clients  # noqa: PLC0415 - for a job with clients
+
+    made: Clients = arguments.instance("parallel()", name, value, Clients)
+    return made
 
 
 def directory(name: str, value: Any) -> Path:

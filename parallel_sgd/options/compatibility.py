@@ -34,7 +34,6 @@ from ..codec.interfaces import Codec
 from ..codec.parameters import check_parameters
 from ..codec.plain import Plain
 from ..codec.settings import GlobalSettings, MissingParameter
-from ..engine.batches import Batches
 from ..engine.channel import Parameter_Server
 from ..engine.plan import WorkerPlan
 from ..profiles.blockassignment.abstract import ISetting
@@ -267,7 +266,7 @@ def check_data(
     try:
         if not whole:
             # too few samples are refused before any transform runs
-            Batches(len(given[0]), block_size, block_count)
+            plan.batches(len(given[0]))
             try:
                 _check(
                     model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.options.class_weight
@@ -283,7 +282,7 @@ def check_data(
         _log.info("The transform cannot be tried here, so its samples are checked on the workers: %s", error)
         return
     _check(model, made, found, plan.options.class_weight)
-    Batches(len(made[0]), block_size, block_count)  # refuses too few samples
+    plan.batches(len(made[0]))  # refuses too few samples
 
 
 def _views(arrays: object) -> Arrays:

@@ -193,6 +193,28 @@ def _class_text(label: int | str) -> str:
     return str(label)
 
 
+class Population(Form):
+    """Form of clients: KEY=VALUE with commas between them."""
+
+    def meant(self, option: str, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        from ..federated.text_form import read_clients  # noqa: PLC0415 - for a job with clients
+
+        return read_clients(option, given)
+
+    def read(self, option: str, given: str | None) -> Any:
+        return self.meant(option, given) if given else None
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> str | None:
+        if value is None:
+            return None
+        from ..federated.text_form import write_clients  # noqa: PLC0415 - for a job with clients
+
+        # no argument of a part is the path of a file
+        return write_clients(value, lambda kind, given: object_text(kind, given, tell, None))
+
+
 class RuleParameters(Form):
     """Form of numbers behind the learning rate with commas between them; the file has all parameters, the learning rate among
     them.
@@ -424,6 +446,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "plain": Form(),
     "assignment": Parts("assignment", default="iid"),
     "callbacks": Callbacks(),
+    "clients": Population(),
     "codec": Codecs("codec"),
     "every": OnceEvery(),
     "left out": LeftOut(),

@@ -44,6 +44,7 @@ from .fields import CODE, HERE, Option, Options, about, described, flag, known
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
 
+    from ..federated.clients import Clients
     from ..record.keys import SigningKey
     from .named_parts import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
@@ -293,6 +294,20 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--page", "output", "show the run on a page while it goes on (default: no)", action="store_true"),
         travels=HERE,
     ),
+    clients=about(
+        "federated learning: a `Clients(100, sample=10)`, or its text; then a batch is a round, in which a sample of the "
+        "clients trains, and `block_size`, `gd_type` and `gd_params` are those of a client's steps "
+        "([clients](clients.md)).",
+        check.clients,
+        flag(
+            "--clients",
+            "training",
+            "a population of clients, of which each round trains a sample: count=100,sample=10,split=dirichlet:alpha=0.3",
+            "clients",
+            metavar="KEY=VALUE,..",
+        ),
+        CODE,
+    ),
     class_weight=about(
         "of losses: {class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that "
         "it leaves out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by the "
@@ -400,6 +415,7 @@ class JobOptions(Options):
     shuffle: new order each epoch
     verbose: how much is shown
     page: live page
+    clients: federated learning
     class_weight: of losses
     callbacks: after each epoch
     writers: get the figures
@@ -444,6 +460,7 @@ class JobOptions(Options):
     shuffle: bool = True
     verbose: int = 1
     page: bool = False
+    clients: Clients | str | None = None
     class_weight: Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | None = None
     callbacks: Sequence[Callback] = ()
     writers: Sequence[Any] = ()
@@ -486,6 +503,7 @@ if TYPE_CHECKING:
         gd_type: type[IGradientDescent]
         codec: CodecArgument
         ps_codec: CodecArgument
+        clients: Clients | None
         sign: SigningKey | None
 
 else:

@@ -102,6 +102,33 @@ def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     return replace(spec, inputs=inputs)
 
 
+def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
+    """Return the spec with the number of samples of each client, which all nodes must find again; that of a job without
+    clients as it is.
+
+    Args:
+        spec: the spec of the job.
+        arrays: the four arrays that its data set has loaded.
+
+    Raises: ValueError where the clients and the samples do not go together.
+    """
+    clients, seed = spec.options.clients, spec.options.seed
+    if clients is None:
+        return spec
+    from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
+    from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.splits import OwnSplit  # noqa: PLC0415
+
+    clients = clients.of_data(spec.data)
+    if spec.transform is not None and isinstance(clients.dealer, OwnSplit):
+        check_order_kept(spec.transform)
+    made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
+    sizes = [len(rows) for rows in deal(clients, made[1], seed)]
+    check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch)
+    options = replace(spec.plan.options, clients=clients.knowing(sizes))
+    return replace(spec, plan=replace(spec.plan, options=options))
+
+
 def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, given: JobOptions) -> JobSpec:
     """Make the specification that the options ask for with this model and data; all faults of the options are found here.
 
@@ -114,6 +141,10 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     Raises: ValueError or TypeError naming the argument, the expectation and the value.
     """
     options, nodes = given.checked(), given.nodes
+    if options.clients is not None:
+        from ..federated.checks import with_slots  # noqa: PLC0415 - for a job with clients
+
+        options = with_slots(options, options.clients, transform)
     # numbers of workers are places in assignments, so there may be no gap
     if nodes.worker_ids != list(range(len(nodes.worker_ids) or 1)):
         raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
@@ -132,7 +163,13 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     choose_codecs(server_codec, Plain, len(names), "ps_codec")
     if options.ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
-    rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    if options.clients is not None:
+        from ..federated.checks import check_codecs  # noqa: PLC0415 - for a job with clients
+
+        check_codecs(options.clients, assignment.block_count, kinds)
+        rule = options.clients.container(options.op_type).rule()
+    else:
+        rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
     if options.callbacks:
         from .callback_checks import check_callbacks  # noqa: PLC0415 - it loads the callbacks of nn, for a job with some
 

@@ -267,7 +267,7 @@ def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, 
 
     found = find_class(name.strip(), base, known, option, syntax=syntax)
     what = f"{option} {name.strip()}"
-    arguments = _arguments(rest[0], found, what) if rest else {}
+    arguments = arguments_in(rest[0], found, what) if rest else {}
     try:
         # apart from the call, so that a TypeError of the constructor is not told as one of the arguments
         inspect.signature(found).bind(**arguments)
@@ -291,7 +291,16 @@ def split_objects(text: str) -> list[str]:
     return objects
 
 
-def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
+def arguments_in(text: str, found: Any, what: str) -> dict[str, Any]:
+    """Return the arguments that KEY=VALUE with commas between them stand for.
+
+    Args:
+        text: the text.
+        found: the class that takes them.
+        what: name of the option and the class in messages.
+
+    Raises: UnknownName.
+    """
     parameters = inspect.signature(found).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     arguments: dict[str, Any] = {}

@@ -31,7 +31,7 @@ from .verification import changed_settings
 from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
-_OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule")
+_OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule", "clients")
 """Fields of a checkpoint's header that the settings of a run decide on."""
 
 
@@ -207,6 +207,9 @@ class Computed:
         if last != self.until:
             yield f"training ends after epoch {last} when it is computed again, the run's tables end after epoch {self.until}"
             return
+        if (clients := JobFile.read(self.again).population) != file.population:
+            yield f"its clients are {file.population or 'none'}, computed are {clients or 'none'}"
+            return
         # with other nodes only sets of values can be compared
         same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(computed))
         # one sentence is enough: from the first difference on all epochs differ
@@ -219,7 +222,7 @@ class Computed:
             yield from self._figures()
         yield from self._checkpoints(same_nodes)
         if self._has_same_steps(file):
-            for kind, skipped in (("TR", 1), ("LEDGER", 0)):
+            for kind, skipped in (("TR", 1), ("CL", 1), ("LEDGER", 0)):
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
 
     def _has_same_steps(self, file: JobFile) -> bool:

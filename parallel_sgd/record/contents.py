@@ -19,7 +19,7 @@ from .files import IDENTITIES, JOB_FILE, OUTCOME, TIMELINE
 from .job_record import MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
-from .report import KINDS, model_name
+from .report import CLIENTS, KINDS, model_name
 from .run import RunManifest, files_of
 
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
@@ -46,7 +46,7 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     failed = lost_nodes(outcome)
     expected = [*_OF_A_RUN]
     for node in sorted(nodes - failed):
-        expected += [f"{node_folder(node)}/{name}" for name in _of_worker(_title(manifest), node)]
+        expected += [f"{node_folder(node)}/{name}" for name in _of_worker(manifest, node)]
     for name in expected:
         if name not in manifest.files:
             yield f"{name} is in no list of the run, which leaves one"
@@ -66,9 +66,8 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
 
 def left_by_others(manifest: RunManifest) -> list[str]:
     """Return the files that callbacks and writers have left: the manifest names them, and no computation bears them out."""
-    title = _title(manifest)
     own = {*_OF_A_RUN, IDENTITIES, *([DATA_FILE] if manifest.settings.get("data", {}).get("file") == DATA_FILE else [])}
-    return [name for name in manifest.files if name not in own and not _is_of_node(name, title)]
+    return [name for name in manifest.files if name not in own and not _is_of_node(name, manifest)]
 
 
 def is_hurt(outcome: Mapping[str, Any]) -> bool:
@@ -113,8 +112,10 @@ def _title(manifest: RunManifest) -> str:
     return str(manifest.settings.get("options", {}).get("mission_title", ""))
 
 
-def _of_worker(title: str, node: int) -> list[str]:
-    return [*(f"{kind}-{title}-N({node}).csv" for kind in KINDS), model_name(title, node)]
+def _of_worker(manifest: RunManifest, node: int) -> list[str]:
+    title = _title(manifest)
+    kinds = (*KINDS, *([CLIENTS] if "clients" in manifest.settings.get("run", {}) else []))
+    return [*(f"{kind}-{title}-N({node}).csv" for kind in kinds), model_name(title, node)]
 
 
 def _common(title: str) -> list[str]:
@@ -122,15 +123,15 @@ def _common(title: str) -> list[str]:
     return [f"{kind}-{title}.csv" for kind in ("TR", "BY")]
 
 
-def _is_of_node(name: str, title: str) -> bool:
+def _is_of_node(name: str, manifest: RunManifest) -> bool:
     """Tell if the product itself leaves a file of this name in the folder of a node."""
     place, _, file = name.partition("/")
     match = _FOLDER.fullmatch(place)
     if match is None:
         return False
-    node = int(match[1])
+    node, title = int(match[1]), _title(manifest)
     ledgers = f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv"
-    known = (RESULT_FILE, *_of_worker(title, node), *ledgers, *_common(title))
+    known = (RESULT_FILE, *_of_worker(manifest, node), *ledgers, *_common(title))
     return file in known or _LOG.fullmatch(file) is not None
 
 

@@ -18,7 +18,7 @@ from .tables import Column, Columns, by_node, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
-EPOCH, STEP, TRAFFIC = "epoch", "step", "traffic"
+EPOCH, STEP, TRAFFIC, CLIENTS = "epoch", "step", "traffic", "clients"
 BYTES, SECONDS = "bytes", "seconds"
 _AXES: Final = {BYTES: "bytes sent", SECONDS: SECONDS}
 Per: TypeAlias = Literal["epoch", "step"]
@@ -35,6 +35,21 @@ COUNTS: Final = {
     "wire_received": "Wire received",
 }
 """Packets and bytes of a row of `JobHistory.traffic`: the column of the table `BY` for each."""
+_OF_CLIENTS: Final = {
+    "round": "Round",
+    "slot": "Slot",
+    "epoch": "Epochs",
+    "client": "Client",
+    "samples": "Samples",
+    "steps": "Steps",
+    "first_loss": "First loss",
+    "last_loss": "Last loss",
+    "norm": "Norm",
+    "seconds": "Seconds",
+    "bytes_up": "Bytes up",
+    "bytes_down": "Bytes down",
+}
+_MEASURED: Final = ("first_loss", "last_loss", "norm", "seconds")
 
 
 class JobHistory(History):
@@ -50,10 +65,13 @@ class JobHistory(History):
         epochs: rows per epoch.
         workers: for each worker the history of it alone.
         traffic: a row per node, codec and batch.
+        clients: a row per round and slot, of a job with clients.
 
     Attributes: `rows`; `steps`, also one row per batch, with `batch` (from 1) and `time`, the seconds since the first batch at
     which the last worker had computed it; `workers`, for each worker the same of it alone; `traffic`, a row per node (-2 is the
-    parameter server), codec and batch with its packets, their bytes, and the bytes on the wire, sent and received.
+    parameter server), codec and batch with its packets, their bytes, and the bytes on the wire, sent and received; `clients`,
+    a row per round (from 1) and slot with the client, its node, samples, steps, first and last loss, the norm of its change,
+    its seconds, and the bytes of its change and of the model that it got.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -66,8 +84,10 @@ class JobHistory(History):
         epochs: Sequence[Figures] = (),
         workers: Mapping[int, JobHistory] | None = None,
         traffic: Sequence[dict[str, int | str]] = (),
+        clients: Sequence[Figures] = (),
     ) -> None:
         super().__init__()
+        self.clients = list(clients)
         self.traffic = list(traffic)
         self.steps = list(steps)
         self.rows = list(epochs)
@@ -86,9 +106,10 @@ class JobHistory(History):
         found: dict[int, tuple[Table, Table]] = {}
         # by node, since `BY` tables are of servers, too
         sent: dict[int, Table] = {}
+        visits: dict[int, Table] = {}
         for node, paths in sorted(files.items()):
             tables: dict[str, Table] = {}
-            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-"))):
+            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-", "CL-"))):
                 kind, table = path.name.partition("-")[0], Columns()
                 try:
                     table, remark = read_table(Door(path.parent), path)
@@ -105,15 +126,23 @@ class JobHistory(History):
                 found[node] = tables["TR"], tables.get("EV", {})
             if "BY" in tables:
                 sent[node] = tables["BY"]
-        return cls.of(found, sent)
+            if "CL" in tables:
+                visits[node] = tables["CL"]
+        return cls.of(found, sent, visits)
 
     @classmethod
-    def of(cls, tables: Mapping[int, tuple[Table, Table]], sent: Mapping[int, Table] | None = None) -> JobHistory:
+    def of(
+        cls,
+        tables: Mapping[int, tuple[Table, Table]],
+        sent: Mapping[int, Table] | None = None,
+        visits: Mapping[int, Table] | None = None,
+    ) -> JobHistory:
         """Make the history in the columns of tables.
 
         Args:
             tables: `TR` and `EV` of each worker.
             sent: `BY` of each node.
+            visits: `CL` of each worker.
         """
         traffic = _traffic(sent or {})
         workers = {}
@@ -121,7 +150,9 @@ class JobHistory(History):
             workers[node] = cls(*_rows([trained], [tested]), None, [row for row in traffic if row["node"] == node])
             workers[node]._add_bytes(node in (sent or {}))
         every = list(tables.values())
-        whole = cls(*_rows([trained for trained, _ in every], [tested for _, tested in every]), workers, traffic)
+        whole = cls(
+            *_rows([trained for trained, _ in every], [tested for _, tested in every]), workers, traffic, _visits(visits or {})
+        )
         whole._add_bytes(bool(sent))
         return whole
 
@@ -142,16 +173,18 @@ class JobHistory(History):
             for epoch in self.rows:
                 epoch[BYTES] = by_epoch[int(epoch[EPOCH])]
 
-    def to_frame(self, per: Per | Literal["traffic"] = "epoch") -> Any:
+    def to_frame(self, per: Per | Literal["traffic", "clients"] = "epoch") -> Any:
         """Return a pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
 
         With several workers it has a level of columns above: `mean` and the numbers of the workers. Per `"traffic"` it has the
-        rows of that, by node, codec, epoch and batch.
+        rows of that, by node, codec, epoch and batch; per `"clients"` those of the clients, by round and slot.
         """
         import pandas  # noqa: PLC0415 - needed here only
 
         if per == TRAFFIC:
             return pandas.DataFrame(self.traffic, columns=[*_KEYS, *COUNTS]).set_index(list(_KEYS))
+        if per == CLIENTS:
+            return pandas.DataFrame(self.clients, columns=[*_OF_CLIENTS, "node"]).set_index(["round", "slot"])
         # keys of the index: an epoch, or epoch and batch
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
@@ -256,6 +289,18 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
         {**dict(zip(_KEYS, key, strict=True)), **dict(zip(COUNTS, counts, strict=True))}
         for key, counts in sorted(found.items())
     ]
+
+
+def _visits(tables: Mapping[int, Table]) -> list[Figures]:
+    """Return the clients of each round and slot; of workers that have trained the same slot the first one's."""
+    found: dict[tuple[float, float], Figures] = {}
+    for node, table in sorted(tables.items()):
+        for values in zip(*(table.get(name, ()) for name in _OF_CLIENTS.values()), strict=False):
+            row: Figures = {
+                name: float(value) if name in _MEASURED else int(value) for name, value in zip(_OF_CLIENTS, values, strict=True)
+            }
+            found.setdefault((row["round"], row["slot"]), {**row, "node": node})
+    return [row for _, row in sorted(found.items())]
 
 
 def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figures], list[Figures]]:

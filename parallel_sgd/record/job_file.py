@@ -39,6 +39,7 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "server": (bool,),
         "blocks": (int,),
         "writers": (int,),
+        "clients": (str,),
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }
@@ -69,6 +70,7 @@ class JobFile:
         rows: `row_checksums` of the data set.
         kept: the file of its samples beside the job file, if it has no text.
         code: the SHA-256 of each file of code that the job needed.
+        population: identity of the clients of the job, "" where it had none.
         fetched: nodes have told it, so only built-in parts that it names may be imported (`record.code`).
     """
 
@@ -88,6 +90,7 @@ class JobFile:
     rows: Mapping[str, str] = field(default_factory=dict)
     kept: KeptData | None = None
     code: Mapping[str, str] = field(default_factory=dict)
+    population: str = ""
     fetched: bool = False
 
     @classmethod
@@ -196,6 +199,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "nodes": _identities(content.get("nodes", {})),
         "unnamed": unnamed,
         "code": content.get(CODE_TABLE, {}),
+        "population": run.get("clients", ""),
         "fetched": bool(content.get(FETCHED)),
     }
 

@@ -1,6 +1,6 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA), and for each codec in it (BY); per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that
-was applied (LEDGER).
+(BA), and for each codec in it (BY); per client of a round (CL); per codec (CO); per variable and epoch (WH); per process that
+trained (ID); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ TRAFFIC_COLUMNS: Final = (
     *("Packets sent", "Bytes sent", "Wire sent", "Packets received", "Bytes received", "Wire received"),
 )
 """Columns of the table `BY`, the fields of `BatchPackets`."""
+CLIENTS: Final = "CL"
+"""Kind of the table of the clients that a worker has trained, which only jobs with clients have."""
+CLIENT_COLUMNS: Final = (
+    *("Seconds", "Epochs", "Batches", "Round", "Slot", "Client", "Samples", "Steps"),
+    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down"),
+)
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
@@ -92,6 +98,17 @@ class TrainingReport:
         identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
         # at once, so that a process that dies before its first second is over has told it
         identities.save()
+
+    def clients(self) -> Callable[[tuple[float | int, ...]], None]:
+        """Begin the table of the clients that this worker trains, and return a function that adds one of a round: a row of
+        CLIENT_COLUMNS, which goes out with the others.
+        """
+        path = self.steps_path.with_name(CLIENTS + self.steps_path.name[2:])
+        rows = [] if self._earlier is None else self._earlier.rows(path, self._node, CLIENT_COLUMNS)
+        table = Table(path, [CLIENT_COLUMNS, *rows])
+        self._every = [*self._every, table]
+        self.paths.append(path)
+        return lambda row: table.add([row])
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
         """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""

@@ -111,6 +111,15 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     ),
     "BA": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_PHASES, _number), "Peer": _peer}, str),
     "BY": ({"Codec": str, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_TRAFFIC, _COUNT)}, str),
+    "CL": (
+        {
+            "Round": _BATCH,
+            "Epochs": _EPOCH,
+            "Batches": _BATCH,
+            **dict.fromkeys(("Slot", "Client", "Samples", "Steps", "Bytes up", "Bytes down"), _COUNT),
+        },
+        _number,
+    ),
     "CO": ({"Codec": str, "Variable": _COUNT, "Name": str, "Encode": _number, "Merge": _number}, str),
     "WH": ({"Epoch": _EPOCH, "Variable": str, "SHA256": _hash}, str),
     "ID": ({"Epoch": _EPOCH, "Computes with": str}, str),

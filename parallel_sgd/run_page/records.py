@@ -241,6 +241,7 @@ class RunRecords:
         return JobHistory.of(
             {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
             {node: tables["BY"] for node, tables in self.tables.items() if "BY" in tables},
+            {node: tables["CL"] for node, tables in self.tables.items() if "CL" in tables},
         )
 
     @property

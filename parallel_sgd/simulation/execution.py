@@ -20,7 +20,7 @@ from rpc.support.logs import is_quiet
 from ..codec import Codec
 from ..codec.choice import choose_codecs, choose_server_codecs
 from ..engine.accounts import Figures
-from ..engine.batches import Batches, BlockFeeder
+from ..engine.batches import BlockFeeder
 from ..engine.plan import WorkerPlan
 from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
@@ -155,7 +155,7 @@ class SimulatedExecution(Execution):
         most = nodes.platform.nodes_per_host
         hosts = [self._ids[place : place + most] for place in range(0, len(self._ids), most)]
         self._hosts = [host for host in hosts if len(host) > nodes.platform.cores]
-        batches = Batches(len(samples[0]), plan.options.block_size, plan.assignment.block_count)
+        batches = plan.batches(len(samples[0]))
         self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
         blocks = {node: sorted(plan.assignment.node_2_block[node]) for node in plan.assignment.nodes}
         schedule = Schedule(batches, blocks, plan.options.epoch)
@@ -314,6 +314,8 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
     Raises: ValueError where `nodes.shared` asks for it and the job cannot.
     """
     wanted = nodes.shared
+    if plan.options.clients is not None:
+        return False  # a worker's model is that of the client that it trains
     if isinstance(nodes, SimulatedNodes) and (nodes.distinct is not None or not nodes.learns):
         name, wanted = "distinct" if nodes.learns else "learn", True
         if not can_share(plan, model) or any(len(blocks) > 1 for blocks in plan.assignment.node_2_block):
@@ -367,8 +369,7 @@ def _compute(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Arr
 def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:
     """Time the block step of a copy of the model, and return the median."""
     copy = deepcopy(model)
-    options = plan.options
-    batches = Batches(len(samples[0]), options.block_size, plan.assignment.block_count)
+    batches = plan.batches(len(samples[0]))
     given = copy._take_samples(samples[0])
     feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], len(given[0])), plan.order, 0)
     feeder.begin(0)

@@ -163,6 +163,14 @@ ASCII = "'mission_title' must be at most 100 ASCII letters"
 TRAVEL = "must hold what may travel: .*"
 BATCHES = "must be 'epoch', a positive number of batches, seconds such as '30s', .* got {!r}"
 NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of the option, or in all, and of which values
+    "clients": [
+        ("must be an instance of Clients, got int 10", 10),
+        (r"'clients' needs count and sample, as in 'clients' count=100,sample=10", "epochs=2"),
+        (r"'clients' has no argument 'smaple'; did you mean 'sample'\?", "count=10,smaple=2"),
+        ("'clients' split 'dirichlt' is unknown; did you mean 'dirichlet'", "count=10,sample=2,split=dirichlt"),
+        ("Clients 'sample' must be at most the number of clients, 10, got 20", "count=10,sample=20"),
+        ("has 1 slots in a round, .* got 2", "count=10,sample=1"),
+    ],
     "keep_data": [("must be", -1, math.nan, "64", None)],
     "sign": [
         ("must be the path of a private key, got 3", 3),

@@ -17,7 +17,7 @@ from nn.random import keyed
 
 __all__ = [
     "Dirichlet", "Make_Non_IID", "Order", "Shuffle", "SortedBatches", "True_Non_IID",
-    "check_pairs", "check_share", "deal", "disorder", "reordered", "whole_batches",
+    "check_pairs", "check_share", "deal", "disorder", "draw_classes", "reordered", "whole_batches",
 ]  # fmt: skip
 
 Order = NDArray[np.intp]
@@ -280,7 +280,7 @@ class Dirichlet(AbsTransformer, configured=True):
         by_class = [shuffled[classes[shuffled] == number] for number in range(len(left))]
         parts = np.empty((self.blocks, size), np.intp)
         for part in parts:
-            counts = _draw(weights, left, size, random)
+            counts = draw_classes(weights, left, size, random)
             # From the end, so that what is left of a class is its beginning.
             pieces = [by_class[number][left[number] - count : left[number]] for number, count in enumerate(counts)]
             # Or the samples of a class would follow one another.
@@ -289,8 +289,17 @@ class Dirichlet(AbsTransformer, configured=True):
         return parts
 
 
-def _draw(weights: NDArray[np.float64], left: NDArray[np.intp], size: int, random: np.random.Generator) -> NDArray[np.intp]:
-    """Return how many samples of each class a part gets: `size` draws by one mixture, again where a class is used up."""
+def draw_classes(
+    weights: NDArray[np.float64], left: NDArray[np.intp], size: int, random: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return how many samples of each class a part gets: `size` draws by one mixture, again where a class is used up.
+
+    Args:
+        weights: of the Dirichlet distribution of the mixture, one for each class.
+        left: samples of each class that are left.
+        size: number of samples of the part, at most those that are left.
+        random: source of every draw.
+    """
     counts = np.zeros_like(left)
     share = _mixture(weights, left > 0, random)
     # Again for those that a class used up could not give.

@@ -12,15 +12,18 @@ from nn.dataset import (
     CIFAR10,
     CIFAR100,
     KMNIST,
+    LEAF,
     MNIST,
     AbsDataset,
     ArrayDataset,
     CharacterText,
+    ClientFolders,
     CSVDataset,
     Digits,
     FashionMNIST,
     NpzDataset,
     SimData,
+    SyntheticClients,
     checksum_of,
 )
 from nn.dataset.interface import draw
@@ -32,6 +35,23 @@ from .idx_files import put, small_mnist
 PROVERB = "Übung macht den Meister, wie man so sagt, und es stimmt."
 TEXT = "the cat sat on the mat; ça va, café? 漢字 🙂 the end of it all"
 X, Y = np.arange(24, dtype=np.float32).reshape(8, 3), np.arange(8) % 3
+
+
+def folders_of_clients(folder):
+    for name, count in (("one", 3), ("two", 5)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        np.savez(folder / name / "a.npz", x=X[:count], y=Y[:count])
+    return folder
+
+
+def folders_of_users(folder):
+    data = {name: {"x": X[:count].tolist(), "y": Y[:count].tolist()} for name, count in (("one", 3), ("two", 5))}
+    for part in ("train", "test"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / part / "a.json").write_text(json.dumps({"users": list(data), "user_data": data}))
+    return folder
+
+
 ROWS = {
     ArrayDataset: lambda: ArrayDataset(np.ones((4, 2)), [0, 1, 1, 0], np.ones((1, 2)), [1]),
     Digits: lambda: Digits(),
@@ -43,6 +63,9 @@ ROWS = {
     SimData: lambda: SimData("classification", samples=9, features=2, noise=0.1, test_samples=3),
     CSVDataset: lambda: CSVDataset(put(Path(), {"table.csv": b"a,b,kind\n1,2,0\n3,4,1\n5,6,1\n"}) / "table.csv", label="kind"),
     NpzDataset: lambda: NpzDataset(Path("both.npz"), test_fraction=0.25),
+    ClientFolders: lambda: ClientFolders(folders_of_clients(Path("clients"))),
+    LEAF: lambda: LEAF(folders_of_users(Path("users"))),
+    SyntheticClients: lambda: SyntheticClients(clients=2),
     CharacterText: lambda: CharacterText(put(Path(), {"a.txt": PROVERB.encode()}) / "a.txt", length=4, stride=2),
 }
 

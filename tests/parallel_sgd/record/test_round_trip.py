@@ -20,11 +20,12 @@ from nn.callback import Callback
 from nn.dataset import SimData, transforms
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
-from parallel_sgd import batch_sync, codec, in_process, profiles
+from parallel_sgd import Clients, batch_sync, codec, in_process, profiles
 from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.commands.options import make_dataset, make_transform
+from parallel_sgd.federated import DirichletSplit, LogNormalSizes, PoissonSampler
 from parallel_sgd.options.forms import Unnamed, object_text
 from parallel_sgd.options.job_options import JobOptions, options
 from parallel_sgd.options.make_spec import make_spec
@@ -137,6 +138,21 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "page": st.booleans(),
     "keep_data": FINITE,
     "sign": st.none(),  # left out: the key is the user's own
+    "clients": st.one_of(
+        st.none(),
+        st.builds(
+            Clients,
+            st.integers(2, 999),
+            st.one_of(st.integers(1, 2), st.floats(0.1, 1).map(PoissonSampler)),
+            st.one_of(st.none(), st.floats(0.1, 9).map(DirichletSplit)),
+            st.one_of(st.none(), st.floats(0.1, 9).map(LogNormalSizes)),
+            st.one_of(st.none(), st.just(nn.gradient_descent.ADAMOptimizer(0.01, beta2=0.99))),
+            st.integers(1, 99),
+            st.one_of(st.none(), st.integers(1, 99)),
+            st.sampled_from(["samples", "equal", "steps"]),
+            st.floats(0, 9),
+        ),
+    ),
     "class_weight": st.one_of(
         st.none(), st.dictionaries(st.integers(-(1 << 70), 1 << 70), st.floats(0, allow_infinity=False), max_size=3)
     ),

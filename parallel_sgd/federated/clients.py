@@ -1,0 +1,170 @@
+"""Clients of federated learning, the option `clients=` of a job."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn import arguments
+from nn.arguments import Configurable
+from nn.gradient_descent import SGDOptimizer
+from nn.gradient_descent.interface import IGradientDescent
+from nn.optimizer import IOptimizer, OpContainer
+
+from .samplers import FixedSampler, Sampler
+from .sizes import Sizes, checked_sizes
+from .splits import IIDSplit, OwnSplit, Split
+
+__all__ = ["Clients"]
+
+Weigh = Literal["samples", "equal", "steps"]
+WEIGHS: Final[tuple[Weigh, ...]] = ("samples", "equal", "steps")
+
+
+class Clients(Configurable, configured=True):
+    """Population of clients, of which each round trains a sample: `parallel(nodes, clients=Clients(100, sample=10))`.
+
+    A batch of the job is a round, and an epoch `rounds` of them. In a round each chosen client starts from the global model,
+    trains `epochs` passes over its own samples in batches of `block_size` by a new rule of `gd_type` and `gd_params`, and
+    gives the change of its parameters; the mean of these changes, weighed by `weigh`, is the gradient of the `server` rule.
+    Who is chosen and in which order a client trains depends on the seed of the job, the round and the sizes alone, so results
+    have equal bits on any number of workers.
+
+    `SGDOptimizer(1.0)` as the server is FedAvg (McMahan et al., 2017), `ADAMOptimizer` FedAdam (Reddi et al., 2021), `prox`
+    above 0 FedProx (Li et al., 2020), `weigh="steps"` FedNova (Wang et al., 2020).
+
+    Args:
+        count: number of clients.
+        sample: clients of a round: a number, or a sampler such as `PoissonSampler(0.1)`.
+        split: which client has which samples: `IIDSplit()`, `ShardSplit(2)`, `DirichletSplit(0.3)`, `RowsSplit(rows)`, or a
+            split of your own; by default as a data set of clients says (`OwnSplit`), of any other one at random (`IIDSplit`).
+        sizes: samples of each client: a list of numbers, or a distribution such as `LogNormalSizes(1.0)`; by default the
+            split decides.
+        server: rule that gets the mean change of the parameters as its gradient.
+        epochs: passes of a chosen client over its own samples.
+        rounds: rounds of an epoch, after which the model is evaluated; by default as many as visit each client once on
+            average.
+        weigh: "samples" weighs clients by their samples, "equal" all alike, "steps" by samples with each change divided by
+            the number of its steps (FedNova).
+        prox: factor mu of the proximal term: each local gradient gets mu (w - w_global) added.
+
+    >>> Clients(100, sample=10).rounds
+    10
+    """
+
+    def __init__(
+        self,
+        count: int,
+        sample: int | Sampler,
+        split: Split | None = None,
+        sizes: Sizes | Sequence[int] | None = None,
+        server: IGradientDescent | None = None,
+        epochs: int = 1,
+        rounds: int | None = None,
+        weigh: Weigh = "samples",
+        prox: float = 0.0,
+    ) -> None:
+        self.count = arguments.integer(self, "count", count, minimum=1)
+        sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
+        self.sample = sampler
+        self.slots = sampler.slots(self.count)
+        self.split: Split | None = None if split is None else arguments.instance(self, "split", split, Split)
+        self.sizes = checked_sizes(sizes, self.count)
+        self._check_sizes(self.split)
+        self.server: IGradientDescent = (
+            SGDOptimizer(1.0) if server is None else arguments.instance(self, "server", server, IGradientDescent)
+        )
+        self.epochs = arguments.integer(self, "epochs", epochs, minimum=1)
+        usual = max(round(self.count / sampler.expected(self.count)), 1)
+        self.rounds = usual if rounds is None else arguments.integer(self, "rounds", rounds, minimum=1)
+        self.weigh: Weigh = arguments.one_of(self, "weigh", weigh, WEIGHS)
+        self.prox = arguments.number(self, "prox", prox, 0)
+        self.known: tuple[int, ...] | None = None
+
+    def container(self, op_type: type[IOptimizer]) -> OpContainer:
+        """Return the container of the server's rule, which all workers apply to the merged changes.
+
+        Args:
+            op_type: the optimizer of the job.
+        """
+        return OpContainer(op_type, type(self.server), self.server.get_config())
+
+    @property
+    def dealer(self) -> Split:
+        """Split that deals the samples."""
+        return IIDSplit() if self.split is None else self.split
+
+    def _check_sizes(self, split: Split | None) -> None:
+        if self.sizes is not None and split is not None and not split.takes_sizes:
+            raise ValueError(
+                f"Clients 'sizes' goes with IIDSplit and DirichletSplit; {type(split).__name__} decides itself how many "
+                f"samples each client has"
+            )
+
+    def of_data(self, data: object) -> Clients:
+        """Return these clients with the split that they have on a data set.
+
+        Args:
+            data: the data set; it may have `client_sizes`, the number of samples of each client.
+
+        Raises: ValueError where the data set has other clients, or none although `OwnSplit` asks for them.
+        """
+        sizes = getattr(data, "client_sizes", None)
+        if sizes is None and isinstance(self.split, OwnSplit):
+            raise ValueError(f"Clients 'split' OwnSplit needs a data set that knows its clients, got {type(data).__name__}")
+        if sizes is None or not (self.split is None or isinstance(self.split, OwnSplit)):
+            return self
+        own = OwnSplit()
+        self._check_sizes(own)
+        if len(sizes) != self.count:
+            raise ValueError(
+                f"Clients 'count' must be {len(sizes)}, the clients of {type(data).__name__}, got {self.count}; a split deals "
+                f"its samples anew"
+            )
+        made = self.knowing(sizes)
+        vars(made)["split"] = own
+        return made
+
+    def knowing(self, sizes: Sequence[int]) -> Clients:
+        """Return these clients with the sizes that the split has dealt, which every node must find again.
+
+        Args:
+            sizes: samples of each client.
+        """
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), known=tuple(int(each) for each in sizes))
+        return made
+
+    def identity(self, seed: int) -> str:
+        """Return the identity of the population: a training can go on with the same one only.
+
+        Args:
+            seed: that of the job.
+        """
+        text = ",".join(map(str, self.known or ()))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}"
+
+    def steps(self, sizes: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
+        """Return the number of steps of each client in a round.
+
+        Args:
+            sizes: samples of each client.
+            block_size: samples of a step.
+        """
+        return self.epochs * -(-sizes // block_size)
+
+    def argument(self, name: str) -> Any:
+        if name == "sample" and type(self.sample) is FixedSampler:
+            return self.sample.number
+        return super().argument(name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Clients) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))

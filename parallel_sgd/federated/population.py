@@ -1,0 +1,187 @@
+"""Population of clients as the nodes of a job see it: samples of each client, and the slots of each round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn.arrays import Array
+from nn.random import keyed
+from parallel_sgd.engine.block_tree import Span, halves
+
+from .clients import Clients
+from .sizes import Sizes
+from .splits import OwnSplit, check_rows
+
+Rows = NDArray[np.int64]
+Counts = NDArray[np.int64]
+
+
+class Round(NamedTuple):
+    """Round of a job.
+
+    Args:
+        number: from 0.
+        slots: the client of each block, None for a block without one.
+        factors: of the change of each block, so that the mean over all blocks is the weighed mean over the clients.
+        shares: the same for statistics such as those of BatchNorm, which are weighed by samples or alike, never by steps.
+    """
+
+    number: int
+    slots: tuple[int | None, ...]
+    factors: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+class Population:
+    """Clients with the number of samples of each, and the seed that keys every draw.
+
+    Args:
+        clients: the option of the job.
+        sizes: samples of each client.
+        seed: that of the job.
+        block_size: samples of a client's step.
+    """
+
+    def __init__(self, clients: Clients, sizes: Sequence[int] | Counts, seed: int, block_size: int) -> None:
+        self.clients, self.seed, self._block_size = clients, seed, block_size
+        self.sizes = np.asarray(sizes, np.int64)
+        self._steps = clients.steps(self.sizes, block_size)
+
+    def chosen(self, number: int) -> list[int]:
+        """Return the clients of a round that have samples, in order.
+
+        Args:
+            number: that of the round, from 0.
+
+        Raises: ValueError where the sampler has chosen what it must not.
+        """
+        clients = self.clients
+        found = [int(each) for each in clients.sample.choose(self.sizes, number, keyed(self.seed, "clients", number))]
+        name = type(clients.sample).__name__
+        if len(set(found)) != len(found) or not all(0 <= each < clients.count for each in found):
+            raise ValueError(f"{name} must choose clients from 0 to {clients.count - 1}, none twice, got {found!r:.80}")
+        if len(found) > clients.slots:
+            raise ValueError(
+                f"{name} has room for {clients.slots} clients in a round, and round {number + 1} has {len(found)}: give it "
+                f"more slots, or another seed"
+            )
+        return sorted(each for each in found if self.sizes[each])
+
+    def round(self, number: int) -> Round:
+        """Return a round: which client has which slot, and with which weight.
+
+        Args:
+            number: that of the round, from 0.
+        """
+        slots = fill_slots(self.chosen(number), self.sizes, self.clients.slots)
+        weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
+        total = weights.sum() or 1.0
+        shares = weights * len(slots) / total
+        factors = shares
+        if self.clients.weigh == "steps":
+            steps = np.array([1 if each is None else self._steps[each] for each in slots])
+            # FedNova: the mean number of steps times the mean of changes per step
+            factors = shares * (float(weights @ steps) / total) / steps
+        return Round(number, slots, tuple(factors.tolist()), tuple(shares.tolist()))
+
+    def _weight(self, client: int) -> float:
+        return 1.0 if self.clients.weigh == "equal" else float(self.sizes[client])
+
+    def order(self, number: int, client: int, epoch: int) -> Rows:
+        """Return the order of a client's samples in one of its passes, as places in its rows.
+
+        Args:
+            number: that of the round, from 0.
+            client: number of the client.
+            epoch: that of the pass, from 0.
+        """
+        return keyed(self.seed, "client", number, client, epoch).permutation(int(self.sizes[client]))
+
+
+def fill_slots(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | None, ...]:
+    """Deal clients to slots along the merge tree: the largest first, each into the half that has less work and still has room.
+
+    Workers hold contiguous ranges of slots, whole subtrees where that is possible; so their work is nearly even without any
+    slot being dealt to a worker.
+
+    Args:
+        chosen: the clients of a round.
+        sizes: samples of each client.
+        slots: number of slots, at least that of the clients.
+    """
+    found: list[int | None] = [None] * slots
+    # by number where sizes are equal: a function of the sizes alone
+    todo: list[tuple[Span, list[int]]] = [((0, slots), sorted(chosen, key=lambda each: (-int(sizes[each]), each)))]
+    while todo:
+        span, clients = todo.pop()
+        if not clients:
+            continue
+        if span[1] - span[0] == 1:
+            found[span[0]] = clients[0]
+            continue
+        left, right = halves(span)
+        dealt: tuple[list[int], list[int]] = ([], [])
+        rooms = (left[1] - left[0], right[1] - right[0])
+        work = [0, 0]
+        for client in clients:
+            half = int(work[1] < work[0])
+            if len(dealt[half]) == rooms[half]:
+                half = 1 - half
+            dealt[half].append(client)
+            work[half] += int(sizes[client])
+        todo += [(left, dealt[0]), (right, dealt[1])]
+    return tuple(found)
+
+
+def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
+    """Return the rows of each client.
+
+    Args:
+        clients: the option of the job.
+        labels: of the training set, as the transform leaves them.
+        seed: that of the job.
+
+    Raises: ValueError naming the split, where it and the samples do not go together.
+    """
+    given = clients.sizes
+    sizes = None
+    split = clients.dealer
+    if isinstance(split, OwnSplit):
+        given = clients.known
+    if isinstance(given, Sizes):
+        sizes = given.draw(len(labels), clients.count, keyed(seed, "sizes"))
+    elif given is not None:
+        sizes = np.asarray(given, np.int64)
+        if sizes.sum() > len(labels):
+            raise ValueError(f"Clients 'sizes' must be at most {len(labels)} samples together, got {sizes.sum()}")
+    found = split.deal(labels, clients.count, sizes, keyed(seed, "split"))
+    rows = [np.asarray(each, np.int64) for each in found]
+    check_rows(split, rows, clients.count, len(labels))
+    if not any(map(len, rows)):
+        raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
+    return rows
+
+
+def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:
+    """Return the rows of each client on a node, where they must be those that the submitter has seen.
+
+    Args:
+        clients: the option of the job.
+        labels: of the training set, as the transform leaves them.
+        seed: that of the job.
+
+    Raises: ValueError where the split deals something else here.
+    """
+    rows = deal(clients, labels, seed)
+    sizes = tuple(map(len, rows))
+    if clients.known is not None and sizes != clients.known:
+        differs = next(each for each in range(clients.count) if sizes[each] != clients.known[each])
+        raise ValueError(
+            f"Clients 'split' {type(clients.dealer).__name__} must deal the same on every node: client {differs} has "
+            f"{sizes[differs]} samples here, {clients.known[differs]} at the submitter"
+        )
+    return rows

@@ -1,0 +1,204 @@
+"""Training of clients: a batch of the job is a round, and the block of a slot is the change that its client has made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.gradient_descent.interface import IGradientDescent
+from nn.model import Model
+from nn.model.batches import as_type
+from nn.optimizer import IOptimizer, OpContainer
+
+from ..engine.batches import SHUFFLED, BlockFeeder
+from ..engine.channel import Wait
+from ..engine.exchange import BlockExchange
+from ..engine.training import Continuity, Hooks, TrainingProcess, Work
+from .population import Population, Round, Rows, dealt
+
+if TYPE_CHECKING:
+    from ..engine.plan import WorkerPlan
+
+Samples = tuple[Array, ...]
+
+
+class ClientFeeder(BlockFeeder):
+    """Source of the samples of a step, whose rows are given.
+
+    Args:
+        feeder: arguments of `BlockFeeder`.
+        rows: those of each client.
+    """
+
+    def __init__(self, rows: list[Rows], *feeder: object) -> None:
+        super().__init__(*feeder)  # type: ignore[arg-type]
+        self.rows = rows
+        self._now: Array = np.empty(0, np.int64)
+
+    def begin(self, epoch: int) -> None:
+        """Begin an epoch; clients have orders of their own."""
+
+    def take(self, rows: Rows) -> None:
+        """Take the rows of the next step."""
+        self._now = rows
+
+    def places(self, batch: int, block: int) -> Array:
+        return self._now
+
+
+class ClientTraining(TrainingProcess):
+    """Training of the clients in this worker's slots of every round.
+
+    For each slot parameters and statistics are set to those of the global model, a new rule is made, and the client trains on
+    its own samples. `factor * (w_global - w_client)` is put as the gradient of the block: the mean over all blocks is the
+    weighed mean change, and the rule that all workers run on it is the server's.
+    """
+
+    def __init__(
+        self,
+        plan: WorkerPlan,
+        model: Model,
+        optimizer: IOptimizer,
+        exchange: BlockExchange,
+        work: Work,
+        clock: Callable[[], float],
+        hooks: Hooks,
+        continuity: Continuity,
+    ) -> None:
+        super().__init__(plan, model, optimizer, exchange, work, clock, hooks, continuity)
+        options = plan.options
+        if options.clients is None:
+            raise ValueError("ClientTraining 'plan' must have clients, got None")
+        self._clients = options.clients
+        self._local = OpContainer(options.op_type, options.gd_type, options.gd_params)
+        self._sizes = [variable.value.size for variable in model.store.variables]
+        self._origin = np.empty_like(model.store.values)
+        self._pull = np.empty_like(model.store.values) if self._clients.prox else None
+        self._statistics = np.empty_like(model.store.buffer_values)
+        self._now = ""
+        self._block_size = options.block_size
+        self._visited = None if hooks.report is None else hooks.report.clients()
+        # to the server and back as they are: the codecs that go with clients send vectors without a change
+        self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
+
+    def _made_feeder(self) -> ClientFeeder:
+        samples = self._model._take_samples(self._data[0])
+        if self._class_weight is None:
+            labels, weights = self._model._take_labels(self._data[1], len(samples[0])), None
+        else:
+            samples, labels, weights = self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
+        rows = dealt(self._clients, self._data[1], self._seed)
+        return ClientFeeder(rows, self._batches, samples, labels, SHUFFLED, self._seed, weights)
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        feeder = self._feeder
+        if not isinstance(feeder, ClientFeeder):
+            raise TypeError(f"ClientTraining needs a ClientFeeder, got {type(feeder).__name__}")
+        self._source = feeder
+        self._population = Population(self._clients, [len(each) for each in feeder.rows], self._seed, self._block_size)
+
+    def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
+        store, times = self._model.store, self._times
+        times.begin()
+        spoiled = self._faults is not None and self._faults(epoch, batch)
+        self._exchange.begin(epoch, batch)
+        self._optimizer.begin_batch()
+        now = self._population.round(epoch * self._batches.count + batch)
+        np.copyto(self._origin, store.values)
+        np.copyto(self._statistics, store.buffer_values)
+        for block, gradient_ready in self._blocks:
+            client = now.slots[block]
+            self._steps += 1
+            if self._block is not None:
+                self._block(epoch, batch, block)
+            if client is None:
+                self._pass_over(gradient_ready)
+            else:
+                self._now = f"client {client}"
+                begun = self._clock()
+                losses = self._visit(epoch, batch, now, client, spoiled)
+                np.subtract(self._origin, store.values, out=store.gradients)
+                if self._visited is not None:
+                    norm, seconds = math.sqrt(np.vdot(store.gradients, store.gradients)), round(self._clock() - begun, 6)
+                    steps, *ends = losses
+                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
+                    self._visited((seconds, *place, int(steps), *ends, norm, self._bytes, self._bytes))
+                store.gradients *= now.factors[block]
+                np.copyto(store.values, self._origin)
+                if store.buffers:
+                    np.subtract(store.buffer_values, self._statistics, out=store.buffer_changes)
+                    store.buffer_changes *= now.shares[block]
+                    np.copyto(store.buffer_values, self._statistics)
+                for variable in reversed(store.variables):
+                    gradient_ready(variable)
+            if store.buffers:
+                self._optimizer.buffers_ready(block)
+        yield from self._finish(epoch, batch)
+
+    def _visit(self, epoch: int, batch: int, now: Round, client: int, spoiled: bool) -> tuple[float, float, float]:
+        """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that
+        of the last.
+        """
+        model, store, clients = self._model, self._model.store, self._clients
+        rule = self._rule(now.number)
+        step, first, loss = 0, 0.0, 0.0
+        for each in range(clients.epochs):
+            last = each + 1 == clients.epochs
+            losses, labels, predictions = 0.0, list[Samples](), list[Samples]()
+            order = self._source.rows[client][self._population.order(now.number, client, each)]
+            for part in _parts(order, self._block_size):
+                asked = self._times.clock()
+                self._source.take(part)
+                given, label, weight = self._source.deal(batch, client)
+                samples = tuple([as_type(array, model.dtype) for array in given])
+                self._times.data += self._times.clock() - asked
+                if spoiled:
+                    samples = tuple([np.full(array.shape, np.nan, array.dtype) for array in samples])
+                self._current = (epoch, batch, client, samples)
+                # keys dropout and its kind: a client draws the same in whichever slot it is
+                key = (self._seed, now.number, client, step)
+                loss, prediction = model.runner.step(samples, label, None, key, weight, on_loss=self._check)
+                if self._pull is not None:
+                    np.subtract(store.values, self._origin, out=self._pull)
+                    self._pull *= clients.prox
+                    store.gradients += self._pull
+                rule.update(store.values, store.gradients)
+                store.apply_changes()
+                if not step:
+                    first = loss
+                step += 1
+                if last and self._rows is not None:
+                    losses += loss * len(part)
+                    labels.append(tuple([array.copy() for array in label]))
+                    predictions.append(tuple([array.copy() for array in prediction]))
+            # a client may take longer than all others, and the detector must not take its worker for a stuck one
+            self._monitor.alive()
+            if last and self._rows is not None:
+                seconds = round(self._clock() - self._start, 6)
+                head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, losses / len(order))
+                self._rows.add(head, _joined(labels), _joined(predictions))
+        return step, first, loss
+
+    def _rule(self, number: int) -> IGradientDescent:
+        """Return a new rule for a client; its schedule, if it has one, counts rounds."""
+        rule = self._local.rule()
+        rule.partition(self._sizes)
+        if rule.schedule is not None:
+            rule.learn_rate = rule.schedule(number)
+        return rule
+
+    def _whereabouts(self, epoch: int, batch: int) -> str:
+        return f"{super()._whereabouts(epoch, batch)}, {self._now}"
+
+
+def _parts(rows: Rows, size: int) -> Iterator[Rows]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _joined(parts: list[Samples]) -> Samples:
+    return tuple([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])

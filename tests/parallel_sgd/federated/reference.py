@@ -1,0 +1,101 @@
+"""Federated averaging and its kin in plain NumPy: a network of two layers, float64, no part of the library but its draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import nn
+from nn.arrays import Array
+from nn.dataset.transforms import ImageCls
+from nn.random import keyed
+
+INPUTS, HIDDEN, CLASSES = 64, 12, 10
+
+
+def model(dtype: str = "float64") -> nn.model.Model:
+    made = nn.model.SequentialModel(
+        [-1, INPUTS], [nn.layer.Dense(HIDDEN, "tanh"), nn.layer.Dense(CLASSES, "softmax")], seed=5, dtype=dtype
+    )
+    made.setup("crossentropy_with_softmax", "accuracy")
+    return made
+
+
+def arrays() -> tuple[Array, ...]:
+    return ImageCls()(*nn.dataset.Digits().load())
+
+
+def layers(vector: Array) -> list[Array]:
+    """Views of the kernels and biases in the vector of all parameters."""
+    shapes = [(INPUTS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,)]
+    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
+    return [vector[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
+
+
+def gradient(vector: Array, x: Array, y: Array) -> Array:
+    """The gradient of the mean cross entropy of a batch."""
+    first, bias, second, last = layers(vector)
+    hidden = np.tanh(x @ first + bias)
+    scores = hidden @ second + last
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    error = (scores / scores.sum(axis=1, keepdims=True) - y) / len(x)
+    out = np.empty_like(vector)
+    parts = layers(out)
+    parts[2][:], parts[3][:] = hidden.T @ error, error.sum(axis=0)
+    error = error @ second.T * (1 - hidden**2)
+    parts[0][:], parts[1][:] = x.T @ error, error.sum(axis=0)
+    return out
+
+
+@dataclass
+class Scheme:
+    """What a paper calls its algorithm; `adam` are learning rate, both betas and epsilon of the server."""
+
+    rows: list[Array]
+    sample: int
+    epochs: int
+    size: int
+    rate: float
+    seed: int
+    mu: float = 0.0
+    nova: bool = False
+    adam: tuple[float, float, float, float] | None = None
+
+    def run(self, start: Array, rounds: int) -> Array:
+        """The global parameters after so many rounds."""
+        x, y = (np.asarray(each, np.float64) for each in arrays()[:2])
+        common, m, v = start.astype(np.float64), 0.0, 0.0
+        for number in range(rounds):
+            chosen = sorted(keyed(self.seed, "clients", number).choice(len(self.rows), self.sample, replace=False).tolist())
+            total = sum(len(self.rows[client]) for client in chosen)
+            changes, steps = [], []
+            for client in chosen:
+                own, count = common.copy(), 0
+                for epoch in range(self.epochs):
+                    rows = self.rows[client]
+                    rows = rows[keyed(self.seed, "client", number, client, epoch).permutation(len(rows))]
+                    for at in range(0, len(rows), self.size):
+                        part = rows[at : at + self.size]
+                        own -= self.rate * (gradient(own, x[part], y[part]) + self.mu * (own - common))
+                        count += 1
+                changes.append(common - own)
+                steps.append(count)
+            weights = [len(self.rows[client]) / total for client in chosen]
+            if self.nova:
+                mean = sum(w * n for w, n in zip(weights, steps, strict=True))
+                change: Any = mean * sum(w * d / n for w, d, n in zip(weights, changes, steps, strict=True))
+            else:
+                change = sum(w * d for w, d in zip(weights, changes, strict=True))
+            if self.adam is None:
+                common = common - change
+            else:
+                rate, beta1, beta2, epsilon = self.adam
+                m = beta1 * m + (1 - beta1) * change
+                v = beta2 * v + (1 - beta2) * change * change
+                common = common - rate * (m / (1 - beta1 ** (number + 1))) / (
+                    np.sqrt(v / (1 - beta2 ** (number + 1))) + epsilon
+                )
+        return common
