@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .post_mortem import collect_post_mortem
     from .record.run import JobResult
     from .simulation.nodes import simulated
+    from .sweeps.results import SweepResult
+    from .sweeps.sweep import sweep
 
 __all__ = [
     "JobFailed",
@@ -27,12 +29,14 @@ __all__ = [
     "MonitorCallback",
     "ParallelSGD",
     "Parameter_Server",
+    "SweepResult",
     "collect_post_mortem",
     "in_process",
     "local_workers",
     "nodes_from",
     "parse_worker",
     "simulated",
+    "sweep",
 ]
 
 __version__ = VERSION
@@ -47,5 +51,7 @@ __getattr__, __dir__ = lazily(
         "post_mortem": "collect_post_mortem",
         "record.run": "JobResult",
         "simulation.nodes": "simulated",
+        "sweeps.results": "SweepResult",
+        "sweeps.sweep": "sweep",
     },
 )

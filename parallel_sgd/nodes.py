@@ -277,6 +277,15 @@ class InProcessNodes(NodeAssignment):
         """Place where they compute, for messages."""
         return "on simulated hosts" if self.simulated else "in this process"
 
+    def resized(self, count: int, ps: bool) -> InProcessNodes:
+        """Return such nodes in another number.
+
+        Args:
+            count: number of workers, at least 1.
+            ps: with a parameter server.
+        """
+        return in_process(count, ps)
+
     def __enter__(self) -> InProcessNodes:
         return self
 
