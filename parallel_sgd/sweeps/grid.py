@@ -18,7 +18,17 @@ from ..options.forms import Unnamed, class_text
 from ..options.job_options import options as known_options
 from ..record.settings import text_of
 
-__all__ = ["DEFAULT", "PARTS", "WORKERS", "Combination", "Grid", "checked_options", "checked_seeds", "combinations"]
+__all__ = [
+    "DEFAULT",
+    "PARAMETERS",
+    "PARTS",
+    "WORKERS",
+    "Combination",
+    "Grid",
+    "checked_options",
+    "checked_seeds",
+    "combinations",
+]
 
 Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Settings by name, each with the values that it takes; or several such grids, whose combinations are added up."""
