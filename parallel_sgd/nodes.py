@@ -273,6 +273,11 @@ class InProcessNodes(NodeAssignment):
     """The platform, in a line, of nodes whose times are simulated; "" of others."""
 
     @property
+    def clock(self) -> str:
+        """Text that tells what the seconds of a job on these nodes depend on, but for this machine."""
+        return "measured"
+
+    @property
     def place(self) -> str:
         """Place where they compute, for messages."""
         return "on simulated hosts" if self.simulated else "in this process"

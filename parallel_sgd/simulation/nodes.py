@@ -51,6 +51,12 @@ class SimulatedNodes(InProcessNodes):
         self.codec_time, self.arrivals = codec_time, arrivals
         self.simulated = platform.describe()
 
+    @property
+    def clock(self) -> str:
+        """Text that tells what the seconds of a job on these nodes depend on, but for what is measured on this machine."""
+        times = (self.platform, self.compute, self.codec_time, self.seed, self.start_seconds, self.distinct, self.learns)
+        return repr((*times, self.arrivals.turns if isinstance(self.arrivals, Arrivals) else None))
+
     def resized(self, count: int, ps: bool) -> SimulatedNodes:
         """Return simulated nodes of the same cluster in another number.
 

@@ -14,7 +14,7 @@ from nn.model import Model
 
 from ..job import MEANT
 from ..options.fields import Option
-from ..options.forms import Unnamed, class_text
+from ..options.forms import Unnamed
 from ..options.job_options import options as known_options
 from ..record.settings import text_of
 
@@ -196,18 +196,13 @@ def _labelled(where: str, values: Any, about: Option | None, part: type | None =
 def _label(value: Any, about: Option | None) -> str:
     if value is None or isinstance(value, (bool, int, float, str)):
         return "none" if value is None else text_of(value)
+    if isinstance(value, type):
+        return value.__name__
     if about is not None:
         try:
-            text = text_of(about.form.write(value, lambda path: path.rpartition("/")[2]))
+            return text_of(about.form.write(value, lambda path: path.rpartition("/")[2]))
         except (Unnamed, AttributeError, TypeError, ValueError):
-            text = ""
-        if text:
-            return text
-    if isinstance(value, type):
-        try:
-            return class_text(value).rpartition(":")[2]
-        except Unnamed:
-            return value.__name__
+            pass  # the form is of other values
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_label(each, None)}" for key, each in value.items())
     if isinstance(value, (list, tuple)):

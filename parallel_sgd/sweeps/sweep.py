@@ -168,25 +168,28 @@ class _Place:
         inside = isinstance(self._given, InProcessNodes)
         self.agents = () if inside else tuple(address for _, address in sorted(self._given.items(), key=_workers_first))
 
-    def nodes(self, workers: object, server: bool) -> NodeAssignment:
-        """Return nodes for a run.
+    def nodes(self, workers: object, codec: Any = None) -> NodeAssignment:
+        """Return nodes for a run, with a parameter server where its codec needs one.
 
         Args:
             workers: number of workers, None for that of the given nodes.
-            server: whether its codec needs a parameter server.
+            codec: its codec, a class or classes by variable; None where it follows from the nodes.
 
         Raises: ValueError, TypeError for a number that does not do.
         """
         given = self._given
         count = len(given.worker_ids) if workers is None else arguments.integer("sweep()", WORKERS, workers, 1)
+        # without a codec for all variables the given nodes decide
+        server = _needs_server(codec) or (given.has_parameter_server and not isinstance(codec, type))
         if isinstance(given, InProcessNodes):
-            return given.resized(count, server or given.has_parameter_server)
-        has_server = given.has_parameter_server
-        if count + has_server > len(self.agents):
-            raise ValueError(
-                f"sweep() 'workers' must be at most {len(self.agents) - has_server}, for which there are agents, got {count}"
-            )
-        return self._assigned(self.agents[: count + has_server], has_server)
+            return given.resized(count, server)
+        if server and not given.has_parameter_server:
+            # the job says so, with the remedy
+            server = False
+        if count + server > len(self.agents):
+            most = len(self.agents) - server
+            raise ValueError(f"sweep() 'workers' must be at most {most}, for which there are agents, got {count}")
+        return self._assigned(self.agents[: count + server], server)
 
     def taken(self, like: NodeAssignment, agents: Sequence[Address]) -> NodeAssignment:
         """Return the nodes of a run on these agents; without agents those that it was planned with."""
@@ -244,9 +247,8 @@ class _Planner:
         if not work.model.built:
             raise ValueError("'model' must have its variables: give it an input_shape and call setup()")
         workers = given.pop(WORKERS, None)
-        options = JobOptions(self._place.nodes(workers, False), **given).without_words()
-        if isinstance(options.nodes, InProcessNodes) and _needs_server(options.codec):
-            options = replace(options, nodes=self._place.nodes(workers, True))
+        options = JobOptions(self._place.nodes(workers), **given).without_words()
+        options = replace(options, nodes=self._place.nodes(workers, options.codec))
         spec = make_spec(work.model, work.data, work.transform, options)
         if id(work.data) not in self._arrays:
             self._arrays[id(work.data)] = work.data.load()
