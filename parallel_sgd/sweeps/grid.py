@@ -84,16 +84,15 @@ class _Axis:
 
 def checked_seeds(seeds: object) -> list[int]:
     """Return the seeds that a number, or several seeds, stand for. Raises: ValueError, TypeError."""
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        seeds = range(seeds)
-    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+    several: object = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    if isinstance(several, str) or not isinstance(several, Iterable):
         raise TypeError(f"sweep() 'seeds' must be a number of seeds, or several seeds, got {seeds!r}")
-    found = list(seeds)
+    found = list(several)
     for seed in found:
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
             raise ValueError(f"sweep() 'seeds' must be integers of at least 0, got {seed!r}")
     if not found:
-        raise ValueError("sweep() 'seeds' must have at least one seed, got none")
+        raise ValueError(f"sweep() 'seeds' must have at least one seed, got {seeds!r}")
     if len(set(found)) < len(found):
         raise ValueError(f"sweep() 'seeds' must differ, got {found}")
     return found

@@ -66,7 +66,9 @@ def page_of(result: SweepResult) -> str:
         f"{result.count(state)} {state}" for state in (DONE, FAILED, INTERRUPTED, NOT_RUN) if result.count(state)
     )
     top = f"<h1>{escape(result.title)}</h1><p>Sweep of {len(result.rows)} runs: {states}; {tables.stamp(time.time())}.</p>"
-    return document(result.title, top, main, embedded({"curves": groups[_ALL], "groups": groups, "clock": result.clock}), further=_CHOICE)
+    return document(
+        result.title, top, main, embedded({"curves": groups[_ALL], "groups": groups, "clock": result.clock}), further=_CHOICE
+    )
 
 
 def _spread(result: SweepResult) -> str:
