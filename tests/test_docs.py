@@ -20,7 +20,10 @@ GUIDES = [
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
 ]
 # what these show stands in guides that remain, or is tested by itself
-LONG = {f"docs/{name}.md" for name in ("codec-guide", "elastic", "failure-detection", "gallery", "launchers", "reliability")}
+LONG = {
+    f"docs/{name}.md"
+    for name in ("codec-guide", "elastic", "failure-detection", "gallery", "launchers", "reliability", "sweeps")
+}
 GUIDES_IN_TWO = ["README.md", "README.zh-CN.md"]
 SAME = {"docs/gallery.md": ["gallery/model.svg"]}  # pictures in which are no seconds and no last digits
 BLOCK = re.compile(r"^(<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
