@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .post_mortem import collect_post_mortem
     from .record.run import JobResult
     from .simulation.nodes import simulated
+    from .sweeps.results import SweepResult
+    from .sweeps.sweep import sweep
 
 __all__ = [
     "Clients",
@@ -29,12 +31,14 @@ __all__ = [
     "MonitorCallback",
     "ParallelSGD",
     "Parameter_Server",
+    "SweepResult",
     "collect_post_mortem",
     "in_process",
     "local_workers",
     "nodes_from",
     "parse_worker",
     "simulated",
+    "sweep",
 ]
 
 __version__ = VERSION
@@ -50,5 +54,7 @@ __getattr__, __dir__ = lazily(
         "post_mortem": "collect_post_mortem",
         "record.run": "JobResult",
         "simulation.nodes": "simulated",
+        "sweeps.results": "SweepResult",
+        "sweeps.sweep": "sweep",
     },
 )

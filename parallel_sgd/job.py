@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from .writers.live import Followers
 
 # names of an option in other libraries, on the command line and in `nn.sklearn`
-_MEANT: Final = {
+MEANT: Final = {
     **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
     "batch_size": "block_size",
     **dict.fromkeys(("optimizer", "rule"), "gd_type"),
@@ -67,8 +69,8 @@ def called_with(
             except TypeError as error:
                 unknown = next((name for name in given if name not in signature.parameters), None)
                 # names of other libraries, with those that are meant here
-                known = (*signature.parameters, *_MEANT)
-                hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=_MEANT)
+                known = (*signature.parameters, *MEANT)
+                hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=MEANT)
                 raise TypeError(f"{method.__qualname__}() {error}{hint}") from None
             # two names of one option: both at once would hide one of the values
             for name, other in (("epoch", "epochs"), ("mission_title", "job_title")):
@@ -88,6 +90,20 @@ def _described() -> str:
     """Return the options as the `Args` of a docstring."""
     told = (textwrap.fill(f"{name}: {about.text}", 120, subsequent_indent=" " * 4) for name, about in options())
     return textwrap.indent("\n".join(told), " " * 4)
+
+
+class Work(NamedTuple):
+    """Model, data set and transform of a job.
+
+    Args:
+        model: the model, whose weights are the start.
+        data: the data set.
+        transform: applied on each worker after loading, or None.
+    """
+
+    model: Model
+    data: AbsDataset
+    transform: AbsTransformer | None
 
 
 class ParallelSGD:
@@ -146,45 +162,66 @@ class ParallelSGD:
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
         could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
-        attach_console()
-        short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
-        shown = verbosity(options.verbose, short=short)
-        with interrupts_put_off(), shown, telling("The job", _log):
-            if not self._model.built:
-                raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
-            options = options.without_words()
-            spec = make_spec(self._model, self._data, self._transform, options)
-            # after the options, since loading may take minutes
-            arrays, nodes = self._data.load(), options.nodes
-            spec = with_data(spec, arrays)
-            check_data(self._model, arrays, self._transform, spec.plan, self._data)
-            spec = with_population(spec, arrays)
-            _log.info("Start job.")
-            listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
-            _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
-            if spec.remark:
-                _log.info("%s", spec.remark)
-            from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
-            from .writers.live import following  # noqa: PLC0415
+        return run_job(self.work, options)
 
-            console = None if is_quiet() else JobConsole(spec, arrays)
-            if not spec.options.writers and console is None:
-                result = _train(spec, arrays)
+    @property
+    def work(self) -> Work:
+        """Model, data set and transform of the job."""
+        return Work(self._model, self._data, self._transform)
+
+
+def run_job(
+    work: Work, options: JobOptions, about: Mapping[str, Any] = MappingProxyType({}), arrays: Arrays | None = None
+) -> JobResult:
+    """Train a job as `ParallelSGD.parallel` does.
+
+    Args:
+        work: model, data set and transform.
+        options: the options of the job.
+        about: further facts for the record of the run, plain data.
+        arrays: the four arrays of the data set, where the caller has loaded them.
+
+    Raises: as `ParallelSGD.parallel`.
+    """
+    attach_console()
+    short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
+    shown = verbosity(options.verbose, short=short)
+    with interrupts_put_off(), shown, telling("The job", _log):
+        if not work.model.built:
+            raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
+        options = options.without_words()
+        spec = replace(make_spec(work.model, work.data, work.transform, options), about=about)
+        # after the options, since loading may take minutes
+        arrays, nodes = work.data.load() if arrays is None else arrays, options.nodes
+        spec = with_data(spec, arrays)
+        check_data(work.model, arrays, work.transform, spec.plan, work.data)
+        spec = with_population(spec, arrays)
+        _log.info("Start job.")
+        listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
+        _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
+        if spec.remark:
+            _log.info("%s", spec.remark)
+        from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
+        from .writers.live import following  # noqa: PLC0415
+
+        console = None if is_quiet() else JobConsole(spec, arrays)
+        if not spec.options.writers and console is None:
+            result = _train(spec, arrays)
+            with spared("The record of the run"):
+                _certify(result, spec)
+            return result
+        with following(spec.options.writers, spec.config, console) as followers:
+            result = _train(spec, arrays, followers)
+            try:
+                with spared("What the writers get at the end"):
+                    followers.done(lambda: result.history)
+            finally:  # the hash of a file holds once no writer adds to it
                 with spared("The record of the run"):
                     _certify(result, spec)
-                return result
-            with following(spec.options.writers, spec.config, console) as followers:
-                result = _train(spec, arrays, followers)
-                try:
-                    with spared("What the writers get at the end"):
-                        followers.done(lambda: result.history)
-                finally:  # the hash of a file holds once no writer adds to it
-                    with spared("The record of the run"):
-                        _certify(result, spec)
-                if console is not None:
-                    with spared("The console of the job"):
-                        console.done(result)
-                return result
+            if console is not None:
+                with spared("The console of the job"):
+                    console.done(result)
+            return result
 
 
 def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:

@@ -273,9 +273,23 @@ class InProcessNodes(NodeAssignment):
     """The platform, in a line, of nodes whose times are simulated; "" of others."""
 
     @property
+    def clock(self) -> str:
+        """Text that tells what the seconds of a job on these nodes depend on, but for this machine."""
+        return "measured"
+
+    @property
     def place(self) -> str:
         """Place where they compute, for messages."""
         return "on simulated hosts" if self.simulated else "in this process"
+
+    def resized(self, count: int, ps: bool) -> InProcessNodes:
+        """Return such nodes in another number.
+
+        Args:
+            count: number of workers, at least 1.
+            ps: with a parameter server.
+        """
+        return in_process(count, ps)
 
     def __enter__(self) -> InProcessNodes:
         return self

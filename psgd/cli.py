@@ -35,6 +35,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
         "run": Command("psgd.jobs", "run", "train again what a job.toml says, with the same bits, or with other options"),
         "submit": Command("psgd.jobs", "submit", "train a saved model on several workers"),
+        "sweep": Command("psgd.sweeps", "sweep", "train every combination of options and seeds that a sweep.toml names"),
         "jobs": Command("psgd.jobs", "jobs", "list which jobs run where, with --watch again and again"),
         "attach": Command("psgd.jobs", "attach", "show the progress of a job again, fetch its files at its end"),
         "stop": Command("psgd.jobs", "stop", "stop a job for good"),

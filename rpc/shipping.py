@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import io
 import itertools
+import pickletools
 import re
 import sys
 import threading
@@ -123,6 +124,59 @@ def pack(objects: dict[str, Any]) -> Bundle:
             f"The code of a job may have {MAX_CODE_BYTES} bytes, got {len(packed) + len(code)}: send data as data."
         )
     return Bundle(packed, code, tuple(classes), _sources([*pickled, *classes]))
+
+
+def content_hash(objects: dict[str, Any]) -> str:
+    """Return SHA-256 over objects and the code that they need, in hex: equal for equal code wherever its lines stand.
+
+    Unlike `Bundle.sha256` it does not depend on the place of the code in its files, nor on whether Python has just compiled it.
+
+    Args:
+        objects: as `pack` takes them.
+
+    Raises: as `pack`.
+    """
+    pickled: list[Any] = []
+    tree, arrays = encode(_describe(objects, pickled, 0), _PARTS)
+    digest = hashlib.sha256(msgpack.packb([[[a.dtype.str, *a.shape] for a in arrays], tree]))
+    for array in arrays:
+        digest.update(array.tobytes())
+    if pickled:
+        buffer = io.BytesIO()
+        reach = CodeClosure(pickled)
+        with _packing, _by_value():
+            try:
+                _LinelessPickler(buffer, reach.names).dump(pickled)
+            except Exception as error:
+                raise TypeError(f"The code of this job cannot be told apart from other code: {error}") from error
+        for part in _canonical(buffer.getvalue()):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _canonical(data: bytes) -> Iterator[bytes]:
+    """Yield the operations of a pickle, each text in full: equal texts are one object or several, as Python happens to have
+    compiled or loaded the code.
+    """
+    memo: list[object] = []
+    count, last = 0, object()
+    for operation, argument, _ in pickletools.genops(data):
+        if operation.name == "FRAME":
+            continue
+        if operation.name == "MEMOIZE":
+            if not isinstance(last, (str, bytes)):
+                count += 1
+            memo.append(last if isinstance(last, (str, bytes)) else count)
+            continue
+        last = argument if isinstance(argument, (str, bytes)) else object()
+        if operation.name in ("BINGET", "LONG_BINGET"):
+            # a text from the memo is told as it would be anew, others by their number among those that are no texts
+            last = memo[int(argument or 0)]
+            yield repr(last).encode("utf-8", "surrogatepass") if isinstance(last, (str, bytes)) else f"get {last}".encode()
+        elif isinstance(argument, (str, bytes)):
+            yield repr(argument).encode("utf-8", "surrogatepass")
+        else:
+            yield f"{operation.name} {argument!r}".encode()
 
 
 def _check_tags(tree: bytes) -> None:
@@ -272,6 +326,16 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             # bring back the old class of a process that has loaded it before
             return (reduced[0], (*reduced[1][:-2], None, reduced[1][-1]), *reduced[2:])
         return reduced
+
+
+class _LinelessPickler(_Pickler):
+    """Pickler whose output is hashed, never loaded: of code it has all but its place in a file."""
+
+    def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, types.CodeType):
+            parts = (item.co_code, item.co_consts, item.co_names, item.co_varnames, item.co_freevars, item.co_cellvars)
+            return tuple, ((*parts, item.co_flags, item.co_argcount, item.co_name),)
+        return super().reducer_override(item)
 
 
 def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Callable[..., Any]:

@@ -22,7 +22,17 @@ GUIDES = [
 # what these show stands in guides that remain, or is tested by itself
 LONG = {
     f"docs/{name}.md"
-    for name in ("codec-guide", "data", "elastic", "failure-detection", "gallery", "launchers", "reliability", "simulation")
+    for name in (
+        "codec-guide",
+        "data",
+        "elastic",
+        "failure-detection",
+        "gallery",
+        "launchers",
+        "reliability",
+        "simulation",
+        "sweeps",
+    )
 }
 GUIDES_IN_TWO = ["README.md", "README.zh-CN.md"]
 SAME = {"docs/gallery.md": ["gallery/model.svg"]}  # pictures in which are no seconds and no last digits

@@ -28,7 +28,6 @@ EXEMPT: dict[str, str] = {
     "RES-5": _LATER,
     "RES-6": _LATER,
     "RES-7": _LATER,
-    "RES-8": _LATER,
     "RES-9": _LATER,
     "RES-10": _LATER,
     "RES-11": _LATER,

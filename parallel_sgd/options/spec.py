@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nn.dataset import ArrayDataset
@@ -45,6 +45,7 @@ class JobSpec:
         remark: sentence that tells the user of that decision, or "".
         inputs: plan of columns of the data set, which the transform completes on the workers; None where the model keeps its
             own.
+        about: further facts for the record of the run, plain data.
     """
 
     plan: WorkerPlan
@@ -61,6 +62,7 @@ class JobSpec:
     asked: PlainOptions
     remark: str = ""
     inputs: DataPlan | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def model_file(self) -> bytes:
         """Return the content of the model's file, with the plan of the data set where that is kept."""

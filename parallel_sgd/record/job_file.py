@@ -123,27 +123,27 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise ValueError(f"its format is {found!r}, of another version than {FORMAT!r}, which this release reads")
         raise ValueError(f"'format' must be {FORMAT!r}, got {found!r}")
     known = {"format", FETCHED, *_TABLES, "options", "unnamed", "nodes", CODE_TABLE}
-    _refuse_unknown("", content, known)
+    refuse_unknown("", content, known)
     for name in known - {"format", FETCHED}:
         if not isinstance(content.get(name, {}), dict):
             raise ValueError(f"[{name}] must be a table, got {content[name]!r}")
     for table, kinds in _TABLES.items():
         values = content.get(table, {})
-        _refuse_unknown(table, values, kinds)
+        refuse_unknown(table, values, kinds)
         # a key that is not known may be a misspelt one, and its default would train something else (RUN-9)
         for name, value in values.items():
-            _check_type(f"{table}.{name}", value, kinds[name])
+            check_type(f"{table}.{name}", value, kinds[name])
         for name in _NEEDED[table]:
             # types first: numbers are compared below
             if name not in values:
                 raise ValueError(f"'{table}.{name}' is missing")
     for table in ("unnamed", CODE_TABLE):
         for name, value in content.get(table, {}).items():
-            _check_type(f"{table}.{name}", value, (str,))
+            check_type(f"{table}.{name}", value, (str,))
     model, data, run = (content[name] for name in ("model", "data", "run"))
     for name in ("workers", "blocks"):
         if run[name] < 1:
-            # bounds are looked at by `_check_type`; this is the lower end
+            # bounds are looked at by `check_type`; this is the lower end
             raise ValueError(f"'run.{name}' must be a positive integer, got {run[name]}")
     rows = content.get("rows", {})
     for name, value in rows.items():
@@ -152,9 +152,9 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     # options without a flag have no text, so a file cannot have them
     flags = {name: about.flag for name, about in known_options() if about.flag is not None}
     options = content.get("options", {})
-    _refuse_unknown("options", options, flags)
+    refuse_unknown("options", options, flags)
     for name, value in options.items():
-        _check_type(f"options.{name}", value, types(flags[name]))
+        check_type(f"options.{name}", value, types(flags[name]))
     unnamed = dict(content.get("unnamed", {}))
     if content.get(FETCHED):
         # of a run that nodes told: these would call what they name
@@ -208,7 +208,7 @@ def _identities(table: Mapping[str, Any]) -> dict[int, list[str]]:
     for name, texts in table.items():
         if not re.fullmatch(r"-?[0-9]{1,9}", name):
             raise ValueError(f"[nodes] has nodes by their number, got {name[:40]!r}")
-        _check_type(f"nodes.{name}", texts, (list,))
+        check_type(f"nodes.{name}", texts, (list,))
     return {int(name): texts for name, texts in table.items()}
 
 
@@ -236,7 +236,7 @@ def _is_there(folder: Path, name: str, most: int) -> bool:
     return True
 
 
-def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:
+def refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:
     for name in values:
         if name not in known:
             where = f"[{table}]" if table else "it"
@@ -250,7 +250,7 @@ def types(flag: Flag) -> tuple[type, ...]:
     return FORMS[flag.form].kinds or {int: (int,), float: (float, int)}.get(flag.settings.get("type", str), (str,))
 
 
-def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+def check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
     """Check the type of a value. Raises: ValueError naming the key, for another type, and for a number beyond its bounds."""
     # exact types: true is no number here
     if type(value) not in kinds:

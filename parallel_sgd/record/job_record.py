@@ -93,22 +93,8 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         except Unnamed as error:
             unnamed["dataset"] = str(error)
     tables["data"]["sha256"] = spec.data.checksum()
-    for each in fields(JobOptions):
-        # the options as they were asked for: what was decided follows again from them
-        about = each.metadata["option"]
-        if about.flag is None and about.travels == CODE and getattr(spec.asked, each.name):
-            unnamed[each.name] = "objects of a program"
-        if about.flag is not None:
-            try:
-                # a SizeAdaptive has no text, the codecs that it has chosen do; other defaults are decided anew
-                source = spec.options if isinstance(about.form, Codecs) else spec.asked
-                value = about.form.write(getattr(source, each.name), tell)
-                toml_of(value)  # a text may be none in TOML
-            except Unnamed as error:
-                unnamed[each.name] = str(error)
-                continue
-            if value is not None:
-                tables["options"][each.name] = value
+    tables["options"], without = options_of(spec, tell)
+    unnamed |= without
     if spec.resume is not None:
         tables["options"]["resume"] = spec.resume.name
     plan = spec.plan
@@ -130,6 +116,34 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         if values:
             lines += ["", f"[{table}]", *(f"{_key(name)} = {toml_of(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
+
+
+def options_of(spec: JobSpec, tell: Tell) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the options of a job by name, as `job.toml` has them, and the description of each that has no text.
+
+    Args:
+        spec: the job.
+        tell: makes the text that stands for the path of a file.
+    """
+    found: dict[str, Any] = {}
+    unnamed: dict[str, str] = {}
+    for each in fields(JobOptions):
+        # the options as they were asked for: what was decided follows again from them
+        about = each.metadata["option"]
+        if about.flag is None and about.travels == CODE and getattr(spec.asked, each.name):
+            unnamed[each.name] = "objects of a program"
+        if about.flag is not None:
+            try:
+                # a SizeAdaptive has no text, the codecs that it has chosen do; other defaults are decided anew
+                source = spec.options if isinstance(about.form, Codecs) else spec.asked
+                value = about.form.write(getattr(source, each.name), tell)
+                toml_of(value)  # a text may be none in TOML
+            except Unnamed as error:
+                unnamed[each.name] = str(error)
+                continue
+            if value is not None:
+                found[each.name] = value
+    return found, unnamed
 
 
 def keep_identities(folder: Path, identities: Iterable[Told], *, ended: bool = True) -> None:

@@ -184,7 +184,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     Raises: ValueError where it cannot be made.
     """
     resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
-    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {NODES: nodes, **resumes})
+    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {**spec.about, NODES: nodes, **resumes})
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:

@@ -80,7 +80,7 @@ function drawCurves() {
     const runs = Math.min(6, 1 + Math.max(0, ...lines.map(line => line.run || 0)));
     const series = lines.map(line => ({type: "line", name: line.name || line.label, data: line.points, symbol: "circle", showSymbol: line.points.length < 2,
       symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : RUNS[line.run % RUNS.length],
-      lineStyle: {width: line.run !== undefined ? 1.8 + 1.3 * Math.max(0, runs - 1 - line.run) : line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? [8, 6] : "solid"}}));
+      lineStyle: {width: line.width ? line.width : line.run !== undefined ? 1.8 + 1.3 * Math.max(0, runs - 1 - line.run) : line.mean ? 2.4 : 0.9, opacity: line.opacity || (line.mean ? 1 : 0.55), type: line.test ? [8, 6] : "solid"}}));
     const each = Math.max(0, ...(curves.step || []).map(line => line.points.length ? line.points[line.points.length - 1][0] : 0)) /
       Math.max(1, ...curves.epoch.map(line => line.points.length ? line.points[line.points.length - 1][0] : 0));
     // the point of an epoch stands at its end
@@ -91,16 +91,18 @@ function drawCurves() {
       series[0].markLine = {symbol: "none", silent: true, lineStyle: {color: "#c0392b", type: "dotted", width: 1.6},
         label: {formatter: "restart", color: ink(), fontSize: 11}, data: places.map(place => ({xAxis: place}))};
     }
-    const few = series.length <= 12;
+    const few = series.length <= 12, unit = {seconds: seconds, bytes: bytes}[curvesPer];
     const named = lines.some(line => line.run !== undefined) ? [...new Set(series.map(one => one.name))] : few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
     const above = 18 * legendLines(named, document.getElementById("curve-" + number)) + (places.length ? 22 : 14);
     show("curve-" + number, {legend: legend(named, {itemHeight: 5}), color: OTHERS, grid: {left: 54, right: 22, top: above, bottom: 40},
-      xAxis: axis({type: "value", splitNumber: narrow() ? 4 : 6, name: curvesPer === "step" ? "batch" : curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
+      xAxis: axis({type: "value", splitNumber: narrow() ? 4 : 6, name: curvesPer === "step" ? "batch" : curvesPer === "seconds" && page.clock ? "seconds (" + page.clock + ")" : curvesPer,
+        nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: unit ? 0 : 1,
+        axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: unit}}),
       // a share, such as accuracy, ends at 1, and so does its axis
       yAxis: axis({type: "value", scale: true, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
       tooltip: {trigger: few ? "axis" : "item", formatter: items => {
         const all = [items].flat();
-        return (curvesPer === "step" ? "batch" : curvesPer) + " " + (curvesPer === "seconds" ? seconds(all[0].value[0]) : all[0].value[0]) +
+        return (curvesPer === "step" ? "batch" : curvesPer) + " " + (unit ? unit(all[0].value[0]) : all[0].value[0]) +
           all.map(item => "<br>" + item.marker + escaped(lines[item.seriesIndex].label) + " <b>" + Number(item.value[1]).toPrecision(5) + "</b>").join("");
       }}});
   }

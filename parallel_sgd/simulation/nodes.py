@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ class SimulatedNodes(InProcessNodes):
         seed: keys the draws of random times.
 
     Attributes:
+        again: makes such nodes in another number, with a parameter server or without.
         start_seconds: after a failure, from the order to start again until a process trains.
         distinct: most different blocks of a batch, None for all.
         learns: whether jobs learn, or only take their time.
@@ -44,9 +46,27 @@ class SimulatedNodes(InProcessNodes):
         super().__init__()
         self.distinct: int | None = None
         self.learns = True
+        self.again: Callable[[int, bool], SimulatedNodes] | None = None
         self.platform, self.compute, self.seed = platform, compute, seed
         self.codec_time, self.arrivals = codec_time, arrivals
         self.simulated = platform.describe()
+
+    @property
+    def clock(self) -> str:
+        """Text that tells what the seconds of a job on these nodes depend on, but for what is measured on this machine."""
+        times = (self.platform, self.compute, self.codec_time, self.seed, self.start_seconds, self.distinct, self.learns)
+        return repr((*times, self.arrivals.turns if isinstance(self.arrivals, Arrivals) else None))
+
+    def resized(self, count: int, ps: bool) -> SimulatedNodes:
+        """Return simulated nodes of the same cluster in another number.
+
+        Args:
+            count: number of workers, at least 1.
+            ps: with a parameter server.
+        """
+        if self.again is None:
+            raise ValueError("simulated nodes can be had in another number only where simulated() has made them")
+        return self.again(count, ps)
 
 
 def simulated(
@@ -114,6 +134,19 @@ def simulated(
     elif nodes.distinct is not None:
         nodes.simulated += f"; {nodes.distinct:,} different blocks in a batch, the other workers send the gradients of these"
     nodes.start_seconds = time_of("'restart'", restart)
+    nodes.again = lambda number, server: simulated(
+        number,
+        platform,
+        ps=server,
+        compute=compute,
+        codec_time=codec_time,
+        arrivals=arrivals,
+        seed=seed,
+        shared=shared,
+        restart=restart,
+        distinct=distinct,
+        learn=learn,
+    )
     for node_id in here:
         nodes.add(node_id, Address("simulated", node_id + 3))
     return nodes

@@ -1,0 +1,142 @@
+"""Page of a sweep in one file: mean and spread, and curves over epochs, seconds and bytes, by any setting."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from nn.model.history import VALIDATION
+
+from ..record.history import BYTES, EPOCH
+from ..run_page import tables
+from ..run_page.report import document, embedded
+from .runs import DONE, FAILED, INTERRUPTED, NOT_RUN, SIMULATED, Point
+
+if TYPE_CHECKING:
+    from .results import Row, SweepResult
+
+__all__ = ["page_of"]
+_PER: Final = (EPOCH, "seconds", BYTES)
+_ALL: Final = "all settings"
+_MOST_THIN: Final = 300
+"""Runs up to which each has a thin line."""
+_DIGITS: Final = 6
+_CHOICE: Final = """
+document.addEventListener("DOMContentLoaded", () => {
+  for (const button of document.querySelectorAll("[data-by]")) {
+    button.addEventListener("click", () => {
+      page.curves = page.groups[button.dataset.by];
+      document.querySelectorAll("[data-by]").forEach(each => each.setAttribute("aria-pressed", String(each === button)));
+      drawCurves();
+    });
+  }
+});
+"""
+
+
+def page_of(result: SweepResult) -> str:
+    """Return the page of a sweep, which needs no network."""
+    done = [row for row in result.rows if row.told.state == DONE]
+    names = list(dict.fromkeys(name for row in done for point in row.told.points for name in _figures(point)))
+    varied = [name for name in result.settings if len({row.labels[name] for row in result.rows}) > 1]
+    keys = {_ALL: result.settings, **{name: [name] for name in varied}}
+    groups = {
+        by: {"names": names, **{per: list(_lines(done, chosen, names, per)) for per in _PER}} for by, chosen in keys.items()
+    }
+    charts = "".join(
+        f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
+        "</figure>"
+        for number, name in enumerate(names)
+    )
+    head, *rows = result.told()
+    sections = [("result", "Mean and spread", f'<p class="note">{_spread(result)}</p>{tables.table(head, rows, "Results")}')]
+    if charts:
+        note = f'<p class="note drawn">{escape(_note(result))}</p>'
+        buttons = _buttons("per", ((per, f"by {'byte sent' if per == BYTES else per.rstrip('s')}") for per in _PER))
+        choice = _buttons("by", ((by, by) for by in keys)) if varied else ""
+        sections.append(("curves", "Curves", f'{note}{buttons}{choice}<div class="pair drawn">{charts}</div>'))
+    columns, every = result.table()
+    shown = [[value if not isinstance(value, str) else value[:120] for value in row[:-1]] for row in every]
+    sections.append(("runs", "Runs", tables.folded("All runs", tables.table(columns[:-1], shown, "All runs"))))
+    main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)
+    states = ", ".join(
+        f"{result.count(state)} {state}" for state in (DONE, FAILED, INTERRUPTED, NOT_RUN) if result.count(state)
+    )
+    top = f"<h1>{escape(result.title)}</h1><p>Sweep of {len(result.rows)} runs: {states}; {tables.stamp(time.time())}.</p>"
+    return document(
+        result.title, top, main, embedded({"curves": groups[_ALL], "groups": groups, "clock": result.clock}), further=_CHOICE
+    )
+
+
+def _spread(result: SweepResult) -> str:
+    return escape(
+        f"Mean ± standard deviation over the seeds (n - 1), on test data after the last epoch. Seconds are {result.clock}."
+    )
+
+
+def _note(result: SweepResult) -> str:
+    clock = result.clock
+    if clock == SIMULATED:
+        times = "Seconds are simulated: those of a virtual clock."
+    else:
+        times = f"Seconds are {clock}: from the first batch to the end of an epoch, while other runs may have had other cores"
+        times += "; workers of one process take turns."
+    return (
+        "On test data where there are some. In bold the mean over the runs of a group, whose place is that of their mean "
+        "seconds or bytes at the end of each epoch; each run thin. Bytes are the contents of packets that all nodes of a run "
+        f"together had sent. {times}"
+    )
+
+
+def _buttons(kind: str, choices: Iterable[tuple[str, str]]) -> str:
+    made = [
+        f'<button data-{kind}="{escape(value, quote=True)}" aria-pressed="{str(not number).lower()}">{escape(text)}</button>'
+        for number, (value, text) in enumerate(choices)
+    ]
+    return f'<div class="buttons">{"".join(made)}</div>'
+
+
+def _figures(point: Point) -> dict[str, float]:
+    """Return the figures on test data of an epoch, those of training where there are none."""
+    tested = {name.removeprefix(VALIDATION): value for name, value in point.figures.items() if name.startswith(VALIDATION)}
+    return tested or dict(point.figures)
+
+
+def _lines(rows: Sequence[Row], chosen: Sequence[str], names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
+    """Yield the curves of the groups of rows that have the chosen settings alike: of each its mean, and its runs thin."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(", ".join(row.labels[name] for name in chosen), []).append(row)
+    for metric in names:
+        for number, (label, own) in enumerate(groups.items()):
+            common = {"metric": metric, "name": label, "test": False, "run": number}
+            runs = [points for row in own if (points := dict(_places(row, metric, per)))]
+            if runs:
+                yield {**common, "label": label, "mean": True, "width": 2.4, "points": list(_mean(runs))}
+            if len(rows) <= _MOST_THIN and len(own) > 1:
+                for row in own:
+                    thin = [_rounded(point) for point in dict(_places(row, metric, per)).values()]
+                    if thin:
+                        told = {"label": f"{label}, {row.told.folder}", "mean": False, "width": 0.8, "opacity": 0.35}
+                        yield {**common, **told, "points": thin}
+
+
+def _places(row: Row, metric: str, per: str) -> Iterator[tuple[int, tuple[float, float]]]:
+    for point in row.told.points:
+        place = {EPOCH: float(point.epoch), "seconds": point.seconds, BYTES: point.bytes}[per]
+        figures = _figures(point)
+        if place is not None and metric in figures:
+            yield point.epoch, (place, figures[metric])
+
+
+def _mean(runs: Sequence[Mapping[int, tuple[float, float]]]) -> Iterator[list[float]]:
+    """Yield the mean of place and figure at the end of each epoch that all runs have."""
+    for epoch in sorted(set.intersection(*(set(run) for run in runs))):
+        yield _rounded([statistics.fmean(values) for values in zip(*(run[epoch] for run in runs), strict=True)])
+
+
+def _rounded(values: Sequence[float]) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values]

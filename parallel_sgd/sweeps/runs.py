@@ -1,0 +1,141 @@
+"""Runs of a sweep as their folders tell them: found again by identity, with state, figures, bytes and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from pathlib import Path
+from typing import Final
+
+from nn.model.history import VALIDATION
+from rpc.submit.run_folder import Run, runs_in
+
+from ..record.door import Door, RecordError
+from ..record.history import BYTES, EPOCH, JobHistory
+from ..record.outcome import read_outcome
+from .identity import IDENTITY
+
+__all__ = ["DONE", "FAILED", "INTERRUPTED", "MEASURED", "NOT_RUN", "SIMULATED", "Point", "Told", "found_runs", "told_of"]
+
+DONE: Final = "done"
+FAILED: Final = "failed"
+INTERRUPTED: Final = "interrupted"
+NOT_RUN: Final = "not run"
+MEASURED: Final = "measured"
+SIMULATED: Final = "simulated"
+_MOST_TEXT: Final = 500
+
+
+@dataclass(frozen=True)
+class Point:
+    """End of an epoch of a run.
+
+    Args:
+        epoch: its number, from 1.
+        seconds: since the first batch, None where no table tells them.
+        bytes: that all nodes together had sent, None where no table tells them.
+        figures: loss and metrics, on test data with `val_` before the name.
+    """
+
+    epoch: int
+    seconds: float | None
+    bytes: float | None
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Told:
+    """State and figures of a run.
+
+    Args:
+        state: one of DONE, FAILED, INTERRUPTED, NOT_RUN.
+        folder: name of its folder in `runs/`, "" where it has none.
+        figures: loss and metrics on test data at its end.
+        points: the ends of its epochs.
+        clock: MEASURED, or SIMULATED on a virtual clock.
+        message: error with which it failed.
+    """
+
+    state: str
+    folder: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()
+    clock: str = MEASURED
+    message: str = ""
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs that it has trained."""
+        return self.points[-1].epoch if self.points else 0
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from its first batch to its last."""
+        return self.points[-1].seconds if self.points else None
+
+    @property
+    def bytes(self) -> float | None:
+        """Bytes that all nodes together have sent."""
+        return self.points[-1].bytes if self.points else None
+
+
+def found_runs(directory: Path, identities: Iterable[str]) -> dict[str, Told]:
+    """Return the runs in a directory that have one of these identities: of several, one that is done, else the newest.
+
+    Args:
+        directory: the directory with `runs/`.
+        identities: those of the runs that are looked for.
+    """
+    wanted = set(identities)
+    found: dict[str, Told] = {}
+    for run in runs_in(directory):  # the newest first
+        identity = run.about.get(IDENTITY)
+        if isinstance(identity, str) and identity in wanted and (identity not in found or found[identity].state != DONE):
+            told = told_of(run.path)
+            if identity not in found or told.state == DONE:
+                found[identity] = told
+    return found
+
+
+def told_of(folder: Path) -> Told:
+    """Return state and figures of the run in a folder; a file that is damaged makes it one that was interrupted."""
+    try:
+        outcome = read_outcome(Door(folder))
+    except RecordError:
+        outcome = {}
+    state = {"done": DONE, "failed": FAILED}.get(outcome.get("state", ""), INTERRUPTED)
+    clock = SIMULATED if SIMULATED_ON in outcome.get("environment", {}) else MEASURED
+    if state != DONE:
+        return Told(state, folder.name, clock=clock, message=str(outcome.get("message", ""))[:_MOST_TEXT])
+    figures = {name: value for name, value in outcome.get("figures", {}).items() if isfinite(value)}
+    return Told(DONE, folder.name, figures, _points(folder), clock)
+
+
+SIMULATED_ON: Final = "simulated on"
+
+
+def _points(folder: Path) -> tuple[Point, ...]:
+    run = Run.read(folder)
+    places = sorted(folder.glob("Node-*-Retrieve"))
+    files = {int(place.name.removeprefix("Node-").removesuffix("-Retrieve")): sorted(place.glob("*.csv")) for place in places}
+    if run is None or not files:
+        return ()
+    history = JobHistory.read(files)
+    ends = {int(row[EPOCH]): row["time"] for row in history.steps}  # the last step of an epoch comes last
+    counted = BYTES in history.columns()
+    sent = {int(epoch): total for (epoch, batch), total in history.bytes_until().items() if batch == inf} if counted else {}
+    return tuple(
+        Point(
+            int(row[EPOCH]),
+            ends.get(int(row[EPOCH])),
+            sent.get(int(row[EPOCH])),
+            {name: value for name, value in row.items() if name not in (EPOCH, BYTES)},
+        )
+        for row in history.rows
+    )
+
+
+def final_name(name: str) -> str:
+    """Return the name of a figure on test data without its prefix."""
+    return name.removeprefix(VALIDATION)

@@ -1,0 +1,432 @@
+"""Sweep: every combination of a grid and of seeds is a run, trained once and known again by its identity."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from network.nodes import Address, NodeAssignment
+from nn import arguments
+from nn.dataset.interface import Arrays
+from nn.model import Model
+from nn.model.model_file import pack
+from nn.registry import custom_classes
+from rpc import NodeBusy
+from rpc.submit.run_folder import shown
+from rpc.support.logs import PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
+from rpc.support.processors import usable_cores
+
+from ..codec.interfaces import Codec
+from ..engine.channel import Parameter_Server
+from ..job import ParallelSGD, Work, run_job
+from ..nodes import InProcessNodes, LocalNodes, in_process
+from ..options.compatibility import check_data
+from ..options.job_options import JobOptions
+from ..options.make_spec import make_spec, with_data
+from ..record.bounds import check_title
+from ..record.run import JobResult
+from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_seeds, combinations
+from .identity import IDENTITY, identity_of, parts_of_identity
+from .pool import Ended, Pool
+from .results import Row, SweepResult
+from .runs import DONE, FAILED, INTERRUPTED, MEASURED, NOT_RUN, Told, found_runs, told_of
+
+__all__ = ["SWEEPS", "sweep"]
+
+SWEEPS: Final = "sweeps"
+"""Folder, in the directory of the runs, with a folder for each sweep."""
+_LOCK: Final = ".lock"
+_WORKERS: Final = 2
+_REST_SECONDS: Final = 2.0
+"""Until agents that were busy are asked again."""
+_MOST_TEXT: Final = 500
+_log = get_logger(SUBMIT_LOGGER)
+
+
+class _Run(NamedTuple):
+    """Run that is planned: its combination with the checked options, its seed, and its identity."""
+
+    combination: Combination
+    work: Work
+    options: JobOptions
+    seed: int
+    identity: str
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes that it needs."""
+        return len(self.options.nodes)
+
+    @property
+    def told(self) -> str:
+        return f"{self.combination.told}, seed={self.seed}"
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Order to a process of the pool: the number of a run, and the agents that it takes."""
+
+    number: int
+    agents: tuple[Address, ...] = ()
+
+
+_Answer = Told | None  # None: an agent was busy
+
+
+def sweep(
+    job: ParallelSGD,
+    grid: Grid,
+    seeds: int | Sequence[int] = 1,
+    *,
+    nodes: NodeAssignment | None = None,
+    title: str = "sweep",
+    directory: str | Path = ".",
+    processes: int | None = None,
+    new_weights: bool = True,
+    retry: bool = False,
+    verbose: int = 1,
+    **options: Any,
+) -> SweepResult:
+    """Train every combination of a grid with every seed, each once: runs that are done are known again and not trained again.
+
+    A run has an identity: a hash of the options that decide about its result, of its first weights, its data, blocks, seed,
+    and of the versions. It stands in the record of the run in `directory/runs`, so a sweep that was interrupted, or has a
+    larger grid, goes on with what is missing. Runs that were interrupted are trained again, runs that failed with `retry`.
+
+    Args:
+        job: model, data set and transform.
+        grid: by setting, the values that it takes. A setting is an option of `ParallelSGD.parallel`, `workers`, or `model`,
+            `dataset` and `transform` in place of those of the job. The values are a list, or a dict of them by label. Of
+            `gd_params` and `codec_extra_parameters` a dict gives the values of single parameters. Several grids in a list
+            are run one after the other.
+        seeds: number of seeds, from 0, or the seeds. Each is the seed of the first weights and of every draw of training.
+        nodes: where runs are trained. Those of `in_process` and `simulated` compute in a pool of processes of this machine,
+            one run in each; agents are shared out, `workers` of them to each run, as they are free. Default: 2 workers in
+            process.
+        title: name of the sweep and its runs, `runs/<title>-<number>`.
+        directory: with the folder `runs`, and `sweeps/<title>` for the tables and the page.
+        processes: most runs at once; default: as many as there are cores, or as agents suffice for.
+        new_weights: False begins every run with the weights of the model.
+        retry: train runs that have failed again.
+        verbose: 0 shows warnings and errors only, 1 a line for each run.
+        options: options of `ParallelSGD.parallel` that all runs have.
+
+    Returns: the result, of which the tables and the page are in `directory/sweeps/<title>`.
+
+    Raises: ValueError or TypeError naming the setting, the expectation and the value, before anything runs; KeyboardInterrupt,
+    after which the runs that are done stay.
+
+    >>> result = parallel_sgd.sweep(job, {"codec": ["plain", "topk"]}, seeds=5, epoch=3)  # doctest: +SKIP
+    >>> result.mean()  # doctest: +SKIP
+    """
+    arguments.instance("sweep()", "job", job, ParallelSGD)
+    check_title(title)
+    for name, value in (("new_weights", new_weights), ("retry", retry)):
+        if not isinstance(value, bool):
+            raise TypeError(f"sweep() {name!r} must be True or False, got {value!r}")
+    if processes is not None:
+        arguments.integer("sweep()", "processes", processes, 1)
+    numbers = checked_seeds(seeds)
+    common = checked_options(options)
+    every = combinations(grid, common)
+    attach_console()
+    with verbosity(verbose, short=True):
+        place = _Place(nodes)
+        common |= {"mission_title": title, "directory": directory, "verbose": QUIET}
+        planner = _Planner(job.work, place, common, new_weights)
+        runs = planner.runs(every, numbers)
+        folder = Path(directory) / SWEEPS / title
+        with _locked(folder, title):
+            progress = _Progress(runs, planner, Path(directory), SweepResult(title, folder, ()))
+            progress.train(place, processes, retry)
+            return progress.result
+
+
+class _Place:
+    """Place where runs are trained: this machine's processes, or agents that are shared out.
+
+    Args:
+        nodes: as `sweep` takes them.
+
+    Attributes:
+        agents: the addresses of all agents; none for runs in processes of this machine.
+    """
+
+    def __init__(self, nodes: NodeAssignment | None) -> None:
+        if nodes is not None:
+            arguments.instance("sweep()", "nodes", nodes, NodeAssignment)
+            nodes.check_open()
+        self._given = in_process(_WORKERS) if nodes is None else nodes
+        inside = isinstance(self._given, InProcessNodes)
+        self.agents = () if inside else tuple(address for _, address in sorted(self._given.items(), key=_workers_first))
+
+    def nodes(self, workers: object, codec: Any = None) -> NodeAssignment:
+        """Return nodes for a run, with a parameter server where its codec needs one.
+
+        Args:
+            workers: number of workers, None for that of the given nodes.
+            codec: its codec, a class or classes by variable; None where it follows from the nodes.
+
+        Raises: ValueError, TypeError for a number that does not do.
+        """
+        given = self._given
+        count = len(given.worker_ids) if workers is None else arguments.integer("sweep()", WORKERS, workers, 1)
+        # without a codec for all variables the given nodes decide
+        server = _needs_server(codec) or (given.has_parameter_server and not isinstance(codec, type))
+        if isinstance(given, InProcessNodes):
+            return given.resized(count, server)
+        if server and not given.has_parameter_server:
+            # the job says so, with the remedy
+            server = False
+        if count + server > len(self.agents):
+            most = len(self.agents) - server
+            raise ValueError(f"sweep() 'workers' must be at most {most}, for which there are agents, got {count}")
+        return self._assigned(self.agents[: count + server], server)
+
+    def taken(self, like: NodeAssignment, agents: Sequence[Address]) -> NodeAssignment:
+        """Return the nodes of a run on these agents; without agents those that it was planned with."""
+        return self._assigned(agents, like.has_parameter_server) if agents else like
+
+    def _assigned(self, agents: Sequence[Address], server: bool) -> NodeAssignment:
+        # nodes of this program: its jobs end with it, and Ctrl-C stops them
+        nodes = LocalNodes(self._given.key_file)
+        ids = [*range(len(agents) - server), *([Parameter_Server] if server else [])]
+        for node, address in zip(ids, agents, strict=True):
+            nodes.add(node, address)
+        return nodes
+
+
+def _workers_first(item: tuple[int, Address]) -> tuple[bool, int]:
+    return item[0] < 0, item[0]
+
+
+class _Planner:
+    """Planner of the runs of a sweep, each of which is checked as its job would be.
+
+    Args:
+        work: model, data set and transform of the job.
+        place: where runs are trained.
+        common: options of all runs.
+        new_weights: whether each seed has weights of its own.
+    """
+
+    def __init__(self, work: Work, place: _Place, common: Mapping[str, Any], new_weights: bool) -> None:
+        self._work, self._place, self._common, self._new_weights = work, place, common, new_weights
+        # by object: a data set is loaded once for all runs
+        self._arrays: dict[int, Arrays] = {}
+        self._starts: dict[tuple[int, int], str] = {}
+
+    def runs(self, every: Sequence[Combination], seeds: Sequence[int]) -> list[_Run]:
+        """Return all runs. Raises: ValueError, TypeError naming the combination."""
+        found: list[_Run] = []
+        for combination in every:
+            try:
+                found += self._of(combination, seeds)
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"sweep(), {combination.told}: {error}") from error
+        return found
+
+    def train(self, run: _Run, nodes: NodeAssignment) -> JobResult:
+        """Train a run on nodes. Raises: as `ParallelSGD.parallel`."""
+        model = _start(run.work.model, run.seed, self._new_weights)
+        options = replace(run.options, nodes=nodes, seed=run.seed)
+        return run_job(run.work._replace(model=model), options, {IDENTITY: run.identity}, self._arrays[id(run.work.data)])
+
+    def _of(self, combination: Combination, seeds: Sequence[int]) -> Iterator[_Run]:
+        given = {**self._common, **combination.values}
+        parts = {("data" if name == "dataset" else name): given.pop(name) for name in PARTS if name in given}
+        work = self._work._replace(**parts)
+        if not work.model.built:
+            raise ValueError("'model' must have its variables: give it an input_shape and call setup()")
+        workers = given.pop(WORKERS, None)
+        options = JobOptions(self._place.nodes(workers), **given).without_words()
+        options = replace(options, nodes=self._place.nodes(workers, options.codec))
+        spec = make_spec(work.model, work.data, work.transform, options)
+        if id(work.data) not in self._arrays:
+            self._arrays[id(work.data)] = work.data.load()
+        arrays = self._arrays[id(work.data)]
+        check_data(work.model, arrays, work.transform, with_data(spec, arrays).plan, work.data)
+        told = parts_of_identity(spec)
+        for seed in seeds:
+            key = id(work.model), seed
+            if key not in self._starts:
+                self._starts[key] = hashlib.sha256(pack(_start(work.model, seed, self._new_weights))).hexdigest()
+            yield _Run(combination, work, options, seed, identity_of(told, self._starts[key], seed))
+
+
+def _needs_server(codec: Any) -> bool:
+    kinds = codec.values() if isinstance(codec, Mapping) else [codec]
+    return any(kind.traits.needs_server for kind in kinds if isinstance(kind, type) and issubclass(kind, Codec))
+
+
+def _start(model: Model, seed: int, new_weights: bool) -> Model:
+    """Return the model with which a run begins, a copy of `model`."""
+    classes = custom_classes(model, *model._aim.losses, *model.metrics, model.rule, model.op_type)
+    made = Model.from_bytes(pack(model), classes)
+    if new_weights:
+        made.seed = seed
+        made.store.initialize(seed)
+    return made
+
+
+class _Progress:
+    """Progress of a sweep: trains what is missing, and keeps the tables up to date.
+
+    Args:
+        runs: all runs.
+        planner: the planner that has made them.
+        directory: with the folder `runs`.
+        result: gets the rows.
+    """
+
+    def __init__(self, runs: Sequence[_Run], planner: _Planner, directory: Path, result: SweepResult) -> None:
+        self._runs, self._planner, self._directory, self.result = runs, planner, directory, result
+        self._told = found_runs(directory, (run.identity for run in runs))
+        self._trained = 0
+        self._enter()
+
+    def train(self, place: _Place, processes: int | None, retry: bool) -> None:
+        """Train all runs that are missing, and write tables and page; after Ctrl-C, too.
+
+        Args:
+            place: where runs are trained.
+            processes: most runs at once, None for as many as fit.
+            retry: whether to train runs that have failed again.
+        """
+        again = (NOT_RUN, INTERRUPTED, *((FAILED,) if retry else ()))
+        # each identity once: combinations may be the same job by two names
+        missing = {run.identity: number for number, run in enumerate(self._runs) if self._state(run) in again}
+        self._begin(len(missing))
+        most = processes or (len(place.agents) if place.agents else usable_cores())
+        try:
+            with Pool[_Order, _Answer](min(most, max(1, len(missing))), partial(self._carry_out, place)) as pool:
+                self._share_out(pool, place, list(missing.values()))
+        finally:
+            if self._trained < len(missing):
+                # those under way have left folders, which tell how they ended
+                self._told |= found_runs(self._directory, (self._runs[number].identity for number in missing.values()))
+                self._enter()
+            self.result.write()
+
+    def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
+        free, resting = list(place.agents), dict[Address, float]()
+        while todo or pool.under_way:
+            now = time.monotonic()
+            free += [agent for agent, until in resting.items() if until <= now]
+            resting = {agent: until for agent, until in resting.items() if until > now}
+            while todo and pool.has_room:
+                needed = self._runs[todo[0]].nodes if place.agents else 0
+                if needed > len(free):
+                    break
+                pool.give(_Order(todo.pop(0), tuple(free[:needed])))
+                del free[:needed]
+            if not pool.under_way:
+                time.sleep(max(0.0, min(resting.values()) - now))
+            for order, answer in pool.answers(min(resting.values()) - now if resting and todo else None):
+                if answer is None:
+                    # another submitter has them: others are tried first, these again after a while
+                    resting |= dict.fromkeys(order.agents, time.monotonic() + _REST_SECONDS)
+                    todo.insert(0, order.number)
+                    self._tell_busy(order)
+                else:
+                    free += order.agents
+                    self._ended(self._runs[order.number], answer)
+
+    def _carry_out(self, place: _Place, order: _Order) -> _Answer:
+        """Train a run, in a process of the pool; return how it ended, or None where an agent was busy."""
+        run = self._runs[order.number]
+        try:
+            result = self._planner.train(run, place.taken(run.options.nodes, order.agents))
+        except NodeBusy:
+            return None
+        except Exception as error:  # noqa: BLE001  a run may fail by any code of its user
+            _log.debug("The run %s failed.", run.told, exc_info=error)
+            told = found_runs(self._directory, [run.identity]).get(run.identity, Told(FAILED))
+            return replace(told, state=FAILED, message=told.message or _text_of(error))
+        # a result without files tells its figures alone
+        return Told(DONE, figures=dict(result)) if result.folder is None else told_of(result.folder)
+
+    def _ended(self, run: _Run, answer: Told | Ended) -> None:
+        if isinstance(answer, Ended):
+            told = found_runs(self._directory, [run.identity]).get(run.identity, Told(INTERRUPTED))
+            answer = replace(told, state=INTERRUPTED, message=str(answer))
+        self._told[run.identity] = answer
+        self._trained += 1
+        self._enter()
+        self.result.write(whole=False)
+        said = f"[{self._trained}/{self._missing}] {run.told}: "
+        if answer.state != DONE:
+            _log.warning("%s%s: %s", said, answer.state, clean(answer.message, _MOST_TEXT))
+            return
+        _log.info("%s%s", said, self._figures(answer), extra=PLAIN)
+
+    def _figures(self, told: Told) -> str:
+        figures = [f"{name} {value:.4f}" for name, value in told.figures.items()]
+        figures += [f"{told.bytes:,.0f} bytes"] if told.bytes is not None else []
+        figures += [f"{told.seconds:.3g} s{' (simulated)' * (told.clock != MEASURED)}"] if told.seconds is not None else []
+        return ", ".join(figures)
+
+    def _begin(self, missing: int) -> None:
+        self._missing = missing
+        known = [self._state(run) for run in self._runs]
+        told = ", ".join(f"{known.count(state)} {state}" for state in (DONE, FAILED, INTERRUPTED) if state in known)
+        _log.info(
+            "Sweep %s: %s runs%s; %s to train.",
+            self.result.title,
+            len(known),
+            told and f", {told} before",
+            missing,
+            extra=PLAIN,
+        )
+
+    def _tell_busy(self, order: _Order) -> None:
+        _log.info("Agents are busy: %s.", ", ".join(map(str, order.agents)))
+
+    def _state(self, run: _Run) -> str:
+        return self._told[run.identity].state if run.identity in self._told else NOT_RUN
+
+    def _enter(self) -> None:
+        absent = Told(NOT_RUN)
+        self.result.rows = [
+            Row(
+                run.combination.labels,
+                run.seed,
+                len(run.options.nodes.worker_ids),
+                run.identity,
+                self._told.get(run.identity, absent),
+            )
+            for run in self._runs
+        ]
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_MOST_TEXT]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, title: str) -> Iterator[None]:
+    """Keep other programs from the same sweep, for as long as the block lasts.
+
+    Raises: ValueError where another one is at it, or the folder cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise ValueError(f"'directory' must be a folder that can be written to: {error.filename}: {error.strerror}") from error
+    try:
+        # the kernel lets go of it however this process ends
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
+    finally:
+        os.close(lock)

@@ -1,0 +1,156 @@
+"""Sweeps in processes: what is trained, what is known again, and what a kill or Ctrl-C leaves."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parallel_sgd import SweepResult, sweep
+from parallel_sgd.codec import Plain
+from rpc.support.logs import SUBMIT_LOGGER
+from tests.parallel_sgd.sweeps.planned import Plan
+from tests.processes.training.jobs import digits_job
+from tests.programs import environment
+from tests.sources import ROOT, library_files
+from tests.statements import covers
+
+
+class Fails(Plain):
+    """A codec with a bug."""
+
+    def get_result(self) -> np.ndarray:
+        raise RuntimeError("a bug of mine")
+
+
+class Dies(Plain):
+    """A codec whose process dies."""
+
+    def get_result(self) -> np.ndarray:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def folders(result: SweepResult) -> list[tuple[str, str]]:
+    return [(row.told.folder, row.told.state) for row in result.rows]
+
+
+@pytest.mark.processes
+def test_each_run_is_trained_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A sweep with a larger grid trains what is new; one that failed is trained again if that is asked for; one whose process
+    died always. Figures are those of the same job alone."""
+
+    def run(codecs: list[object], seeds: int, **more: bool) -> SweepResult:
+        common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "directory": tmp_path, "title": "digits"}
+        return sweep(digits_job(), {"codec": codecs}, seeds, processes=1, verbose=1, **common, **more)  # type: ignore[arg-type]
+
+    caplog.set_level("INFO", SUBMIT_LOGGER)
+    first = run(["plain"], 2)
+    assert folders(first) == [("digits-1", "done"), ("digits-2", "done")]
+    assert "[2/2] codec=plain, seed=1: Loss" in caplog.text
+    wider = run(["plain", Fails, Dies], 1)
+    assert folders(wider) == [("digits-1", "done"), ("digits-3", "failed"), ("digits-4", "interrupted")]
+    assert [row.told.message for row in wider.rows[1:]] == [
+        "RuntimeError: a bug of mine",
+        "the process of the run has ended by signal 9",
+    ]
+    assert folders(run([Fails, Dies], 1)) == [("digits-3", "failed"), ("digits-5", "interrupted")]
+    assert folders(run([Fails], 1, retry=True)) == [("digits-6", "failed")]
+    # the same bits as of a job alone
+    alone = Plan({"codec": ["plain"]}, [0, 1], directory=tmp_path / "alone")
+    assert alone.identities == [row.identity for row in first.rows]
+    assert [dict(alone.train(number)) for number in (0, 1)] == [row.told.figures for row in first.rows]
+    assert first.rows[0].told.figures != first.rows[1].told.figures, "seeds differ in weights and order"
+    assert sorted(path.name for path in first.folder.iterdir()) == [
+        ".lock", "results.csv", "summary.csv", "sweep.html", "table.tex",
+    ]  # fmt: skip
+
+
+_PROGRAM = """
+from parallel_sgd import sweep
+from tests.processes.training.jobs import digits_job
+result = sweep(digits_job(), {"block_size": [16, 17]}, 2, epoch=1, gd_type="sgd", title="digits", processes=2)
+print(result.count("done"))
+"""
+
+
+def _states(place: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    with (place / "sweeps" / "digits" / "results.csv").open(newline="", encoding="utf-8") as file:
+        return {(row["block_size"], row["seed"]): (row["run"], row["state"]) for row in csv.DictReader(file)}
+
+
+def _begin(place: Path, lines: int) -> tuple[subprocess.Popen[str], set[int]]:
+    """Start the program, and read the lines of the runs that have ended; return it and its children."""
+    command = [sys.executable, "-c", _PROGRAM]
+    process = subprocess.Popen(
+        command, cwd=place, env=environment(place), stderr=subprocess.PIPE, text=True, stdout=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines -= line.startswith("[")
+        if not lines:
+            break
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii")
+    return process, {int(number) for number in listed.split()}
+
+
+def _ended(pids: set[int]) -> bool:
+    deadline = time.monotonic() + 60
+    while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not any(_is_alive(pid) for pid in pids)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text("ascii")
+    except FileNotFoundError:
+        return False
+
+
+@covers("RES-8")
+@pytest.mark.processes
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
+def test_kill_and_interrupt_lose_at_most_the_runs_under_way(tmp_path: Path) -> None:
+    """No process stays behind, what was done is not trained again, and at the end there is a run for each identity."""
+    process, children = _begin(tmp_path, 1)
+    process.kill()
+    process.communicate(timeout=120)  # the children hold the other end of its standard error, too
+    assert process.returncode == -signal.SIGKILL and len(children) == 2 and _ended(children)
+    done = {key: each for key, each in _states(tmp_path).items() if each[1] == "done"}
+    assert len(done) >= 1
+    process, children = _begin(tmp_path, 1)
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=120)[1]
+    assert process.returncode == -signal.SIGINT or "KeyboardInterrupt" in text
+    assert _ended(children)
+    after = _states(tmp_path)
+    assert after.items() >= done.items() and {state for _, state in after.values()} >= {"done"}
+    assert (tmp_path / "sweeps" / "digits" / "sweep.html").is_file(), "an interrupted sweep has its tables and its page"
+    last = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=True
+    )
+    end = _states(tmp_path)
+    assert last.stdout == "4\n" and {state for _, state in end.values()} == {"done"}
+    kept = {key: each for key, each in after.items() if each[1] == "done"}
+    assert end.items() >= kept.items(), "runs that were done keep their folders"
+    trained = len(end) - len(kept)
+    assert last.stderr.count("\n[") + last.stderr.startswith("[") == trained and f"{trained} to train" in last.stderr
+
+
+def test_no_worker_imports_sweeps() -> None:
+    """Only the package's door, by name and when it is asked for, and the commands."""
+    naming = {
+        str(path.relative_to(ROOT))
+        for path in library_files()
+        if "sweeps" in path.read_text("utf-8") and path.relative_to(ROOT).parts[0] != "nn"
+    }
+    apart = {name for name in naming if "/sweeps/" not in name}
+    assert apart == {"parallel_sgd/__init__.py", "parallel_sgd/commands/sweep.py", "psgd/cli.py", "psgd/sweeps.py"}
