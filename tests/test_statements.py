@@ -23,7 +23,6 @@ EXEMPT: dict[str, str] = {
     "RUN-12": _LATER,
     "RES-1": _LATER,
     "RES-2": _LATER,
-    "RES-3": _LATER,
     "RES-4": _LATER,
     "RES-5": _LATER,
     "RES-6": _LATER,

@@ -23,11 +23,12 @@ from nn.optimizer import (
 )
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process, simulated
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.codec import REQUIRED, Answering, Codec, GlobalSettings, SizeAdaptive, netEncapsulation
+from parallel_sgd.codec import DGC, REQUIRED, Answering, Codec, GlobalSettings, SizeAdaptive, netEncapsulation
 from parallel_sgd.codec import Krum as NamedKrum
+from parallel_sgd.codec import TopK as NamedTopK
 from parallel_sgd.codec.compose import PS, AllToAll, Bulyan, Every, Gossip, Krum, Mean, ServerOpt, ShardedPS
 from parallel_sgd.codec.parameter_server import SyncPS
-from parallel_sgd.codec.pipeline import DiffRef, ErrorFeedback, GlobalClip, GlobalTopK, Int8, PowerSGD, TopK
+from parallel_sgd.codec.pipeline import Clip, DGCMemory, DiffRef, ErrorFeedback, GlobalClip, GlobalTopK, Int8, PowerSGD, TopK
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.traits import Traits
 from parallel_sgd.engine.batches import FIXED
@@ -36,6 +37,7 @@ from parallel_sgd.engine.whole_exchange import WholeExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing import check_codec
 from tests.parallel_sgd.digits_job import DigitsJob, digits, plan_of
+from tests.statements import covers
 
 WORKERS, ROUNDS, SAMPLES, RATE = 7, 6, 20, 0.5
 DATA = digits()
@@ -125,6 +127,8 @@ def clip(limit: float) -> Callable[[Vectors], np.ndarray]:
 
 
 # the pipelines compute in float32, the merge rules in the type of the model
+@covers("RES-3")
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("parts", "reference", "error"),
     [
@@ -152,12 +156,19 @@ def test_a_scheme_over_the_whole_gradient_equals_its_paper(parts: Any, reference
         assert np.abs(model.store.values - wanted).max() < error * change
 
 
+@covers("RES-3")
 def test_clipping_and_sparsifying_do_what_they_are_for() -> None:
-    """The references above would be those of a mean if nothing were clipped, nor of other places than each variable's."""
+    """Without a clip the reference above would be that of the mean. Stages that are not of the model see each variable."""
     mean = trained(lambda vectors: np.mean(vectors, axis=0))
     assert np.abs(trained(clip(0.4)) - mean).max() > 1e-3
     plain, each = (run(codec=Codec.of(AllToAll(), up=stage)) for stage in (SPARSE, ErrorFeedback(TopK(0.05))))
     assert weights(plain) != weights(each)
+    for kind in (
+        NamedTopK,
+        DGC,
+        *(Codec.of(AllToAll(), up=up) for up in (Clip(1.0) | DGCMemory(0.9, TopK(0.1)), DiffRef(Int8()))),
+    ):
+        assert kind.traits.scope == "variable", kind
 
 
 # ---- in all places
@@ -188,6 +199,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@covers("RES-3")
 def test_every_place_and_exchange_has_the_same_bits() -> None:
     """Also with buffers, which travel beside the one vector, and past a server that is not needed."""
     for parts in ({"merge": Krum(1)}, {"up": SPARSE}):
@@ -272,6 +284,7 @@ class Whole(Plain):
         return super().update_blocks(block_weight)
 
 
+@covers("RES-3")
 def test_a_class_of_ones_own_gets_one_vector() -> None:
     Whole.seen.clear()
     result = run(codec=Whole)
@@ -327,6 +340,7 @@ class ByVariable(Krum):
     scope = "variable"
 
 
+@covers("RES-3")
 def test_krum_of_each_variable_is_another_rule() -> None:
     each, whole = Codec.of(AllToAll(), merge=ByVariable(1)), Codec.of(AllToAll(), merge=Krum(1))
     assert (each.traits.scope, whole.traits.scope, NamedKrum.traits.scope) == ("variable", "model", "model")
@@ -346,6 +360,7 @@ LAWFUL: list[tuple[Any, int]] = [
 
 
 @pytest.mark.parametrize(("kind", "workers"), LAWFUL)
+@pytest.mark.share(2)
 def test_the_laws_hold(kind: Any, workers: int) -> None:
     assert len(check_codec(kind, assignments=[FixedBlockAssignment(workers, 1, workers + 1)]).held) >= 6
 
@@ -368,6 +383,7 @@ def test_a_law_that_is_broken_by_a_vector_is_told() -> None:
 KRUM = Codec.of(AllToAll(), merge=Krum(1), name="Chosen")
 
 
+@covers("RES-3")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
