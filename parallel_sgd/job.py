@@ -162,12 +162,12 @@ class ParallelSGD:
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
         could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
-        return run_job(self.work, options)
+        return run_job(work_of(self), options)
 
-    @property
-    def work(self) -> Work:
-        """Model, data set and transform of the job."""
-        return Work(self._model, self._data, self._transform)
+
+def work_of(job: ParallelSGD) -> Work:
+    """Return model, data set and transform of a job."""
+    return Work(job._model, job._data, job._transform)
 
 
 def run_job(

@@ -18,9 +18,9 @@ def sweep(parser: OptionParser) -> Task:
     parser.usage = "%(prog)s SWEEP.TOML [options]"
     parser.epilog = (
         "Runs that are done are known by their identity and not trained again; those that were interrupted are. Without "
-        "--local, --launch or --workers each run computes in one process of this machine, as many at once as it has cores. "
-        "Exit codes: 0 all runs are done, 1 some are not, 2 wrong argument or file, before anything runs, 3 not started, 4 a "
-        "node cannot be reached, 130 interrupted: runs that are done stay."
+        "--local, --launch or --workers each run computes in one process of this machine, as many at once as there are "
+        "usable cores. Exit codes: 0 all are done, 1 some are not, 2 wrong argument or file, before anything runs, 3 not "
+        "started, 4 a node cannot be reached, 130 interrupted: what is done stays."
     )
     parser.add_argument("sweep_file", metavar="SWEEP.TOML", help="the sweep: model, data, options, grid and seeds")
     parser.add_argument("--retry", action="store_true", help="train runs again that have failed")

@@ -26,7 +26,7 @@ from rpc.support.processors import usable_cores
 
 from ..codec.interfaces import Codec
 from ..engine.channel import Parameter_Server
-from ..job import ParallelSGD, Work, run_job
+from ..job import ParallelSGD, Work, run_job, work_of
 from ..nodes import InProcessNodes, LocalNodes, in_process
 from ..options.compatibility import check_data
 from ..options.job_options import JobOptions
@@ -141,7 +141,7 @@ def sweep(
     with verbosity(verbose, short=True):
         place = _Place(nodes)
         common |= {"mission_title": title, "directory": directory, "verbose": QUIET}
-        planner = _Planner(job.work, place, common, new_weights)
+        planner = _Planner(work_of(job), place, common, new_weights)
         runs = planner.runs(every, numbers)
         folder = Path(directory) / SWEEPS / title
         with _locked(folder, title):

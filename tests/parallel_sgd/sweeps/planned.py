@@ -7,6 +7,7 @@ from typing import Any
 
 from network.nodes import NodeAssignment
 from parallel_sgd import JobResult, ParallelSGD, SweepResult
+from parallel_sgd.job import work_of
 from parallel_sgd.sweeps.grid import combinations
 from parallel_sgd.sweeps.results import Row
 from parallel_sgd.sweeps.runs import Point, Told
@@ -29,7 +30,7 @@ class Plan:
     ) -> None:
         common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "verbose": 0, "mission_title": "digits", **options}
         grid = {"redundancy": [1]} if grid is None else grid
-        self._planner = _Planner((job or digits_job()).work, _Place(nodes), common, new_weights)
+        self._planner = _Planner(work_of(job or digits_job()), _Place(nodes), common, new_weights)
         self.runs: list[_Run] = self._planner.runs(combinations(grid, common), list(seeds))
         self.identities = [run.identity for run in self.runs]
 
