@@ -38,6 +38,7 @@ _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
         "optimizer": ("nn.optimizer", "IOptimizer"),
         "regularizer": ("nn.regularizer", "Regularizer"),
         "schedule": ("nn.gradient_descent.schedule", "Schedule"),
+        "weight_decay": ("nn.gradient_descent", "KernelDecay"),
     }
 )
 """Modules of the classes of each kind, and their base classes. They are imported when a file names them."""

@@ -9,40 +9,80 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.gradient_descent import schedule
     from nn.gradient_descent.adagrad import AdaDeltaOptimizer, AdaGradOptimizer, RMSPropOptimizer
-    from nn.gradient_descent.adam import ADAMOptimizer, ADAMWOptimizer, LAMBOptimizer
-    from nn.gradient_descent.interface import IGradientDescent
-    from nn.gradient_descent.schedule import Constant, Cosine, ExponentialDecay, Schedule, StepDecay, WarmUp
+    from nn.gradient_descent.adam import ADAMOptimizer, ADAMWOptimizer, LAMBOptimizer, NadamOptimizer
+    from nn.gradient_descent.interface import IGradientDescent, KernelDecay
+    from nn.gradient_descent.schedule import (
+        Constant,
+        Cosine,
+        CosineRestarts,
+        ExponentialDecay,
+        OneCycle,
+        Piecewise,
+        Polynomial,
+        Schedule,
+        StepDecay,
+        WarmUp,
+    )
     from nn.gradient_descent.sgd import GradientDecay, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
+    from nn.gradient_descent.sign import AdamaxOptimizer, LionOptimizer
+    from nn.gradient_descent.wrapping import GradientAccumulation, MovingAverage, StochasticAverage
 
 __all__ = [
     "ADAMOptimizer",
     "ADAMWOptimizer",
     "AdaDeltaOptimizer",
     "AdaGradOptimizer",
+    "AdamaxOptimizer",
     "Constant",
     "Cosine",
+    "CosineRestarts",
     "ExponentialDecay",
+    "GradientAccumulation",
     "GradientDecay",
     "IGradientDescent",
+    "KernelDecay",
     "LAMBOptimizer",
+    "LionOptimizer",
     "MomentumOptimizer",
+    "MovingAverage",
+    "NadamOptimizer",
     "NesterovOptimizer",
+    "OneCycle",
+    "Piecewise",
+    "Polynomial",
     "RMSPropOptimizer",
     "SGDOptimizer",
     "Schedule",
     "StepDecay",
+    "StochasticAverage",
     "WarmUp",
     "schedule",
 ]
-OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb", "momentum", "nesterov", "rmsprop", "sgd"]
+OptimizerName: TypeAlias = Literal[
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "lamb",
+    "lion",
+    "momentum",
+    "nadam",
+    "nesterov",
+    "rmsprop",
+    "sgd",
+]
 WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "adadelta": "AdaDeltaOptimizer",
         "adagrad": "AdaGradOptimizer",
         "adam": "ADAMOptimizer",
+        "adamax": "AdamaxOptimizer",
         "adamw": "ADAMWOptimizer",
         "lamb": "LAMBOptimizer",
+        "lion": "LionOptimizer",
         "momentum": "MomentumOptimizer",
+        "nadam": "NadamOptimizer",
         "nesterov": "NesterovOptimizer",
         "rmsprop": "RMSPropOptimizer",
         "sgd": "SGDOptimizer",
@@ -54,9 +94,13 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer",
-        "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer",
-        "interface": "IGradientDescent",
-        "schedule": "Constant Cosine ExponentialDecay Schedule StepDecay WarmUp schedule",
+        "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer NadamOptimizer",
+        "interface": "IGradientDescent KernelDecay",
+        "schedule": (
+            "Constant Cosine CosineRestarts ExponentialDecay OneCycle Piecewise Polynomial Schedule StepDecay WarmUp schedule"
+        ),
         "sgd": "GradientDecay MomentumOptimizer NesterovOptimizer SGDOptimizer",
+        "sign": "AdamaxOptimizer LionOptimizer",
+        "wrapping": "GradientAccumulation MovingAverage StochasticAverage",
     },
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent, keras_names
+from nn.gradient_descent.interface import IGradientDescent, KernelDecay, keras_names
 from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
@@ -29,7 +29,7 @@ class AdaGradOptimizer(IGradientDescent, configured=True):
         self,
         learn_rate: float | Schedule = 0.01,
         epsilon: float = 1e-10,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
@@ -69,7 +69,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
         epsilon: float = 1e-8,
         momentum: float = 0.0,
         centered: bool = False,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
@@ -134,7 +134,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
         learn_rate: float | Schedule = 1.0,
         rho: float = 0.9,
         epsilon: float = 1e-6,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,

@@ -1,4 +1,4 @@
-"""Adam and its relatives: AdamW, LAMB."""
+"""Adam and its relatives: AdamW, Nadam, LAMB."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, empty
-from nn.gradient_descent.interface import IGradientDescent, chunks, keras_names
+from nn.gradient_descent.interface import IGradientDescent, KernelDecay, chunks, keras_names
 from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, norm
 from nn.gradient_descent.schedule import Schedule
 
@@ -32,6 +32,8 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         beta2: b2, that of the mean of squares.
         epsilon: above 0, so that a parameter without gradients is not divided by 0.
         weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
+        amsgrad: divide by the root of the largest v so far, so that a step never grows by gradients that become small (Reddi,
+            Kale and Kumar, On the convergence of Adam and beyond, ICLR 2018).
 
     >>> rule, w = nn.gradient_descent.ADAMOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
@@ -39,7 +41,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
     [0.9, 2.1]
     """
 
-    slots = ("momentum", "square")
+    slots: tuple[str, ...] = ("momentum", "square")
     concurrent: ClassVar[bool] = True
 
     @keras_names(alpha="learn_rate", beta_1="beta1", beta_2="beta2")
@@ -49,15 +51,20 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
+        amsgrad: bool = False,
     ) -> None:
         super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.beta1 = arguments.number(self, "beta1", beta1, 0, 1)
         self.beta2 = arguments.number(self, "beta2", beta2, 0, 1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
+        self.amsgrad = bool(arguments.instance(self, "amsgrad", amsgrad, bool))
+        if amsgrad:
+            # Of the object: an array that others do not need.
+            self.slots = ("momentum", "square", "largest_square")
 
     def begin_step(self) -> None:
         """Compute the factor of M / (sqrt(V) + e) and e for this step."""
@@ -73,7 +80,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         self._numbers = tuple(np.array(number, self._scratch.dtype) for number in shared)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        momentum, square = slots
+        momentum, square, *largest = slots
         beta1, beta2, scale, epsilon = self._numbers
         np.multiply(momentum, beta1, momentum)
         np.add(momentum, gradient, momentum)
@@ -84,6 +91,9 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         np.multiply(square, beta2, square)
         np.add(square, out, square)
         flush_squares_to_zero(self._step_number, self.beta2, square)
+        if largest:
+            np.maximum(largest[0], square, out=largest[0])
+            square = largest[0]
         np.sqrt(square, out)
         np.add(out, epsilon, out)
         np.divide(momentum, out, out)
@@ -112,22 +122,103 @@ class ADAMWOptimizer(ADAMOptimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
-        weight_decay: float = 0.01,
+        weight_decay: float | KernelDecay = 0.01,
+        clip_value: float | None = None,
+        clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm, clip_variable_norm, amsgrad)
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        super().increment(value, gradient, out, *slots)
+        self._add_decay(value, out)
+
+
+class NadamOptimizer(ADAMOptimizer, configured=True):
+    """Adam with Nesterov's momentum (Dozat, Incorporating Nesterov momentum into Adam, ICLR workshop 2016), step t:
+
+        m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  u_t = b1 (1 - 0.96^(t * momentum_decay) / 2),  p_t = u_1 ... u_t,
+        w <- w - learn_rate * (u_(t+1) m / (1 - p_(t+1)) + (1 - u_t) g / (1 - p_t)) / (sqrt(v / (1 - b2^t)) + epsilon).
+
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        beta1: b1, share of the mean of gradients that stays at each step, from 0 to below 1.
+        beta2: b2, that of the mean of squares.
+        epsilon: above 0, so that a parameter without gradients is not divided by 0.
+        momentum_decay: how fast u_t goes to b1; 0.004 in the paper and in torch, Keras has 1.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
+
+    >>> rule, w = nn.gradient_descent.NadamOptimizer(0.1), np.array([1.0, 2.0])
+    >>> rule.update(w, np.array([0.5, -1.0]))
+    >>> w.round(4).tolist()
+    [0.8944, 2.1056]
+    """
+
+    # Said again, because it does not count for subclasses.
+    concurrent: ClassVar[bool] = True
+
+    @keras_names(beta_1="beta1", beta_2="beta2")
+    def __init__(
+        self,
+        learn_rate: float | Schedule = 2e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        momentum_decay: float = 4e-3,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
     ) -> None:
         super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm, clip_variable_norm)
+        self.momentum_decay = arguments.number(self, "momentum_decay", momentum_decay, 0)
+        # p and the step that it belongs to.
+        self._product, self._product_step = 1.0, 0
+
+    def begin_step(self) -> None:
+        """Compute the factors of M and g for this step."""
+        super().begin_step()
+        step = self._step_number
+        if self._product_step > step:
+            self._product, self._product_step = 1.0, 0
+        # One factor, or after a state was loaded those of all steps before: the product is no part of the state.
+        while self._product_step < step:
+            self._product_step += 1
+            self._product *= self._share(self._product_step)
+        scale = -self.rate * math.sqrt((1 - self.beta2**step) / (1 - self.beta2))
+        ahead = self._share(step + 1)
+        beta1, beta2, _, epsilon = self._numbers
+        of_momentum = scale * (1 - self.beta1) * ahead / (1 - self._product * ahead)
+        of_gradient = scale * (1 - self._share(step)) / (1 - self._product)
+        shares = (np.array(number, self._scratch.dtype) for number in (of_momentum, of_gradient))
+        self._numbers = (beta1, beta2, *shares, epsilon)
+
+    def _share(self, step: int) -> float:
+        return self.beta1 * (1 - 0.5 * float(0.96 ** (step * self.momentum_decay)))
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        super().increment(value, gradient, out, *slots)
-        if self.weight_decay:
-            # In `spare`: the step is in `out`, and the gradient's scratch may be in use.
-            decay = np.multiply(value, -self.rate * self.weight_decay, out=self.spare(out))
-            np.add(out, decay, out=out)
+        momentum, square = slots
+        beta1, beta2, of_momentum, of_gradient, epsilon = self._numbers
+        np.multiply(momentum, beta1, momentum)
+        np.add(momentum, gradient, momentum)
+        flush_to_zero(self._step_number, momentum)
+        np.multiply(gradient, gradient, out)
+        np.multiply(square, beta2, square)
+        np.add(square, out, square)
+        flush_squares_to_zero(self._step_number, self.beta2, square)
+        root = self.spare(out)
+        np.sqrt(square, root)
+        np.add(root, epsilon, root)
+        np.multiply(gradient, of_gradient, out)
+        np.divide(out, root, out)
+        # Both quotients one after the other, as there is no third scratch array.
+        np.divide(momentum, root, root)
+        np.multiply(root, of_momentum, root)
+        np.add(out, root, out)
 
 
-class LAMBOptimizer(ADAMOptimizer):
+class LAMBOptimizer(ADAMOptimizer, configured=True):
     """Adam with a step for each variable in proportion to its norm, for large batches (You et al., 2020):
 
     r = m^ / (sqrt(v^) + epsilon) + weight_decay * w,  w <- w - learn_rate * (|w| / |r|) * r,
@@ -152,7 +243,7 @@ class LAMBOptimizer(ADAMOptimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,
-        weight_decay: float = 0.01,
+        weight_decay: float | KernelDecay = 0.01,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
@@ -191,4 +282,4 @@ class LAMBOptimizer(ADAMOptimizer):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         super().increment(value, gradient, out, *slots)
         if self.weight_decay:
-            np.add(out, np.multiply(value, self.weight_decay, out=self.spare(out)), out=out)
+            np.add(out, self._decayed(value, self.weight_decay, self.spare(out)), out=out)

@@ -13,7 +13,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import Configurable
-from nn.arrays import Array, empty, zeros
+from nn.arrays import Array, Shape, empty, zeros
 from nn.extension import is_ours, renamed, shown
 from nn.gradient_descent.numerics import clip_factor
 from nn.gradient_descent.schedule import Schedule
@@ -59,15 +59,15 @@ class JoinedVectors:
     def __getitem__(self, part: slice) -> Array:
         """Return a stretch with a beginning and an end, which may be that of a longer vector."""
         start, stop = part.start, min(part.stop, self._ends[-1])
-        parts = []
+        found = []
         # The first vector that ends behind the start.
         for place in range(bisect_right(self._ends, start), len(self._vectors)):
             vector, begin = self._vectors[place], self._ends[place] - len(self._vectors[place])
             # A slice beyond the end of a vector is cut off by NumPy.
-            parts.append(vector[max(start - begin, 0) : stop - begin])
+            found.append(vector[max(start - begin, 0) : stop - begin])
             if stop <= self._ends[place]:
                 break
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 keras_names = partial(
@@ -80,10 +80,43 @@ keras_names = partial(
 """Decorator of a rule's constructor, which then takes these names of Keras, too, and those that it is given."""
 
 
+class KernelDecay(Configurable, configured=True):
+    """A weight decay that spares biases and norms: it holds for variables of two axes or more, the kernels and embeddings.
+
+    A rule takes it in place of a number as `weight_decay`. It has to know the variables, so the rule works on the whole
+    vector, which optimizers that exchange shards refuse.
+
+    Args:
+        rate: the decay of the variables that it holds for, at least 0.
+
+    >>> rule, w = nn.gradient_descent.ADAMWOptimizer(0.1, weight_decay=nn.gradient_descent.KernelDecay(0.5)), np.ones(4)
+    >>> rule.partition([3, 1], [(3, 1), (1,)])  # optimizers do: a kernel and a bias
+    >>> rule.update(w, np.zeros(4))
+    >>> w.tolist()
+    [0.95, 0.95, 0.95, 1.0]
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate = arguments.number(self, "rate", rate, 0)
+
+
 class IGradientDescent(
     Configurable,
     configured=True,
-    fixed=("rate", "_step_number", "_factor", "_adjusts", "_slots", "_scratch", "_lanes", "_schedule", "_learn_rate"),
+    fixed=(
+        "rate",
+        "_step_number",
+        "_factor",
+        "_adjusts",
+        "_slots",
+        "_scratch",
+        "_lanes",
+        "_schedule",
+        "_learn_rate",
+        "_spared",
+        "_place",
+        "_decays",
+    ),
     internal=("write_change", "update_from", "partition", "reads_stretches", "schedule"),
     settable=("team",),
 ):
@@ -100,7 +133,7 @@ class IGradientDescent(
     leave them, in this order: `clip_value` limits each element to [-clip_value, clip_value]; `clip_norm` scales the whole
     gradient to this Euclidean norm where it is longer (Pascanu et al., 2013), `clip_variable_norm` that of each variable by
     itself; `weight_decay` adds weight_decay * w, the
-    gradient of an L2 penalty, unless the rule has decay of its own (`decoupled`).
+    gradient of an L2 penalty, unless the rule has decay of its own (`decoupled`); a `KernelDecay` in its place spares biases.
 
     >>> class SignDescent(nn.gradient_descent.IGradientDescent):
     ...     def increment(self, value, gradient, out, *slots):
@@ -140,13 +173,16 @@ class IGradientDescent(
     def __init__(
         self,
         learn_rate: float | Schedule,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
     ) -> None:
         self.learn_rate = learn_rate
-        self.weight_decay = arguments.number(self, "weight_decay", weight_decay, 0)
+        # None where the decay holds for all variables.
+        self._decays = weight_decay if isinstance(weight_decay, KernelDecay) else None
+        given_decay = weight_decay.rate if isinstance(weight_decay, KernelDecay) else weight_decay
+        self.weight_decay = arguments.number(self, "weight_decay", given_decay, 0)
         self.clip_value = self._limit("clip_value", clip_value)
         self.clip_norm = self._limit("clip_norm", clip_norm)
         self.clip_variable_norm = self._limit("clip_variable_norm", clip_variable_norm)
@@ -159,6 +195,8 @@ class IGradientDescent(
         self._factor = 1.0
         self._factors: list[tuple[slice, float]] = []
         self._variables: list[slice] = []
+        self._spared: list[slice] | None = None
+        self._place = 0
         self._adjusts = False
         self._slots = {}
         # Its rows: the change, the adjusted gradient, and what `spare` gives.
@@ -195,14 +233,22 @@ class IGradientDescent(
     @property
     def elementwise(self) -> bool:
         """Whether each parameter changes by its own numbers alone, so that `update` may be given a part of the vector."""
-        return self.clip_norm is None and self.clip_variable_norm is None
+        return self.clip_norm is None and self.clip_variable_norm is None and self._decays is None
 
-    def partition(self, sizes: Sequence[int]) -> None:
-        """Take the sizes of the variables, in order. An optimizer tells them; rules that look at no variable ignore them."""
+    def partition(self, sizes: Sequence[int], shapes: Sequence[Shape] | None = None) -> None:
+        """Take the sizes of the variables, in order. An optimizer tells them; rules that look at no variable ignore them.
+
+        Args:
+            sizes: elements of each variable.
+            shapes: shape of each, which a `KernelDecay` needs; None where it is not known.
+        """
         for size in sizes:
             arguments.integer(self, "sizes", size, minimum=1)
         ends = list(accumulate(sizes))
         self._variables = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self._spared = None
+        if shapes is not None:
+            self._spared = [place for place, axes in zip(self._variables, shapes, strict=True) if len(axes) < 2]
 
     def update(self, parameters: Array, gradients: Array) -> None:
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
@@ -233,7 +279,7 @@ class IGradientDescent(
         )
 
     def _update(self, parameters: Array, gradients: Array | Stretches, part: slice, size: int) -> None:
-        for chunk in _parts(part.start, part.stop, size):
+        for chunk in parts(part.start, part.stop, size):
             value = parameters[chunk]
             change = self._scratch[0, : len(value)]
             self._increment(chunk, value, gradients[chunk], change)
@@ -253,7 +299,7 @@ class IGradientDescent(
     def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`, another vector: `update` is `parameters += out`, bit for bit."""
         self._begin(parameters, gradients)
-        for part in _parts(0, len(gradients), CHUNK):
+        for part in parts(0, len(gradients), CHUNK):
             self._increment(part, parameters[part], gradients[part], out[part])
 
     delta = renamed("write_change", offered=True)
@@ -271,6 +317,21 @@ class IGradientDescent(
     def spare(self, out: Array) -> Array:
         """Return a scratch array of the length of `out`, for use within one `increment`."""
         return self._scratch[2, : len(out)]
+
+    def _decayed(self, value: Array, factor: float, out: Array) -> Array:
+        """Write `factor` times the parameters of the chunk into `out`, 0 for those that the decay spares; return it."""
+        np.multiply(value, factor, out=out)
+        if self._decays is not None:
+            for variable in self._spared or ():
+                # The variable's part in this chunk, empty where it lies elsewhere.
+                out[max(variable.start - self._place, 0) : max(variable.stop - self._place, 0)] = 0
+        return out
+
+    def _add_decay(self, value: Array, out: Array) -> None:
+        """Add -rate * weight_decay * value to the step in `out`: the decay of a rule that is `decoupled`."""
+        if self.weight_decay:
+            # In `spare`: the step is in `out`, and the gradient's scratch may be in use.
+            np.add(out, self._decayed(value, -self.rate * self.weight_decay, self.spare(out)), out=out)
 
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return the live state: the step count and the slots."""
@@ -299,6 +360,8 @@ class IGradientDescent(
 
     def argument(self, name: str) -> Any:
         """Return one argument; `learn_rate` as it was set last."""
+        if name == "weight_decay" and self._decays is not None:
+            return self._decays
         if name == "learn_rate":
             return self._learn_rate if self._schedule is None else self._schedule
         return super().argument(name)
@@ -327,6 +390,13 @@ class IGradientDescent(
                 )
         if self._scratch.dtype != vector.dtype or not self._scratch.size:
             self._scratch = empty((3, CHUNK), vector.dtype)
+        if self._decays is not None:
+            self._whole_variables(len(vector))
+            if self._spared is None:
+                raise ValueError(
+                    f"{type(self).__name__} 'weight_decay' is a KernelDecay and must be told the shapes of the variables by "
+                    "partition() (optimizers do), got their sizes alone"
+                )
         self._factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
         self._factors = [] if self.clip_variable_norm is None else self._clips(gradients, self.clip_variable_norm)
         # What all chunks need to know is decided once.
@@ -351,13 +421,14 @@ class IGradientDescent(
         """Return the variables with a gradient longer than the limit, each with the factor that shortens it."""
         found = []
         for variable in self._whole_variables(len(gradients)):
-            parts = (gradients[part] for part in _parts(variable.start, variable.stop, NORM_CHUNK))
-            factor = clip_factor(parts, limit)
+            stretches = (gradients[part] for part in parts(variable.start, variable.stop, NORM_CHUNK))
+            factor = clip_factor(stretches, limit)
             if factor != 1:
                 found.append((variable, factor))
         return found
 
     def _increment(self, part: slice, value: Array, gradient: Array, out: Array) -> None:
+        self._place = part.start
         if self._adjusts:
             gradient = self._adjust(part.start, value, gradient, out)
         self.increment(value, gradient, out, *(slot[part] for slot in self._slots.values()))
@@ -378,15 +449,15 @@ class IGradientDescent(
             gradient = adjusted
         if self.weight_decay > 0 and not self.decoupled:
             # `out` is free: the increment is written later.
-            np.multiply(value, self.weight_decay, out=out)
-            gradient = np.add(gradient, out, out=adjusted)
+            gradient = np.add(gradient, self._decayed(value, self.weight_decay, out), out=adjusted)
         return gradient
 
 
 def chunks(vector: Array | Stretches) -> Iterator[Array]:
     """Return the parts of a vector in which its squares are added up one after the other."""
-    return (vector[part] for part in _parts(0, len(vector), NORM_CHUNK))
+    return (vector[part] for part in parts(0, len(vector), NORM_CHUNK))
 
 
-def _parts(start: int, stop: int, size: int) -> Iterator[slice]:
+def parts(start: int, stop: int, size: int) -> Iterator[slice]:
+    """Return slices of at most `size` elements, side by side, from `start` to `stop`."""
     return (slice(first, min(first + size, stop)) for first in range(start, stop, size))

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent, keras_names
+from nn.gradient_descent.interface import IGradientDescent, KernelDecay, keras_names
 from nn.gradient_descent.numerics import flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
@@ -31,7 +31,7 @@ class SGDOptimizer(IGradientDescent, configured=True):
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
@@ -72,7 +72,7 @@ class GradientDecay(SGDOptimizer, configured=True):
         self,
         learn_rate: float | Schedule = 0.01,
         decay: float = 1e-3,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,
@@ -104,7 +104,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
         self,
         learn_rate: float | Schedule = 0.01,
         momentum: float = 0.9,
-        weight_decay: float = 0.0,
+        weight_decay: float | KernelDecay = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
         clip_variable_norm: float | None = None,

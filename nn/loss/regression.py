@@ -10,6 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, Shape
+from nn.loss.cross_entropy import tangent_log
 from nn.loss.loss import Loss, targets
 
 
@@ -176,4 +177,85 @@ class TanhLoss(DifferenceLoss):
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
         np.tanh(difference, out=out)
+        np.multiply(out, share, out=out)
+
+
+class QuantileLoss(DifferenceLoss, configured=True):
+    """Mean of max(q (y - p), (1 - q) (p - y)) over the batch and all outputs: the outputs become the quantile q of the labels.
+
+    With q = 0.5 half of `MAELoss`, whose best prediction is the median; known as pinball loss (Koenker and Bassett, Regression
+    quantiles, Econometrica 46, 1978). The derivative where p = y is taken as the mean of both sides. Labels have the shape of
+    the output, or (batch,) where a sample has one output.
+
+    Args:
+        quantile: q, above 0 and below 1.
+
+    >>> loss, output = nn.loss.QuantileLoss(0.9), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[2.0], [2.0]]), output), 4)
+    0.55
+    """
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        self.quantile = arguments.number(self, "quantile", quantile, 0, 1, open_low=True)
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shape, dtype)
+        self._sums = np.empty(shape[0], dtype)
+
+    def measure(self, difference: Array, work: Array, out: Array) -> None:
+        # The larger of both is |d| / 2 + (1/2 - q) d.
+        np.abs(difference, out=work)
+        np.add.reduce(work, axis=1, out=out)
+        np.multiply(out, 0.5, out=out)
+        np.add.reduce(difference, axis=1, out=self._sums)
+        np.multiply(self._sums, 0.5 - self.quantile, out=self._sums)
+        np.add(out, self._sums, out=out)
+
+    def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        np.sign(difference, out=out)
+        np.multiply(out, 0.5, out=out)
+        np.add(out, 0.5 - self.quantile, out=out)
+        np.multiply(out, share, out=out)
+
+
+class PoissonLoss(Loss):
+    """Mean of p - y log p over the batch and all outputs: for labels that are counts, outputs being the rates that they have.
+
+    The negative logarithm of the likelihood under Poisson's distribution, without log y! (Cameron and Trivedi, Regression
+    analysis of count data, 1998). Outputs are above 0, as `Softplus` or `nn.function.exp` gives them; below the machine epsilon
+    the logarithm is its tangent. Labels are at least 0 and have the shape of the output, or (batch,) where a sample has one
+    output.
+
+    >>> loss, output = nn.loss.PoissonLoss(), np.array([[1.0], [4.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[2.0], [2.0]]), output), 4)
+    1.1137
+    """
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        numbers = targets(self, label, shape, dtype)
+        if numbers.min() < 0:
+            raise ValueError(f"{type(self).__name__} labels must be at least 0, got {numbers.min():g}")
+        return numbers
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shape, dtype)
+        self._outputs = math.prod(shape[1:])
+        self._bound = float(np.finfo(dtype).eps)
+        self._clipped, self._tangent, self._logarithm = np.empty((3, *shape), dtype)
+        self._losses = np.empty(shape[0], dtype)
+
+    def each(self, label: Array, output: Array) -> Array:
+        costs = self._logarithm
+        tangent_log(output, self._bound, self._clipped, self._tangent, costs)
+        np.multiply(costs, label, out=costs)
+        np.subtract(output, costs, out=costs)
+        np.add.reduce(costs.reshape(len(costs), -1), axis=1, out=self._losses)
+        return np.divide(self._losses, self._outputs, out=self._losses)
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        share /= self._outputs
+        np.divide(label, self._clipped, out=out)
+        np.subtract(1, out, out=out)
         np.multiply(out, share, out=out)

@@ -59,8 +59,8 @@ class IOptimizer(
         self.rule = rule
         self.store = store
         self.exchange = exchange
-        # Clipping by variable and rules such as LAMB must know where each begins.
-        rule.partition([variable.value.size for variable in store.variables])
+        # Clipping by variable and rules such as LAMB must know where each begins, a `KernelDecay` the shapes.
+        rule.partition([variable.value.size for variable in store.variables], [variable.shape for variable in store.variables])
 
     @property
     def learning_rate(self) -> float:

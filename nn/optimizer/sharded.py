@@ -84,6 +84,8 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         """Check that the rule can be given a part of the vector; raise ValueError naming both where not."""
         if not rule.elementwise:
             limits = [name for name in ("clip_norm", "clip_variable_norm") if getattr(rule, name) is not None]
+            if rule._decays is not None:
+                limits.append("weight_decay")
             reason = f"with '{limits[0]}'" if limits else "whose step depends on whole variables"
             raise ValueError(
                 f"{cls.__name__} needs a rule that changes each parameter by its own numbers alone, "

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.nn.golden import Golden
+from tests.nn.golden import Golden, file_of
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """The answers of torch or scikit-learn to what this test asks."""
-    return Golden(request.node.name)
+    return Golden(request.node.name, file_of(request.module.__name__))

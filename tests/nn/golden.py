@@ -1,7 +1,9 @@
-"""What torch and scikit-learn compute: by themselves where they are installed, else as it is stored in `golden.npz`.
+"""What torch, Keras and scikit-learn compute: by themselves where they are installed, else as it is stored: in `golden.npz`,
+and what `test_<name>_references.py` asks in `golden_<name>.npz`.
 
-`python -m tests.nn.golden` runs the cross-checks where both are installed and stores what they answer; the suite checks against
-that always. Inputs are drawn from keys, so they are the same everywhere; a fingerprint of them is stored beside each answer.
+`python -m tests.nn.golden` runs the cross-checks where all are installed and stores what they answer; with paths it asks what
+the tests in them ask, and keeps the other answers. The suite checks against that always. Inputs are drawn from keys, so they
+are the same everywhere; a fingerprint of them is stored beside each answer.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from nn.random import keyed
 
 FILE = Path(__file__).with_name("golden.npz")
 MOST_NUMBERS = 250  # of an array; of a larger one those at places drawn by its size are stored
-RECORD = "RECORD_GOLDEN_ARRAYS"
+RECORD, SOME, ALL = "RECORD_GOLDEN_ARRAYS", "some", "all"
 
 
 class Absent:
@@ -75,8 +77,8 @@ def _places(size: int, most: int) -> Array:
 class Golden:
     """The answers of one test. A test may ask several times; the order of its questions is their key."""
 
-    def __init__(self, test: str) -> None:
-        self._test, self._asked = test, 0
+    def __init__(self, test: str, file: Path = FILE) -> None:
+        self._test, self._file, self._asked = test, file, 0
 
     def __call__(self, compute: Callable[[], Sequence[Any]], *inputs: Array, needs: object) -> list[Answer]:
         """The arrays that `compute` returns for `inputs`; it is called where the module `needs` is there."""
@@ -85,23 +87,30 @@ class Golden:
         here = None if isinstance(needs, Absent) else [Answer.of(array) for array in compute()]
         if os.environ.get(RECORD):
             assert here is not None, "storing needs the reference"
-            _recorded[key] = (fingerprint, [answer.sampled(MOST_NUMBERS) for answer in here])
+            _recorded.setdefault(self._file, {})[key] = (fingerprint, [answer.sampled(MOST_NUMBERS) for answer in here])
             return here
-        stored = _stored().get(key)
+        stored = _stored(self._file).get(key)
         assert stored is not None, f"no answer is stored for {key}: python -m tests.nn.golden"
         np.testing.assert_allclose(fingerprint, stored[0], rtol=1e-5, atol=1e-5, err_msg=f"{key} asks about other inputs")
         return stored[1] if here is None else here
 
 
-_recorded: dict[str, tuple[list[float], list[Answer]]] = {}
+Answers = dict[str, tuple[list[float], list[Answer]]]
+_recorded: dict[Path, Answers] = {}
+
+
+def file_of(module: str) -> Path:
+    """The file with the answers for the tests of a module."""
+    name = module.rpartition(".")[2].removeprefix("test_")
+    return FILE.with_name(f"golden_{name.removesuffix('_references')}.npz") if name.endswith("_references") else FILE
 
 
 @cache
-def _stored() -> dict[str, tuple[list[float], list[Answer]]]:
-    """Everything in the file, by key."""
-    if not FILE.exists():
+def _stored(place: Path) -> Answers:
+    """Everything in a file, by key."""
+    if not place.exists():
         return {}
-    with np.load(FILE) as file:
+    with np.load(place) as file:
         index, numbers = json.loads(file["index"].tobytes()), file["numbers"]
     found, start = {}, 0
     for key, fingerprint, arrays in index:
@@ -114,14 +123,16 @@ def _stored() -> dict[str, tuple[list[float], list[Answer]]]:
 
 
 def store() -> None:
-    """Write what the tests of this process have asked for."""
-    index = [
-        [key, fingerprint, [[list(a.shape), a.largest, a.numbers.size] for a in answers]]
-        for key, (fingerprint, answers) in _recorded.items()
-    ]
-    numbers = [np.asarray(a.numbers, np.float64) for _, answers in _recorded.values() for a in answers]
-    text = np.frombuffer(json.dumps(index, separators=(",", ":")).encode(), np.uint8)
-    np.savez_compressed(FILE, index=text, numbers=np.concatenate(numbers))
+    """Write what the tests of this process have asked for, beside what the files hold already where only some were run."""
+    for place, recorded in _recorded.items():
+        answers = {**_stored(place), **recorded} if os.environ[RECORD] == SOME else recorded
+        index = [
+            [key, fingerprint, [[list(a.shape), a.largest, a.numbers.size] for a in found]]
+            for key, (fingerprint, found) in answers.items()
+        ]
+        numbers = [np.asarray(a.numbers, np.float64) for _, found in answers.values() for a in found]
+        text = np.frombuffer(json.dumps(index, separators=(",", ":")).encode(), np.uint8)
+        np.savez_compressed(place, index=text, numbers=np.concatenate(numbers))
 
 
 Draw = Callable[[np.random.Generator], Any]
@@ -175,13 +186,14 @@ class _Plugin:
             sys.modules["tests.nn.golden"].store()
 
 
-def main() -> int:
-    """Store the answers of the references, of all tests that ask for some."""
-    os.environ[RECORD] = "1"
-    for name in ("torch", "sklearn"):
+def main(paths: Sequence[str]) -> int:
+    """Store the answers of the references: of all tests that ask for some, or of those in `paths`."""
+    os.environ[RECORD] = SOME if paths else ALL
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    for name in ("torch", "sklearn", "keras"):
         importlib.import_module(name)
-    return pytest.main(["-q", "-p", "no:cacheprovider", "tests/nn"], plugins=[_Plugin()])
+    return pytest.main(["-q", "-p", "no:cacheprovider", *(paths or ["tests/nn"])], plugins=[_Plugin()])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

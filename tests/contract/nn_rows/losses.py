@@ -58,7 +58,47 @@ def hinge_of_classes(y: Array, z: Array) -> float:
     return float(np.maximum(0, 1 + others.max(axis=1) - z[np.arange(len(y)), y]).mean())
 
 
+def focal(y: Array, z: Array, gamma: float, alpha: float | None = None) -> float:
+    p = 1 / (1 + np.exp(-z))
+    weight = 1 if alpha is None else y * alpha + (1 - y) * (1 - alpha)
+    missed = 1 - (y * p + (1 - y) * (1 - p))
+    return float(-(weight * missed**gamma * (y * np.log(p) + (1 - y) * np.log(1 - p))).mean())
+
+
+def focal_of_classes(y: Array, z: Array, gamma: float, alpha: float) -> float:
+    p = softmax(z)
+    return float(-alpha * (one_hot(y, z.shape[-1]) * (1 - p) ** gamma * np.log(p)).sum(axis=-1).mean())
+
+
+def divergence(y: Array, p: Array) -> float:
+    return float((y * np.log(y / p)).sum(axis=-1).mean())
+
+
+def cosine(y: Array, p: Array) -> float:
+    return float(-((y * p).sum(axis=-1) / np.linalg.norm(y, axis=-1) / np.linalg.norm(p, axis=-1)).mean())
+
+
+def dice(y: Array, p: Array, smooth: float) -> float:
+    axes = tuple(range(1, p.ndim))
+    return float((1 - (2 * (p * y).sum(axes) + smooth) / (p.sum(axes) + y.sum(axes) + smooth)).mean())
+
+
+def triplet(y: Array, z: Array, margin: float) -> float:
+    near, far = (((z[:, 0] - z[:, place]) ** 2).sum(axis=-1) for place in (1, 2))
+    return float(np.maximum(near - far + margin, 0).mean())
+
+
+def squared_hinge(y: Array, z: Array) -> float:
+    return float((np.maximum(0, 1 - np.where(y.reshape(z.shape) == 1, 1, -1) * z) ** 2).mean())
+
+
+def squared_hinge_of_classes(y: Array, z: Array) -> float:
+    others = np.where(one_hot(y, z.shape[1]) == 1, -np.inf, z)
+    return float((np.maximum(0, 1 + others.max(axis=1) - z[np.arange(len(y)), y]) ** 2).mean())
+
+
 Scores = loss.Cross_Entropy_With_Softmax
+Focal, FocalOfClasses = loss.Binary_Focal_Cross_Entropy, loss.Focal_Cross_Entropy_With_Softmax
 Chances = loss.Binary_Cross_Entropy_Of_Probabilities
 LABELS = {
     "class numbers": samples.classes,
@@ -86,4 +126,41 @@ LOSSES = [
     LossRow(loss.Hinge, loss.Hinge, samples.decisions, hinge, "decisions"),
     LossRow(loss.Hinge, loss.Hinge, samples.signed_decisions, hinge, "signed decisions"),
     LossRow(loss.Hinge, loss.Hinge, samples.classes, hinge_of_classes, "class numbers"),
+    LossRow(loss.SquaredHinge, loss.SquaredHinge, samples.decisions, squared_hinge, "decisions"),
+    LossRow(loss.SquaredHinge, loss.SquaredHinge, samples.signed_decisions, squared_hinge, "signed decisions"),
+    LossRow(loss.SquaredHinge, loss.SquaredHinge, samples.classes, squared_hinge_of_classes, "class numbers"),
+    LossRow(Focal, Focal, samples.decisions, lambda y, z: focal(y, z, 2), "decisions"),
+    LossRow(Focal, lambda: Focal(1.5, 0.25), samples.probable_decisions, lambda y, z: focal(y, z, 1.5, 0.25), "probable"),
+    LossRow(Focal, lambda: Focal(1, 0.7), samples.decisions, lambda y, z: focal(y, z, 1, 0.7), "weighted"),
+    LossRow(FocalOfClasses, FocalOfClasses, samples.classes, lambda y, z: focal_of_classes(y, z, 2, 1), "class numbers"),
+    LossRow(
+        FocalOfClasses,
+        lambda: FocalOfClasses(1.5, 0.25),
+        samples.sequences_of_distributions,
+        lambda y, z: focal_of_classes(y, z, 1.5, 0.25),
+        "sequences of rows",
+    ),
+    LossRow(
+        loss.KLDivergence,
+        loss.KLDivergence,
+        samples.divergent_rows,
+        divergence,
+    ),
+    LossRow(loss.CosineSimilarity, loss.CosineSimilarity, samples.directions, cosine),
+    LossRow(loss.Dice, loss.Dice, samples.masks, lambda y, p: dice(y, p, 1e-7)),
+    LossRow(loss.Dice, lambda: loss.Dice(1.0), samples.masks, lambda y, p: dice(y, p, 1.0), "smooth"),
+    LossRow(
+        loss.Contrastive,
+        loss.Contrastive,
+        samples.distances,
+        lambda y, d: float(((1 - y) * d**2 + y * np.maximum(1 - d, 0) ** 2).mean()),
+    ),
+    LossRow(loss.Triplet, lambda: loss.Triplet(0.5), samples.triplets, lambda y, z: triplet(y, z, 0.5)),
+    LossRow(
+        loss.QuantileLoss,
+        lambda: loss.QuantileLoss(0.9),
+        samples.far_numbers,
+        lambda y, p: float(np.where(y > p, 0.9 * (y - p), 0.1 * (p - y)).mean()),
+    ),
+    LossRow(loss.PoissonLoss, loss.PoissonLoss, samples.counts, lambda y, p: float((p - y * np.log(p)).mean())),
 ]

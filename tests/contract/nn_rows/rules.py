@@ -24,7 +24,7 @@ class RuleRow:
     def build(self, length: int = 0) -> gd.IGradientDescent:
         """A new rule, told the variables of a vector of this length."""
         rule = self.make()
-        rule.partition(variables(length))
+        rule.partition(variables(length), [(size,) if place % 2 else (size, 1) for place, size in enumerate(variables(length))])
         return rule
 
 
@@ -40,7 +40,7 @@ def sgd(w: Array, gradients: Sequence[Array], rates: Callable[[int], float]) -> 
     return w
 
 
-def momentum(w: Array, gradients: Sequence[Array], rate: float, mu: float, *, ahead: bool = False, decay: float = 0.0) -> Array:
+def momentum(w: Array, gradients: Sequence[Array], rate: float, mu: float, *, ahead: bool = False, decay: Any = 0.0) -> Array:
     v = np.zeros_like(w)
     for g in gradients:
         g = g + decay * w
@@ -49,13 +49,60 @@ def momentum(w: Array, gradients: Sequence[Array], rate: float, mu: float, *, ah
     return w
 
 
-def adam(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float, epsilon: float, decay: float = 0.0) -> Array:
+def adam(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float, epsilon: float, decay: Any = 0.0) -> Array:
     m, v = np.zeros_like(w), np.zeros_like(w)
     for t, g in enumerate(gradients, start=1):
         m = b1 * m + (1 - b1) * g
         v = b2 * v + (1 - b2) * g * g
         w = w - rate * decay * w - rate * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + epsilon)
     return w
+
+
+def amsgrad(w: Array, gradients: Sequence[Array], rate: float) -> Array:
+    m, v, most = np.zeros_like(w), np.zeros_like(w), np.zeros_like(w)
+    for t, g in enumerate(gradients, start=1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        most = np.maximum(most, v)
+        w = w - rate * (m / (1 - 0.9**t)) / (np.sqrt(most / (1 - 0.999**t)) + 1e-8)
+    return w
+
+
+def nadam(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float, psi: float, decay: float = 0.0) -> Array:
+    m, v, product = np.zeros_like(w), np.zeros_like(w), 1.0
+    for t, g in enumerate(gradients, start=1):
+        g = g + decay * w
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        u, ahead = (b1 * (1 - 0.96 ** (k * psi) / 2) for k in (t, t + 1))
+        product *= u
+        d = ahead * m / (1 - product * ahead) + (1 - u) * g / (1 - product)
+        w = w - rate * d / (np.sqrt(v / (1 - b2**t)) + 1e-8)
+    return w
+
+
+def lion(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float, decay: float) -> Array:
+    m = np.zeros_like(w)
+    for g in gradients:
+        w = w - rate * (np.sign(b1 * m + (1 - b1) * g) + decay * w)
+        m = b2 * m + (1 - b2) * g
+    return w
+
+
+def adamax(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float) -> Array:
+    m, u = np.zeros_like(w), np.zeros_like(w)
+    for t, g in enumerate(gradients, start=1):
+        m, u = b1 * m + (1 - b1) * g, np.maximum(b2 * u, np.abs(g) + 1e-8)
+        w = w - rate / (1 - b1**t) * m / u
+    return w
+
+
+def kernels(w: Array) -> Array:
+    """1 for parameters of the variables that `RuleRow.build` gives two axes, 0 for others."""
+    return np.concatenate([np.full(size, 1.0 - place % 2) for place, size in enumerate(variables(len(w)))])
+
+
+def accumulated(gradients: Sequence[Array], steps: int) -> list[Any]:
+    groups = [gradients[start : start + steps] for start in range(0, len(gradients), steps)]
+    return [sum(group[1:], group[0]) / steps for group in groups if len(group) == steps]
 
 
 def lamb(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float, epsilon: float, decay: float) -> Array:
@@ -163,5 +210,53 @@ RULES = [
         lambda: gd.RMSPropOptimizer(0.01, 0.99, 1e-3, momentum=0.5, centered=True),
         lambda w, g: rmsprop(w, g, 0.01, 0.99, 1e-3, 0.5, centered=True),
         "centered, with momentum",
+    ),
+    RuleRow(
+        gd.ADAMOptimizer, lambda: gd.ADAMOptimizer(0.01, amsgrad=True), lambda w, g: amsgrad(w, g, 0.01), "largest squares"
+    ),
+    RuleRow(
+        gd.ADAMWOptimizer,
+        lambda: gd.ADAMWOptimizer(0.01, weight_decay=gd.KernelDecay(0.3)),
+        lambda w, g: adam(w, g, 0.01, 0.9, 0.999, 1e-8, 0.3 * kernels(w)),
+        "decay of kernels",
+    ),
+    RuleRow(
+        gd.MomentumOptimizer,
+        lambda: gd.MomentumOptimizer(0.02, 0.8, weight_decay=gd.KernelDecay(0.1)),
+        lambda w, g: momentum(w, g, 0.02, 0.8, decay=0.1 * kernels(w)),
+        "decay of kernels",
+    ),
+    RuleRow(gd.NadamOptimizer, gd.NadamOptimizer, lambda w, g: nadam(w, g, 2e-3, 0.9, 0.999, 4e-3)),
+    RuleRow(
+        gd.NadamOptimizer,
+        lambda: gd.NadamOptimizer(0.01, 0.8, 0.99, momentum_decay=1, weight_decay=0.1),
+        lambda w, g: nadam(w, g, 0.01, 0.8, 0.99, 1, 0.1),
+        "other arguments",
+    ),
+    RuleRow(gd.LionOptimizer, gd.LionOptimizer, lambda w, g: lion(w, g, 1e-4, 0.9, 0.99, 0)),
+    RuleRow(
+        gd.LionOptimizer,
+        lambda: gd.LionOptimizer(0.01, 0.8, 0.9, weight_decay=0.1),
+        lambda w, g: lion(w, g, 0.01, 0.8, 0.9, 0.1),
+        "other arguments",
+    ),
+    RuleRow(gd.AdamaxOptimizer, gd.AdamaxOptimizer, lambda w, g: adamax(w, g, 2e-3, 0.9, 0.999)),
+    RuleRow(
+        gd.GradientAccumulation,
+        lambda: gd.GradientAccumulation(gd.ADAMOptimizer(), 3),
+        lambda w, g: adam(w, accumulated(g, 3), 1e-3, 0.9, 0.999, 1e-8),
+        "of Adam",
+    ),
+    RuleRow(
+        gd.MovingAverage,
+        lambda: gd.MovingAverage(gd.LAMBOptimizer(), 0.9),
+        lambda w, g: lamb(w, g, 1e-3, 0.9, 0.999, 1e-6, 0.01),
+        "of LAMB",
+    ),
+    RuleRow(
+        gd.StochasticAverage,
+        lambda: gd.StochasticAverage(gd.SGDOptimizer(COSINE), 5, 3),
+        lambda w, g: sgd(w, g, COSINE),
+        "of SGD",
     ),
 ]

@@ -57,6 +57,30 @@ def probable_decisions(generator: np.random.Generator, samples: int) -> tuple[Ar
     return generator.uniform(0, 1, (samples, 3)), 5 * generator.standard_normal((samples, 3))
 
 
+def counts(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 5, (samples, 3)), generator.uniform(0.2, 4, (samples, 3))
+
+
+def divergent_rows(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.dirichlet(np.ones(4), (samples, 2)), probabilities(generator, (samples, 2))
+
+
+def directions(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.standard_normal((samples, 2, 4)), generator.standard_normal((samples, 2, 4))
+
+
+def masks(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 2, (samples, 3, 4)), generator.uniform(0, 1, (samples, 3, 4))
+
+
+def distances(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.integers(0, 2, (samples, 2)), generator.uniform(0, 1.5, (samples, 2))
+
+
+def triplets(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return np.zeros(samples), generator.standard_normal((samples, 3, 4))
+
+
 def probabilities(generator: np.random.Generator, shape: Shape) -> Array:
     """Rows of four that keep off 0, where the logarithm bends too much for difference quotients."""
     return 0.05 + 0.8 * generator.dirichlet(np.ones(4), shape)

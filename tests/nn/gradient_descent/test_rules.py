@@ -12,21 +12,40 @@ import nn
 from nn import gradient_descent as gd
 from nn.arrays import Array
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, LAMBOptimizer, SGDOptimizer, schedule
-from nn.gradient_descent.schedule import Constant, Cosine, ExponentialDecay, Schedule, StepDecay, WarmUp
+from nn.gradient_descent.schedule import (
+    Constant,
+    Cosine,
+    CosineRestarts,
+    ExponentialDecay,
+    OneCycle,
+    Piecewise,
+    Polynomial,
+    Schedule,
+    StepDecay,
+    WarmUp,
+)
+from nn.gradient_descent.wrapping import WrappingRule
 from nn.model import Model
 from nn.threads import Team
 from tests.contract.nn_rows import RULES
 from tests.nn.model.models import classifier
 
 SHARED = {"weight_decay": 0.0, "clip_value": None, "clip_norm": None, "clip_variable_norm": None}
-KINDS = sorted({row.kind for row in RULES}, key=lambda kind: kind.__name__)
+KINDS = sorted({row.kind for row in RULES if not issubclass(row.kind, WrappingRule)}, key=lambda kind: kind.__name__)
 FADING = [row for row in RULES if row.kind is not SGDOptimizer and not row.label]
 
 
 def test_arguments() -> None:
     """The learning rate comes first and the shared arguments last; weight decay pulls every rule to zero."""
     assert SGDOptimizer().get_config() == {"learn_rate": 0.01, **SHARED, "momentum": 0.0, "nesterov": False}
-    assert ADAMOptimizer().get_config() == {"learn_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **SHARED}
+    assert ADAMOptimizer().get_config() == {
+        "learn_rate": 1e-3,
+        "beta1": 0.9,
+        "beta2": 0.999,
+        "epsilon": 1e-8,
+        **SHARED,
+        "amsgrad": False,
+    }
     assert {kind.__name__ for kind in KINDS} <= set(nn.gradient_descent.__all__)
     minimum, curvature = np.array([1.0, -2.0]), np.array([1.0, 10.0])
     for kind in KINDS:
@@ -179,7 +198,46 @@ SCHEDULES: list[tuple[Schedule, Callable[[int], float]]] = [
     (WarmUp(0.3, 10), lambda t: 0.3 * min(t, 10) / 10),
     (WarmUp(StepDecay(0.3, 10), 5, start=0.1), lambda t: 0.1 + 0.2 * t / 5 if t < 5 else 0.3 * 0.1 ** ((t - 5) // 10)),
     (WarmUp(WarmUp(1.0, 2, start=0.5), 2), lambda t: min(t / 4, 1)),
+    (CosineRestarts(0.3, 7, 1, 0.5, 0.01), lambda t: restarts(t, [7] * 9, 0.5)),
+    (CosineRestarts(0.3, 6, factor=0.5, final=0.01), lambda t: restarts(t, [6, 12, 24, 48], 0.5)),
+    (OneCycle(0.3, 40, 0.5, 10, 100), lambda t: cycle(t, 19, 39, 0.03, 0.0003)),
+    (OneCycle(0.3, 2, 0.25, 10, 100), lambda t: cycle(t, -0.5, 1, 0.03, 0.0003)),
+    (Piecewise([3, 20], [0.3, 0.2, 0.1]), lambda t: 0.3 if t <= 3 else 0.2 if t <= 20 else 0.1),
+    (Piecewise([], [0.3]), lambda t: 0.3),
+    (Polynomial(0.3, 20), lambda t: 0.3 * max(1 - t / 20, 0)),
+    (Polynomial(0.3, 20, 0.1, 0.5), lambda t: 0.1 + 0.2 * math.sqrt(max(1 - t / 20, 0))),
 ]
+
+
+def restarts(step: int, lengths: list[int], factor: float) -> float:
+    height = 0.29
+    for length in lengths:
+        if step < length:
+            return 0.01 + height * math.cos(math.pi * step / length / 2) ** 2
+        step, height = step - length, height * factor
+    raise AssertionError("not enough lengths")
+
+
+def cycle(step: int, top: float, last: int, first: float, final: float) -> float:
+    if step <= top:
+        return first + (0.3 - first) * math.sin(math.pi * step / top / 2) ** 2
+    return final + (0.3 - final) * math.cos(math.pi * min((step - top) / (last - top), 1) / 2) ** 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Piecewise([3, 3], [1, 2, 3]), r"Piecewise 'boundaries' must ascend, got \[3, 3\]"),
+        (lambda: Piecewise([3], [1]), "Piecewise 'rates' must hold one more than the 1 boundaries, got 1"),
+        (lambda: CosineRestarts(1, 5, 0.5), "CosineRestarts 'stretch' must be a number .*, got 0.5"),
+        (lambda: CosineRestarts(1, 5, factor=2), "CosineRestarts 'factor' must be a number from 0 to 1, got 2"),
+        (lambda: OneCycle(1, 1), "OneCycle 'steps' must be .*, got 1"),
+        (lambda: Polynomial(1, 5, power=0), "Polynomial 'power' must be .*, got 0"),
+    ],
+)
+def test_wrong_arguments_of_schedules_are_named(make: Callable[[], Schedule], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_no_schedule_without_a_row() -> None:
@@ -240,9 +298,8 @@ def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int,
     gradients = generator.standard_normal((4, 333)).astype(np.float32)
     start = generator.standard_normal(333).astype(np.float32)
     for team in (None, Team(size)):
-        rule, values = row.make(), start.copy()
+        rule, values = row.build(333), start.copy()
         rule.team = team
-        rule.partition([333])
         for gradient in gradients:
             rule.update(values, gradient)
         found.append([values, *(slot for slot in rule.state_dict().values() if isinstance(slot, np.ndarray))])
@@ -264,3 +321,61 @@ def test_a_rule_of_ones_own_is_not_shared_unless_it_says_so(monkeypatch: pytest.
         plain.team = Team(size)
         plain.update(np.zeros(20), np.ones(20))
     assert ran == [2, 4]
+
+
+def test_means_of_the_parameters_over_steps_are_those_of_the_formulas() -> None:
+    start, gradients = np.arange(3.0), np.random.default_rng(3).standard_normal((9, 3))
+    w, path = start.copy(), []
+    plain = SGDOptimizer(0.1)
+    for gradient in gradients:
+        plain.update(w, gradient)
+        path.append(w.copy())
+    fading = path[0]
+    for value in path[1:]:
+        fading = 0.8 * fading + 0.2 * value
+    for rule, expected in [
+        (gd.MovingAverage(SGDOptimizer(0.1), 0.8), fading),
+        (gd.StochasticAverage(SGDOptimizer(0.1), start=3, every=2), np.mean(path[2::2], axis=0)),
+        (gd.StochasticAverage(SGDOptimizer(0.1), start=20), path[-1]),
+    ]:
+        values = start.copy()
+        assert rule.average is None
+        for gradient in gradients:
+            rule.update(values, gradient)
+        assert np.array_equal(values, path[-1]) and rule.average is not None
+        np.testing.assert_allclose(rule.average, expected, rtol=1e-12)
+
+
+def test_accumulation_steps_once_for_every_few_batches_and_its_schedule_counts_steps() -> None:
+    rule, values = gd.GradientAccumulation(SGDOptimizer(gd.Piecewise([0], [1.0, 0.5])), 2), np.array([-0.0, 1.0])
+    seen = []
+    for gradient in ([1.0, 2.0], [3.0, 4.0], [1.0, 1.0], [1.0, 1.0]):
+        rule.update(values, np.array(gradient))
+        seen.append((values.tolist(), rule.learn_rate))
+    assert seen == [([-0.0, 1.0], 1.0), ([-2.0, -2.0], 0.5), ([-2.0, -2.0], 0.5), ([-2.5, -2.5], 0.5)]
+    assert (rule.step, rule.rule.step) == (4, 2)
+    rule.learning_rate = 0.25
+    assert rule.rule.learn_rate == 0.25 and rule.schedule is None
+    with pytest.raises(TypeError, match=r"GradientAccumulation 'rule' must be an instance of IGradientDescent, got str 'adam'"):
+        gd.GradientAccumulation("adam", 2)  # type: ignore[arg-type]
+    inner = rule.state_dict()
+    with pytest.raises(ValueError, match="SGDOptimizer state must hold step; got else, step"):
+        rule.load_state_dict({**inner, "rule.else": 1})
+    assert rule.step == 4
+
+
+def test_decay_of_kernels_spares_variables_of_one_axis_and_must_be_told_the_shapes() -> None:
+    for kind in KINDS:
+        rule, values = kind(0.1, weight_decay=gd.KernelDecay(0.5)), np.ones(5, np.float32)
+        assert not rule.elementwise
+        with pytest.raises(ValueError, match="must be told"):
+            rule.update(values, np.zeros(5, np.float32))
+        rule.partition([4, 1], [(2, 2), (1,)])
+        rule.update(values, np.zeros(5, np.float32))
+        assert (values[:4] < 1).all() and values[4] == 1, kind.__name__
+    model = classifier()
+    model.compile(gd.ADAMWOptimizer(0.1, weight_decay=gd.KernelDecay(0.5)))
+    again = Model.from_bytes(model.to_bytes()).rule
+    assert again is not None and again.get_config()["weight_decay"].rate == 0.5
+    with pytest.raises(ValueError, match=r"ShardedPSGDOptimizer needs .*, got SGDOptimizer with 'weight_decay'"):
+        nn.optimizer.ShardedPSGDOptimizer.admit(SGDOptimizer(weight_decay=gd.KernelDecay(0.5)))
