@@ -187,14 +187,14 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.history import BYTES, EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.summary import best_epoch, epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import SIMULATED, crowd_of, effort_in, platform_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
     records, facts = _read(run), _facts(run)
     if "problem" in facts:
         raise ValueError(facts["problem"])
-    history = records.history
+    history = history_of(records)
     effort = effort_in(records)
     best = best_epoch(history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]

@@ -29,7 +29,6 @@ EXEMPT: dict[str, str] = {
     "RES-7": _LATER,
     "RES-9": _LATER,
     "RES-10": _LATER,
-    "RES-11": _LATER,
     "SIM-20": _LATER,
 }
 KINDS = sorted({statement.partition("-")[0] for statement in SENTENCES})

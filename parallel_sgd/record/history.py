@@ -145,9 +145,12 @@ class JobHistory(History):
             visits: `CL` of each worker.
         """
         traffic = _traffic(sent or {})
+        of_node: defaultdict[int, list[dict[str, int | str]]] = defaultdict(list)
+        for row in traffic:
+            of_node[int(row["node"])].append(row)
         workers = {}
         for node, (trained, tested) in tables.items():
-            workers[node] = cls(*_rows([trained], [tested]), None, [row for row in traffic if row["node"] == node])
+            workers[node] = cls(*_rows([trained], [tested]), None, of_node[node])
             workers[node]._add_bytes(node in (sent or {}))
         every = list(tables.values())
         whole = cls(

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
-from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
 from rpc.submit import Run
@@ -234,15 +233,6 @@ class RunRecords:
         """Batches of each worker that has left any, by one clock."""
         found = {node: batches_of(tables.get("BA", {})) for node, tables in self.tables.items()}
         return aligned({node: rows for node, rows in found.items() if rows})
-
-    @cached_property
-    def history(self) -> JobHistory:
-        """History in the tables of the run."""
-        return JobHistory.of(
-            {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
-            {node: tables["BY"] for node, tables in self.tables.items() if "BY" in tables},
-            {node: tables["CL"] for node, tables in self.tables.items() if "CL" in tables},
-        )
 
     @property
     def went_well(self) -> bool:
