@@ -21,6 +21,7 @@ RUN_LOCK := requirements/run-3.11.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 $(VENV)/.made:
+	@echo "Installing into $(VENV): half a minute, more on a slow line"
 	$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --require-hashes -r requirements/pip.txt || echo "installing with the pip of $(PYTHON)"
 	@touch $@

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.codecs.__main__ import DIRECTIONS
 from benchmarks.codecs.workload import STAGES
@@ -77,8 +79,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Every benchmark with two checkouts in turns: the ratio of times, new / old.")
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("--rounds", type=int, default=15, help="pairs of each benchmark (default 15)")
-    parser.add_argument("--threads", type=int, default=1, help="BLAS threads of a process (default 1)")
+    parser.add_argument("--rounds", type=psgd.positive, default=15, help="pairs of each benchmark (default 15)")
+    parser.add_argument("--threads", type=psgd.positive, default=1, help="BLAS threads of a process (default 1)")
     parser.add_argument("--only", nargs="*", default=[""], metavar="TEXT", help="benchmarks whose name has one of these in it")
     parser.add_argument("--list", action="store_true", help="print the names and end")
     options = parser.parse_args()

@@ -238,13 +238,14 @@ def also(
     return decorate
 
 
-def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> str | None:
+def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any], shown: str = "") -> str | None:
     """Return the fault of a call of a class: a keyword it does not know, one too many, one missing; None if it fits.
 
     Args:
         cls: with a constructor in Python.
         args: the positional arguments.
         keywords: those by name; the aliases of `also` count.
+        shown: the name of the class in the message; default its own.
     """
     maker = inspect.getattr_static(cls, "__init__")
     if maker is object.__init__:
@@ -257,7 +258,9 @@ def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> str |
     if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
         return None
     known, aliases = [each.name for each in parameters], getattr(maker, "aliases", {})
-    listed, shown = ", ".join(known) or "none", cls.__name__
+    # what only files of models give is no help to a caller
+    listed = ", ".join(name for name in known if name not in getattr(cls, "_of_files", ())) or "none"
+    shown = shown or cls.__name__
     for name in keywords:
         if name not in known and name not in aliases:
             return f"{shown} has no argument {name!r}, but {listed}{did_you_mean(name, [*known, *aliases])}"

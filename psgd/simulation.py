@@ -65,12 +65,12 @@ def plan(parser: argparse.ArgumentParser) -> Task:
     parser.add_argument(
         "--workers", default="2..16", metavar="N..M", help="a range, of powers of two, or N,M,.. (default: 2..16)"
     )
-    parser.add_argument("-m", "--model", metavar="FILE", help="the model (default: 784-128-128-10)")
-    parser.add_argument("--dataset", default="mnist", metavar="NAME", help="its data (default: mnist)")
+    parser.add_argument("-m", "--model", metavar="FILE", help="the model (default: two layers of 128 units, for classes)")
+    parser.add_argument("--dataset", default="digits", metavar="NAME", help="its data (default: digits)")
     parser.add_argument(
         "--transform", default="shuffle,imagecls", metavar="NAME,..", help="of the data (default: shuffle,imagecls)"
     )
-    parser.add_argument("--target", type=number, default=0.95, metavar="X", help="of the first metric (default: 0.95)")
+    parser.add_argument("--target", type=number, default=0.9, metavar="X", help="of the first metric (default: 0.9)")
     parser.add_argument("--codecs", default=planning.CODECS, metavar="NAME,..", help=f"(default: {planning.CODECS})")
     parser.add_argument(
         "--local-steps", type=_numbers, default=[1, 8], metavar="N,..", help="batches between averages by LocalSGD (default: 8)"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.codecs.workload import SIZE, STAGES
 from benchmarks.pairing import take_turns
@@ -14,7 +16,7 @@ DIRECTIONS = ("encode", "decode")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=f"Stages of codec pipelines on {SIZE:,} float32 values: GB/s on one core.")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds of each stage and direction (default 15)")
+    parser.add_argument("--rounds", type=psgd.positive, default=15, help="rounds of each stage and direction (default 15)")
     parser.add_argument("--stages", nargs="*", default=list(STAGES), choices=list(STAGES))
     options = parser.parse_args()
     machine.show()

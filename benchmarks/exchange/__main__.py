@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.exchange.throttled import hidden
 from benchmarks.exchange.workload import NETWORKS, REDUCTIONS
@@ -30,9 +32,13 @@ SHARE = 0.85  # of the faster bare loop, which the product is to reach
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="All-reduces and data-parallel training on loopback, as ratios in one run.")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds in which every contender takes its turn (default 9)")
+    parser.add_argument(
+        "--rounds", type=psgd.positive, default=9, help="rounds in which every contender takes its turn (default 9)"
+    )
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
-    parser.add_argument("--workers", type=int, nargs="*", default=[2, 4], help="processes of an all-reduce (default 2 4)")
+    parser.add_argument(
+        "--workers", type=psgd.positive, nargs="*", default=[2, 4], help="processes of an all-reduce (default 2 4)"
+    )
     parser.add_argument("--quick", action="store_true", help="three rounds, all-reduces of two processes only")
     options = parser.parse_args()
     machine.show()

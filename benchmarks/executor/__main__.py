@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.executor.workload import WORKLOADS
 from benchmarks.pairing import ratio, take_turns
@@ -19,7 +21,9 @@ PEERS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Tasks on two workers of this machine, as ratios in one run.")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds in which every contender takes its turn (default 5)")
+    parser.add_argument(
+        "--rounds", type=psgd.positive, default=5, help="rounds in which every contender takes its turn (default 5)"
+    )
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     options = parser.parse_args()
     machine.show()

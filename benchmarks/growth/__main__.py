@@ -10,6 +10,8 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.pairing import run_child
 
@@ -35,10 +37,14 @@ Figures = Mapping[str, float]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Jobs on agents of this machine: growth with workers and with parameters.")
-    parser.add_argument("--workers", type=int, nargs="*", default=list(WORKERS), help="default 1 2 4 8 16 32")
-    parser.add_argument("--widths", type=int, nargs="*", default=list(WIDTHS), help="of the hidden layer, with 2 workers")
+    parser.add_argument("--workers", type=psgd.positive, nargs="*", default=list(WORKERS), help="default 1 2 4 8 16 32")
+    parser.add_argument(
+        "--widths", type=psgd.positive, nargs="*", default=list(WIDTHS), help="of the hidden layer, with 2 workers"
+    )
     parser.add_argument("--codecs", nargs="*", default=["default", "Plain"], help="'default' is what a job without one takes")
-    parser.add_argument("--rounds", type=int, default=3, help="jobs of each kind, the least figure counts (default 3)")
+    parser.add_argument(
+        "--rounds", type=psgd.positive, default=3, help="jobs of each kind, the least figure counts (default 3)"
+    )
     options = parser.parse_args()
     machine.show()
     print(

@@ -7,6 +7,8 @@ import statistics
 import subprocess
 import sys
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.pairing import ROOT, environment, take_turns
 
@@ -21,7 +23,7 @@ JOBS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Small jobs on agents of this machine.")
-    parser.add_argument("--rounds", type=int, default=15, help="jobs of each kind (default 15)")
+    parser.add_argument("--rounds", type=psgd.positive, default=15, help="jobs of each kind (default 15)")
     parser.add_argument("--page", action="store_true", help="what a live page costs, instead of these (some 20 minutes)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a job with --page (default 20)")
     options = parser.parse_args()

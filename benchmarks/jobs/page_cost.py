@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import psgd
+
 import nn
 import parallel_sgd
 from benchmarks.jobs.small_steps import WORKERS, model, step_of, train
@@ -126,7 +128,7 @@ def _quartiles(values: Sequence[float], unit: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="What a page of a job costs its steps.")
-    parser.add_argument("--rounds", type=int, default=9, help="jobs of each kind (default 9)")
+    parser.add_argument("--rounds", type=psgd.positive, default=9, help="jobs of each kind (default 9)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a job (default 20)")
     options = parser.parse_args()
     show(measure(options.rounds, options.seconds))

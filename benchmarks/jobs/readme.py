@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.pairing import ROOT, environment
 
@@ -56,7 +58,9 @@ def seconds(program: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="README's programs with one worker and with two.")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each program with each number of workers (default 5)")
+    parser.add_argument(
+        "--rounds", type=psgd.positive, default=5, help="runs of each program with each number of workers (default 5)"
+    )
     rounds = parser.parse_args().rounds
     machine.show()
     found = programs()

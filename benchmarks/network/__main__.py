@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.network.workload import WORKLOADS
 from benchmarks.pairing import ratio, take_turns
@@ -14,7 +16,9 @@ PLAIN, OURS = "plain sockets", "network"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Messages between two processes on loopback, as ratios in one run.")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds in which every contender takes its turn (default 15)")
+    parser.add_argument(
+        "--rounds", type=psgd.positive, default=15, help="rounds in which every contender takes its turn (default 15)"
+    )
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     options = parser.parse_args()
     machine.show()

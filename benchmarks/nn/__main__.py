@@ -4,6 +4,8 @@ import argparse
 import statistics
 import sys
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.nn.bound import BOUND
 from benchmarks.nn.workload import EAGER, WORKLOADS, repetitions
@@ -25,8 +27,10 @@ TASKS = ("train", "steady", "predict", "memory", "import")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="nn against torch, JAX, Keras and scikit-learn, as ratios in one run.")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds in which every contender takes its turn (default 9)")
-    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2], help="threads (default 1 2)")
+    parser.add_argument(
+        "--rounds", type=psgd.positive, default=9, help="rounds in which every contender takes its turn (default 9)"
+    )
+    parser.add_argument("--threads", type=psgd.positive, nargs="*", default=[1, 2], help="threads (default 1 2)")
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
     parser.add_argument("--quick", action="store_true", help="only torch eager as a peer")

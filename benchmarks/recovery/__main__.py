@@ -7,6 +7,8 @@ import logging
 import sys
 from collections.abc import Callable
 
+import psgd
+
 import numpy as np
 
 from benchmarks import machine
@@ -27,7 +29,7 @@ FAULTS: dict[str, tuple[Callable[[int], None], str, str, float, float]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Faults on four local workers: how soon they are named and mended.")
-    parser.add_argument("--rounds", type=int, default=20, help="faults of each kind (default 20)")
+    parser.add_argument("--rounds", type=psgd.positive, default=20, help="faults of each kind (default 20)")
     parser.add_argument("--faults", nargs="*", default=list(FAULTS), choices=list(FAULTS))
     options = parser.parse_args()
     machine.show()

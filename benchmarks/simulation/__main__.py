@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import psgd
+
 from benchmarks import machine
 from benchmarks.simulation.peer import ABSENT, peer_python, simulate
 from benchmarks.simulation.schedules import Schedule, chain, drive, literal_ring, nothing_more
@@ -78,7 +80,7 @@ def run(text: str, program: Program) -> tuple[float, int, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="in turns; the median counts (default 3)")
+    parser.add_argument("--rounds", type=psgd.positive, default=3, help="in turns; the median counts (default 3)")
     parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), choices=list(PROGRAMS), metavar="PROGRAM")
     options = parser.parse_args()
     machine.show()

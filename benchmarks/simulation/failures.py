@@ -18,6 +18,8 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psgd
+
 import numpy as np
 
 import nn
@@ -114,7 +116,7 @@ def many(workers: int = 200, count: int = 100) -> int:
 
 def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--failures", type=int, default=1000, metavar="N", help="about how many; default 1000")
+    parser.add_argument("--failures", type=psgd.positive, default=1000, metavar="N", help="about how many; default 1000")
     parser.add_argument("--many", action="store_true", help="the job of 200 workers instead")
     options = parser.parse_args(given)
     logging.disable(logging.ERROR)

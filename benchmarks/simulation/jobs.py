@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import psgd
+
 import numpy as np
 
 import nn
@@ -136,8 +138,8 @@ def exponent(fewer: Row, more: Row) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation.jobs", description=__doc__)
     parser.add_argument("--codecs", nargs="*", default=list(WORKERS), choices=list(WORKERS), metavar="CODEC")
-    parser.add_argument("--most", type=int, default=10_000, help="workers (default 10000)")
-    parser.add_argument("--steps", type=int, default=2, help="that are timed (default 2)")
+    parser.add_argument("--most", type=psgd.positive, default=10_000, help="workers (default 10000)")
+    parser.add_argument("--steps", type=psgd.positive, default=2, help="that are timed (default 2)")
     parser.add_argument("--ports", default="fifo", choices=["fifo", "fair"])
     parser.add_argument("--one", nargs=4, metavar=("CODEC", "WORKERS", "STEPS", "PORTS"), help="print the figures of one job")
     options = parser.parse_args(arguments)

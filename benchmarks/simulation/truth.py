@@ -24,6 +24,8 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
+import psgd
+
 import numpy as np
 
 import nn
@@ -203,8 +205,8 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tier", choices=("A", "B"), default="A")
     parser.add_argument("--platform", metavar="FILE", help="a calibration to use; default: it is made first")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of a setting at most; default 3")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many settings, drawn")
+    parser.add_argument("--repeats", type=psgd.positive, default=3, metavar="N", help="runs of a setting at most; default 3")
+    parser.add_argument("--sample", type=psgd.positive, metavar="N", help="so many settings, drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the draw; default 0")
     parser.add_argument("--json", metavar="FILE", help="write the rows")
     options = parser.parse_args(given)

@@ -18,6 +18,7 @@ OUTPUT = Path("demo-output")
 def main() -> int:
     """Train, tell what came out and where it lies; returns 0 when the network has learned something."""
     psgd.no_options(__doc__)
+    print(f"Starting {WORKERS} workers on this machine ...", flush=True)
     model = nn.model.SequentialModel(input_shape=[-1, 64])
     model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
     model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))

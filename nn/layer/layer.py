@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
 
 from nn import arguments
 from nn.activation.activation import Activation, Linear
@@ -123,8 +123,14 @@ class Layer(
     def call(self, x: Any) -> Value:
         """Return the output for the input `x`."""
 
-    def __call__(self, x: Inputs) -> Node:
-        """Build the layer if it is not, and return its output for `x`."""
+    def __call__(self, x: Inputs, *others: NoReturn) -> Node:
+        """Build the layer if it is not, and return its output for `x`, a value, or a list of values where it takes several."""
+        if others:
+            raise TypeError(
+                f"{self.describe()} is called on a list of values, layer([a, b]), got {1 + len(others)} arguments"
+                if self.several
+                else f"{self.describe()} is called on one value, got {1 + len(others)} arguments"
+            )
         # Before anything can fail, so that errors bear the name that the layer will get.
         note_call(self)
         values: list[Any] = list(x) if isinstance(x, (list, tuple)) else [x]

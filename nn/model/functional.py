@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import arguments
 from nn.activation.activation import Linear
@@ -46,6 +46,9 @@ class Functional(Model, configured=True):
 
     Raises ValueError for outputs that depend on other inputs, or on none of them, and for inputs that no output depends on.
     """
+
+    _of_files: ClassVar[tuple[str, ...]] = ("calls", "added", "by_name")
+    """Arguments that a model file gives."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
         if cls is Model and (args or keywords):
             kind = import_module("nn.model").Functional
-            problem = misfit(kind, args, keywords)
+            problem = misfit(kind, args, keywords, cls.__name__)
             if problem is not None:
                 raise TypeError(problem)
             return object.__new__(kind)

@@ -22,7 +22,7 @@ from rpc.support.logs import SUBMIT_LOGGER, get_logger
 from .choose import Choice, choose
 from .locate import HeldCheckpoints, held_at, stores_of_run
 from .snapshot import CheckpointError
-from .state import Resumption, check_values
+from .state import Resumption, check_epochs, check_values
 
 Resume = str | Path | None
 _log = get_logger(SUBMIT_LOGGER)
@@ -91,12 +91,13 @@ class ResumePoint:
 
 
 def checked_resume(
-    resume: Resume, model: Model, workers: Sequence[int], server: int | None, directory: Path
+    resume: Resume, model: Model, epochs: int, workers: Sequence[int], server: int | None, directory: Path
 ) -> ResumePoint | None:
-    """Check the argument `resume` of a job; its runs are in `directory`.
+    """Check the argument `resume` of a job of so many `epochs`; its runs are in `directory`.
 
     `server` is the parameter server if its codecs remember anything. Raises: TypeError, ValueError for a value that can be
-    neither a job nor a path; CheckpointError where it leads to no checkpoint, or to one that does not fit the model.
+    neither a job nor a path; CheckpointError where it leads to no checkpoint, or to one that does not fit the model or has
+    more epochs behind it.
     """
     if resume is None:
         return None
@@ -111,6 +112,7 @@ def checked_resume(
         # offers of workers are lacking: the values of the model are with workers alone
         raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
     # before anything is sent (SUB-46): a checkpoint of another model is refused here, with the variable
+    check_epochs(choice.position, epochs)
     check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
     return ResumePoint(name, tuple(jobs), LocalCheckpoint(held, choice))
 

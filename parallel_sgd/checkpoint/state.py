@@ -252,11 +252,7 @@ class Resumption:
         Raises: CheckpointError naming the number that does not fit.
         """
         header = self.snapshot.header
-        least = header.position.epoch + bool(header.position.batch)
-        if least > epochs:
-            raise CheckpointError(
-                f"The checkpoint is after {header.position}, so 'epoch' must be at least {least}, got {epochs}"
-            )
+        check_epochs(header.position, epochs)
         # between two epochs the order begins anew, so other data or another batch size does no harm
         if not header.position.batch:
             return
@@ -285,6 +281,20 @@ class Resumption:
         if others:
             found.append(f"The checkpoint was made with {', '.join(others)}: the last bits may differ.")
         return found
+
+
+def check_epochs(position: Position, epochs: int) -> None:
+    """Check that a job of so many epochs goes on from this position, or is done there.
+
+    Args:
+        position: of the checkpoint.
+        epochs: number of epochs of the job.
+
+    Raises: CheckpointError naming the number that does not fit.
+    """
+    least = position.epoch + bool(position.batch)
+    if least > epochs:
+        raise CheckpointError(f"The checkpoint is after {position}, so 'epoch' must be at least {least}, got {epochs}")
 
 
 def _dealt(order: str, seed: int) -> str:

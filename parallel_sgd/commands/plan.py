@@ -17,7 +17,6 @@ from rpc.support.processors import load_per_core
 from ..nodes import local_workers
 from ..options.named_parts import codec as codec_named
 from ..record.summary import seconds
-from ..simulation.calibrate import usual_model
 from ..simulation.plan import Planner, Row, throttled, usual_ways
 from ..simulation.plan import plan as make_plan
 from ..simulation.platform import Platform
@@ -51,7 +50,7 @@ def plan(options: argparse.Namespace) -> int:
     platform.fitted(max(counts))
     if options.check:
         throttled(platform, 2)
-    model = usual_model() if options.model is None else load_model(options.model)
+    model = None if options.model is None else load_model(options.model)
     with (
         verbosity(QUIET),
         Bar(total=len(ways) * (1 + len(counts)), desc="plan", leave=False, disable=is_quiet() or None) as bar,

@@ -224,7 +224,12 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         found,
         server_keeps,
         checked_resume(
-            options.resume, model, assignment.nodes, Parameter_Server if server_keeps else None, Path(options.directory)
+            options.resume,
+            model,
+            options.epoch,
+            assignment.nodes,
+            Parameter_Server if server_keeps else None,
+            Path(options.directory),
         ),
         is_local,
         options,

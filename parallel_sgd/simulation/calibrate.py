@@ -50,12 +50,17 @@ _LIMIT_SECONDS: Final = 60.0
 """Of a calibration; when two thirds are over, nothing is measured a second time."""
 
 
-def usual_model() -> Model:
-    """Return the network of which times are measured where none is given: 118,282 parameters for images of 28 x 28."""
-    model = SequentialModel(input_shape=[-1, 784])
+def usual_model(inputs: int = 784, classes: int = 10) -> Model:
+    """Return the network that is taken where none is given: 118,282 parameters for images of 28 x 28 and 10 classes.
+
+    Args:
+        inputs: numbers of a sample.
+        classes: number of classes.
+    """
+    model = SequentialModel(input_shape=[-1, inputs])
     for units in (128, 128):
         model.add(nn.layer.Dense(units, activation="tanh"))
-    model.add(nn.layer.Dense(10, activation="softmax"))
+    model.add(nn.layer.Dense(classes, activation="softmax"))
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     return model
 

@@ -33,6 +33,7 @@ from ..job import ParallelSGD
 from ..nodes import in_process
 from ..profiles import FixedBlocks
 from ..record.run import JobResult
+from .calibrate import usual_model
 from .nodes import simulated
 from .platform import Platform
 from .steps import step_moments, step_of, table_of
@@ -164,7 +165,7 @@ class Planner:
     """Planner for a model and its data.
 
     Args:
-        model: the model, compiled.
+        model: the model, compiled; None: `usual_model` of the shape of the data.
         data: its data.
         transform: of the data; None: none.
         platform: on which steps are simulated.
@@ -181,7 +182,7 @@ class Planner:
 
     def __init__(
         self,
-        model: Model,
+        model: Model | None,
         data: AbsDataset,
         transform: AbsTransformer | None,
         platform: Platform,
@@ -193,6 +194,8 @@ class Planner:
     ) -> None:
         arrays = data.load() if transform is None else transform(*data.load())
         self.samples = len(arrays[0])
+        if model is None:
+            model = _model_for(*arrays[:2])
         self.parameters = int(model.store.values.size)
         self._model, self._arrays, self._platform = model, arrays, platform
         self._blocks = blocks
@@ -331,6 +334,15 @@ def learned(metrics: Sequence[float], target: float) -> Learned:
         return Learned(values, None, math.inf)
     rest = float(np.abs(y - (slope * x + level)).max())
     return Learned(values, max(epochs, len(values)), max(_FORECAST_ERROR, rest / abs(float(slope))))
+
+
+def _model_for(x: Any, labels: Any) -> Model:
+    if x.ndim != 2 or labels.ndim != 2 or labels.shape[1] < 2:
+        raise ValueError(
+            "without 'model' (--model) samples must be rows of numbers, and labels one-hot rows of classes, got the shapes "
+            f"{x.shape[1:]} and {labels.shape[1:]}"
+        )
+    return usual_model(x.shape[1], labels.shape[1])
 
 
 def _metrics(result: JobResult) -> list[float]:

@@ -275,6 +275,7 @@ def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
     assert bits(run(tmp_path / "again", resume=tmp_path / "two", epoch=2)) == bits(whole)  # nothing is left to do
     with pytest.raises(CheckpointError, match=r"The checkpoint is after 2 epochs, so 'epoch' must be at least 2, got 1"):
         run(tmp_path / "one", resume=tmp_path / "two", epoch=1)
+    assert not (tmp_path / "one").exists()  # it was refused before anything began
 
 
 def test_checkpoints_are_off_by_default(tmp_path: Path) -> None:
@@ -380,7 +381,7 @@ def test_the_last_batch_that_was_applied_is_saved(
 
 
 def origin(directory: Path, resume: str | Path = "last") -> ResumePoint:
-    found = checked_resume(resume, network(), [0, 1], None, directory)
+    found = checked_resume(resume, network(), 9, [0, 1], None, directory)
     assert found is not None
     return found
 

@@ -102,6 +102,16 @@ def test_the_first_ones_are_run_here_with_throttled_links(model: str, capsys: py
         assert 0.5 * check["predicted"] < check["measured"]
 
 
+def test_without_model_and_data_it_plans_for_what_is_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """Offline, on a fresh machine: nothing is downloaded, and the network has the shape of the data."""
+    words = ["plan", "--platform", "star 1Mbit/s 1ms", "--workers", "2", "--codecs", "Plain", "--local-steps", "1", "-q"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["target"] == 0.9 and [row["workers"] for row in told["rows"]] == [2]
+    parameters = sum((inputs + 1) * units for inputs, units in ((64, 128), (128, 128), (128, 10)))
+    assert told["rows"][0]["step_seconds"] >= 8 * 4 * parameters / 1e6
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -117,12 +127,13 @@ def test_the_first_ones_are_run_here_with_throttled_links(model: str, capsys: py
         (["--blocks", "4", "--workers", "2..8"], "--blocks must be at least the largest number of workers, 8, got 4"),
         (["--local-steps", "0"], "must be a positive integer, got '0'"),
         (["--check", "1", "--platform", "ring 1Gbit/s 50us"], "--check needs a star without a backbone"),
+        (["--transform", "none"], "without 'model' (--model) samples must be rows of numbers, and labels one-hot rows of"),
         (["--workers", "2..8", "--platform", "star of 4 hosts, 1Gbit/s 50us"], "'hosts' must have room for the job's 8 nodes"),
     ],
 )
 def test_wrong_arguments_are_told(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        code = main(["plan", "--platform", "star 1Gbit/s 50us", "--dataset", "digits", *words])
+        code = main(["plan", "--platform", "star 1Gbit/s 50us", *words])
     except SystemExit as end:
         code = int(end.code or 0)
     assert code == 2 and says in capsys.readouterr().err
