@@ -370,7 +370,7 @@ def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:
     options = plan.options
     batches = Batches(len(samples[0]), options.block_size, plan.assignment.block_count)
     given = copy._take_samples(samples[0])
-    feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], len(given[0])), plan.order, 0)
+    feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], given), plan.order, 0)
     feeder.begin(0)
     found = []
     for _ in range(_STEPS):
