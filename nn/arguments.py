@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from nn.arrays import BATCH, Shape
+from nn.arrays import BATCH, LENGTH, Shape
 from nn.extension import Extension, is_ours, listed
 from nn.extension import also as also
 from nn.extension import did_you_mean as did_you_mean
@@ -137,19 +137,25 @@ def short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def shape(owner: object, name: str, value: Any, *, unknown: int = 0) -> Shape:
-    """Return `value` as a tuple of positive lengths, of which at most `unknown` may be -1 (or None)."""
+def shape(owner: object, name: str, value: Any, *, unknown: int = 0, lengths: bool = False) -> Shape:
+    """Return `value` as a tuple of positive lengths, of which at most `unknown` may be -1 (or None).
+
+    With `lengths` None stands for an axis of any length, `LENGTH`, but in front, where it stands for the batch.
+    """
     expected = "a list of positive integers" + (" with at most one -1" if unknown else "")
+    if lengths:
+        expected += ", and None for axes of any length"
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
-    # Keras writes the unknown axis as None.
-    axes = tuple(BATCH if axis is None else axis for axis in value)
-    for axis in axes:
+    # Keras writes the unknown axes as None.
+    axes = tuple((LENGTH if lengths and place else BATCH) if axis is None else axis for place, axis in enumerate(value))
+    known = [axis for axis in axes if not (lengths and isinstance(axis, type(LENGTH)))]
+    for axis in known:
         if isinstance(axis, bool) or not isinstance(axis, Integral):
             raise TypeError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
-    if axes.count(BATCH) > unknown or any(axis < 1 and axis != BATCH for axis in axes):
+    if known.count(BATCH) > unknown or any(axis < 1 and axis != BATCH for axis in known):
         raise ValueError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
-    return tuple(int(axis) for axis in axes)
+    return tuple(axis if isinstance(axis, type(LENGTH)) else int(axis) for axis in axes)
 
 
 def _name(owner: object) -> str:

@@ -10,7 +10,23 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BATCH", "Array", "DType", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "is_rows", "zeros"]
+__all__ = [
+    "BATCH",
+    "LENGTH",
+    "Array",
+    "Block",
+    "DType",
+    "OwnMemory",
+    "Scratch",
+    "Shape",
+    "as_array",
+    "as_dtype",
+    "empty",
+    "fits",
+    "is_rows",
+    "plain",
+    "zeros",
+]
 
 Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
@@ -21,6 +37,44 @@ Shape: TypeAlias = tuple[int, ...]
 
 BATCH = -1
 """Stands in a shape for the axis of a length that is known only when data arrives."""
+
+
+class _Length(int):
+    """Length of an axis besides the batch that is known only when data arrives, written None.
+
+    As a number it compares and nothing more: an operation that computes with it needs a length that is known, and is refused
+    with a sentence to which the layer adds its name.
+    """
+
+    def __repr__(self) -> str:
+        return "None"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Length, (int(self),)
+
+    def _refuse(self, *others: object) -> Any:
+        raise ValueError("expected inputs with lengths that are known, got None, a length that comes with the data")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _refuse
+
+
+LENGTH = _Length(-2)
+"""Stands in a shape for any other axis of a length that differs from batch to batch, such as the steps of sequences; None in
+what programs write and read."""
+
+
+def fits(shape: Shape, expected: Shape) -> bool:
+    """Return whether the axes of samples after the first, the batch, are those of a shape that may hold `LENGTH`."""
+    return len(shape) == len(expected) and all(
+        found == axis or axis == LENGTH for found, axis in zip(shape[1:], expected[1:], strict=True)
+    )
+
+
+def plain(shape: Shape) -> list[int | None]:
+    """Return a shape as files hold it, None for `LENGTH`."""
+    return [None if axis == LENGTH else axis for axis in shape]
+
 
 CACHE_LINE = 64
 """Bytes that a CPU fetches at once."""
@@ -129,11 +183,56 @@ class Measure:
         return np.empty(shape, dtype)
 
 
+LEAST_PIECE = 16 * 1024
+"""Bytes of a piece of a `Block`, at least."""
+
+
+class Block:
+    """Memory of plans that run in turns: the arrays of one lie side by side, those of two overlap.
+
+    It grows by pieces where a plan asks for more than all before it, so plans stay where they are. Each piece is a good part of
+    the whole, so they are few, and all of them together take a small multiple of what the largest plan takes.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[Array] = []
+        self._used: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of all pieces."""
+        return sum(piece.size for piece in self.pieces)
+
+    def begin(self) -> None:
+        """Go on with another plan."""
+        self._used = [0] * len(self.pieces)
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return an array that begins at a cache line; its content lasts until another plan runs.
+
+        Args:
+            shape: numbers of elements along the axes.
+            dtype: type of the elements.
+        """
+        size = _rounded(shape, dtype)
+        for number, piece in enumerate(self.pieces):
+            if self._used[number] + size <= piece.size:
+                break
+        else:
+            # Never only what is asked for: the next longer sequence would find no room in any piece.
+            number, piece = len(self.pieces), empty((max(size, self.size // 2, LEAST_PIECE),), np.dtype(np.uint8))
+            self.pieces.append(piece)
+            self._used.append(0)
+        start = self._used[number]
+        self._used[number] += size
+        return piece[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
 class Arena:
     """Memory dealt anew to every operation: the arrays of one lie side by side, those of two overlap."""
 
-    def __init__(self, size: int) -> None:
-        self._memory = empty((size,), np.dtype(np.uint8))
+    def __init__(self, size: int, memory: Scratch | None = None) -> None:
+        self._memory = (memory or OwnMemory()).empty((size,), np.dtype(np.uint8))
         self._used = 0
 
     def begin(self) -> None:

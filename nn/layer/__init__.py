@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from nn.layer.activation import GLU, Activation, PReLU
     from nn.layer.attention import MultiHeadAttention
     from nn.layer.convolution import Conv1D, Conv2D
-    from nn.layer.core import Dense, Embedding, Flatten, Permute, RepeatVector, Rescaling, Reshape
+    from nn.layer.core import Dense, Embedding, Flatten, Masking, Permute, RepeatVector, Rescaling, Reshape
     from nn.layer.layer import Layer
     from nn.layer.merging import Add, Average, Concatenate, Dot, Maximum, Minimum, Multiply, Subtract
     from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
@@ -24,14 +24,13 @@ __all__ = [
     "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate",
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
     "Dot", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool",
-    "GroupNorm",
-    "Lambda", "Layer", "LayerNorm", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "PReLU", "Permute",
-    "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN",
-    "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
+    "GroupNorm", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
+    "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D",
+    "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D",
-    "core": "Dense Embedding Flatten Permute RepeatVector Rescaling Reshape", "layer": "Layer",
+    "core": "Dense Embedding Flatten Masking Permute RepeatVector Rescaling Reshape", "layer": "Layer",
     "merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
     "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",

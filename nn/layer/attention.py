@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, Array, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen
 from nn.operation.attention import Attention
 from nn.operation.matmul import TensorDot
-from nn.value.value import Value, Variable
+from nn.value.value import Value, Variable, joint_mask
 
 
 class MultiHeadAttention(Layer, configured=True):
@@ -21,7 +21,8 @@ class MultiHeadAttention(Layer, configured=True):
     `layer(x)` attends to itself, `layer([query, value])` to another sequence, `layer([query, value, key])` finds by `key` the
     places of `value`. Per head: softmax(q k^T / sqrt(key_dim)) v, where q, k and v are linear in query, key and value; the
     heads' results together are mapped to `output_dim` (as many features as the query has). With `causal`, position i sees
-    the positions 0 to i only. (Vaswani et al., "Attention Is All You Need", 2017)
+    the positions 0 to i only. Positions that the mask of value or key leaves out are not seen. (Vaswani et al., "Attention Is
+    All You Need", 2017)
 
     Shapes: query (batch, targets, in), value and key (batch, sources, ...), output (batch, targets, output_dim). Variables,
     named and shaped as in Keras: query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim), their
@@ -72,7 +73,7 @@ class MultiHeadAttention(Layer, configured=True):
     def build(self, input_shape: Sequence[Shape]) -> None:
         query, value, key = _three(input_shape)
         for role, shape in (("query", query), ("value", value), ("key", key)):
-            if len(shape) != 3 or shape[-1] == BATCH:
+            if len(shape) != 3 or shape[-1] in (BATCH, LENGTH):
                 raise ValueError(f"expected {role} of shape (batch, positions, features), got {shape}")
         inner = (self.num_heads, self.key_dim)
         self._query = self._map("query", query[-1:], inner)
@@ -91,9 +92,12 @@ class MultiHeadAttention(Layer, configured=True):
             raise ValueError(f"value and key must have equally many positions on axis 1, got {value.shape} and {key.shape}")
         # The last axis of the input is contracted, so that heads and features come out as axes of their own.
         projected = _apply(self._key, key, 1), _apply(self._value, value, 1)
-        heads = _apply(self._query, query, 1).apply(Attention(self.causal), *projected)
+        mask = joint_mask(value, [value, key])
+        heads = _apply(self._query, query, 1).apply(Attention(self.causal), *projected, *([] if mask is None else [mask]))
         # Two axes contracted: the heads are joined by the product itself.
-        return _apply(self._output, heads, 2)
+        made = _apply(self._output, heads, 2)
+        made.mask = query.mask
+        return made
 
     def _map(self, role: str, inputs: Shape, outputs: Shape) -> list[Variable]:
         # The axes of the heads are no receptive field, for which an initialiser would take them.

@@ -9,7 +9,8 @@ from typing import Any
 from nn import arguments
 from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
-from nn.arrays import BATCH, Shape
+from nn.arrays import BATCH, LENGTH, Shape
+from nn.function import not_equal
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Uniform, Zeros
 from nn.layer.layer import Layer, bounds, chosen, penalty
 from nn.operation.index import Lookup
@@ -64,7 +65,7 @@ class Dense(Layer, configured=True):
         self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+        if len(input_shape) < 2 or input_shape[-1] in (BATCH, LENGTH):
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         self.kernel = self.add_variable("kernel", (input_shape[-1], self.units), self.kernel_initializer)
         if self.use_bias:
@@ -206,6 +207,9 @@ class Embedding(Layer, configured=True):
     an `input_dim` above 2**24, up to which it tells all whole numbers apart. `embeddings_regularizer` and
     `embeddings_constraint` are as those of the kernel of `Dense`.
 
+    With `mask_zero` the id 0 stands for padding of ids (batch, time): the output has a mask that leaves these steps out, which
+    recurrences, attention, pooling over all steps, `BatchNorm`, losses and metrics heed.
+
     >>> nn.layer.Embedding(1000, 32)(nn.Placeholder([-1, 20])).shape
     (-1, 20, 32)
     """
@@ -220,6 +224,7 @@ class Embedding(Layer, configured=True):
         *,
         embeddings_regularizer: Regularizer | RegularizerName | None = None,
         embeddings_constraint: Constraint | ConstraintName | None = None,
+        mask_zero: bool = False,
     ) -> None:
         super().__init__(name)
         self.input_dim = arguments.integer(self, "input_dim", input_dim, minimum=1)
@@ -227,10 +232,49 @@ class Embedding(Layer, configured=True):
         self.initializer = chosen(self, "initializer", initializer, Uniform(-0.05, 0.05))
         self.embeddings_regularizer = penalty(self, "embeddings_regularizer", embeddings_regularizer)
         self.embeddings_constraint = bounds(self, "embeddings_constraint", embeddings_constraint)
+        self.mask_zero = arguments.flag(self, "mask_zero", mask_zero)
 
     def build(self, input_shape: Any) -> None:
+        if self.mask_zero and len(input_shape) != 2:
+            raise ValueError(f"'mask_zero' is for ids of shape (batch, time), got {input_shape}")
         self.embeddings = self.add_variable("embeddings", (self.input_dim, self.output_dim), self.initializer)
 
     def call(self, x: Value) -> Value:
         # The method, not its text: the name may be settled later, and only an error needs it.
-        return x.apply(Lookup(self.describe), self.embeddings)
+        made = x.apply(Lookup(self.describe), self.embeddings)
+        if self.mask_zero:
+            made.mask = not_equal(x, 0)
+        return made
+
+
+class Masking(Layer, configured=True):
+    """A mask that leaves out the steps of sequences that are padding: those with `mask_value` in all of their features.
+
+    The numbers of these steps become 0. Recurrences, attention, pooling over all steps, `BatchNorm`, losses and metrics heed
+    the mask; layers for single steps, such as `Dense` and `Dropout`, hand it on.
+
+    Shapes: (batch, time, features) to the same.
+
+    Args:
+        mask_value: the number that padding consists of.
+        name: name of the layer; default: its class and a number.
+
+    Raises ValueError for inputs of another rank.
+
+    >>> x = nn.Placeholder([-1, None, 8])
+    >>> y = nn.layer.Masking()(x)
+    >>> y.shape, y.mask.shape, nn.layer.LSTM(16)(y).shape
+    ((-1, None, 8), (-1, None), (-1, 16))
+    """
+
+    def __init__(self, mask_value: float = 0.0, name: str | None = None) -> None:
+        super().__init__(name)
+        self.mask_value = arguments.number(self, "mask_value", mask_value, -math.inf)
+
+    def call(self, x: Value) -> Value:
+        if len(x.shape) != 3:
+            raise ValueError(f"expected inputs of shape (batch, time, features), got {x.shape}")
+        filled = not_equal(x, self.mask_value)
+        made = x * filled.max(axis=-1, keepdims=True)
+        made.mask = filled.max(axis=-1)
+        return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from nn.value.store import Buffer
 from nn.value.value import Constraint, ConstraintName, Node, Owner, Regularizer, RegularizerName, Value, Variable
 
 Inputs: TypeAlias = Value | Sequence[Value]
+_LOG = logging.getLogger(__name__)
 Made = TypeVar("Made")
 
 
@@ -46,6 +48,9 @@ class Layer(
     A subclass makes its variables in `build`, once, when the shape of its input is known, and combines values in `call`.
     Calling a layer twice uses the same variables twice. `name` is given or, in a model, made of class and number.
 
+    A value may have a `mask`, which tells steps of sequences from padding. Functions of single steps hand it on; `call` may use
+    it, or set that of its result. Where it does neither, a warning tells that padding is read as if it were data from there on.
+
     `layer.trainable = False` freezes all variables that the layer uses, those of layers within it, too, from the next
     `setup` or `compile` of a model on; a model file keeps that. `fit` of a model that was set up before refuses until then.
     Buffers, which training changes without a gradient, move all the same; a frozen `BatchNorm` leaves its own unless told
@@ -67,6 +72,9 @@ class Layer(
     _one_everywhere: ClassVar[bool] = True
     several: ClassVar[bool] = False
     """Whether it combines several values. It is then called on a list of them (or on one), and `build` and `call` get lists."""
+
+    _further: ClassVar[bool] = False
+    """Whether it may be called on values beside its first one, `build` and `call` getting a list then."""
 
     given_name: str
     variables: list[Variable] = shown("_own_variables")
@@ -137,16 +145,16 @@ class Layer(
         for value in values:
             if not isinstance(value, Value):
                 raise TypeError(f"{self.describe()} is called on a value of a graph, got {type(value).__name__}")
-        if not values or (len(values) > 1 and not self.several):
+        if not values or (len(values) > 1 and not (self.several or self._further)):
             raise ValueError(f"{self.describe()}: expected {'values' if self.several else 'one value'}, got {len(values)}")
         try:
             self._made = False  # `build` and `call` may set what they like: they are the second half of the constructor
             if not self.built:
                 shapes = [value.shape for value in values]
-                self.build(shapes if self.several else shapes[0])
+                self.build(shapes if self.several or len(values) > 1 else shapes[0])
                 check_object(self)  # its variables may hide what `call` needs
                 self.built = True
-            output = self.call(values if self.several else values[0])
+            output = self.call(values if self.several or len(values) > 1 else values[0])
         except ValueError as error:
             message = str(error)
             if message.startswith(self.describe()):
@@ -162,8 +170,14 @@ class Layer(
             output = output.apply(Linear())
         output.layers += (self,)
         output.given = tuple(values)
-        found = [variable for variable in _variables(output, values) if variable not in self._used]
+        between = list(_between(output, values))
+        found = [each for each in between if isinstance(each, Variable) and each not in self._used]
         self._used += found
+        masks = [value.mask for value in values if value.mask is not None]
+        if masks and output.mask is None and not any(each in between for each in masks):
+            _LOG.warning(
+                "%s neither uses nor hands on the mask of its input: from here on padding is read as data", self.describe()
+            )
         if not self._trainable:
             self._freeze(found)
         return output
@@ -228,19 +242,19 @@ def parts_within(value: object) -> tuple[object, ...]:
     return ()
 
 
-def _variables(output: Node, inputs: Sequence[Value]) -> Iterator[Variable]:
-    """Yield the variables between the inputs of a layer and its output."""
+def _between(output: Node, inputs: Sequence[Value]) -> Iterator[Value]:
+    """Yield the values between the inputs of a layer and its output, variables and masks that it takes among them."""
     todo: list[Value] = [output]
-    # The search ends at the inputs: what lies before them is not the layer's.
+    # The search ends at the inputs and their masks: what lies before them is not the layer's.
     seen = set(inputs)
+    masks = {value.mask for value in inputs}
     while todo:
         value = todo.pop()
         if value in seen:
             continue
         seen.add(value)
-        if isinstance(value, Variable):
-            yield value
-        elif isinstance(value, Node):
+        yield value
+        if isinstance(value, Node) and value not in masks:
             todo += value.inputs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nn import arguments
-from nn.arrays import BATCH, Shape
+from nn.arrays import BATCH, LENGTH, Shape
 from nn.initializer import Constant, Zeros
 from nn.layer.layer import Layer
 from nn.operation.normalization import BatchNormalize, GroupNormalize, LayerNormalize, RMSNormalize
@@ -24,6 +24,8 @@ class BatchNorm(Layer, configured=True):
 
     Frozen (`trainable = False`), it normalises by the moving statistics in training, too, and leaves them as they are, as in
     Keras; with `freeze_statistics=False` only gamma and beta stand still.
+
+    Of sequences with a mask only the steps that it leaves count for mean and variance.
 
     Used several times in one model, it normalises each use by its own mean and variance, and the moving ones go towards the
     mean of these.
@@ -50,7 +52,7 @@ class BatchNorm(Layer, configured=True):
         self.freeze_statistics: bool = arguments.instance(self, "freeze_statistics", freeze_statistics, bool)
 
     def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+        if len(input_shape) < 2 or input_shape[-1] in (BATCH, LENGTH):
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         features = input_shape[-1:]
         self.gamma = self.add_variable("gamma", features, Constant(1.0))
@@ -63,7 +65,8 @@ class BatchNorm(Layer, configured=True):
         if x.shape[-1:] != self.gamma.shape:
             raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
         operation = BatchNormalize(self.momentum, self.epsilon, self.freeze_statistics)
-        return x.apply(operation, self.gamma, self.beta, self.moving_mean, self.moving_variance)
+        masks = [] if x.mask is None else [x.mask]
+        return x.apply(operation, self.gamma, self.beta, self.moving_mean, self.moving_variance, *masks)
 
 
 class LayerNorm(Layer, configured=True):
@@ -87,7 +90,7 @@ class LayerNorm(Layer, configured=True):
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+        if len(input_shape) < 2 or input_shape[-1] in (BATCH, LENGTH):
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         self.gamma = self.add_variable("gamma", input_shape[-1:], Constant(1.0))
         self.beta = self.add_variable("beta", input_shape[-1:], Zeros())
@@ -119,7 +122,7 @@ class RMSNorm(Layer, configured=True):
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 2 or input_shape[-1] == BATCH:
+        if len(input_shape) < 2 or input_shape[-1] in (BATCH, LENGTH):
             raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
         self.scale = self.add_variable("scale", input_shape[-1:], Constant(1.0))
 

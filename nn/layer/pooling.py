@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from nn import arguments
+from nn.function import maximum, where
 from nn.layer.layer import Layer, direct
 from nn.operation.convolution import window
 from nn.operation.convolution.window import Padding
+from nn.operation.index import Entry
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.value.value import Value
 
@@ -84,6 +87,8 @@ class AveragePool(PoolingLayer):
 class GlobalAveragePool(Layer, configured=True):
     """Takes the mean of each channel over all places (Lin et al., Network in network, ICLR 2014).
 
+    Steps that the mask of the input leaves out do not count; of a sequence without any other the mean is 0.
+
     Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
 
     Args:
@@ -99,11 +104,20 @@ class GlobalAveragePool(Layer, configured=True):
         self.keepdims = arguments.flag(self, "keepdims", keepdims)
 
     def call(self, x: Value) -> Value:
-        return x.mean(_places(x), self.keepdims)
+        places = _places(x)
+        if x.mask is None:
+            return x.mean(places, self.keepdims)
+        steps = _mask_beside(x)
+        # Axes behind the steps, such as the rows of images in time, count whole.
+        among = math.prod(x.shape[2:-1])
+        count = maximum(steps.sum(places, keepdims=True), 1) * float(among)
+        return (x * steps).sum(places, self.keepdims) / (count if self.keepdims else count[(slice(None), *[0] * len(places))])
 
 
 class GlobalMaxPool(Layer, configured=True):
     """Takes the greatest number of each channel over all places; equal ones share its gradient.
+
+    Steps that the mask of the input leaves out do not count; of a sequence without any other the greatest is 0.
 
     Shapes: (batch, height, width, channels) or (batch, time, channels) to (batch, channels).
 
@@ -120,7 +134,25 @@ class GlobalMaxPool(Layer, configured=True):
         self.keepdims = arguments.flag(self, "keepdims", keepdims)
 
     def call(self, x: Value) -> Value:
-        return x.max(_places(x), self.keepdims)
+        places = _places(x)
+        if x.mask is None:
+            return x.max(places, self.keepdims)
+        steps = _mask_beside(x)
+        found, some = (value.max(places, self.keepdims) for value in (where(steps, x, _LOWEST), steps))
+        return found * some
+
+
+_LOWEST = -1e30
+"""Less than what layers give, also in float32, and still finite."""
+
+
+def _mask_beside(x: Value) -> Value:
+    """Return the mask of sequences with axes of length 1 for those that it lacks."""
+    mask = x.mask
+    if mask is None:
+        raise ValueError("expected inputs with a mask, got none")
+    key: tuple[Entry, ...] = (slice(None), slice(None), *(None for _ in x.shape[2:]))
+    return mask[key]
 
 
 def _places(x: Value) -> tuple[int, ...]:

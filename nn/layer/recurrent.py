@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,12 +12,20 @@ from nn import arguments
 from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Tanh
-from nn.arrays import BATCH, Array, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
+from nn.function import concatenate
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Orthogonal, Zeros
-from nn.layer.layer import Layer, chosen, direct
-from nn.operation.recurrent.cells import GRUOperation, LSTMOperation, SimpleRNNOperation
+from nn.layer.layer import Inputs, Layer, chosen, direct
+from nn.operation.recurrent.cells import (
+    DroppingGRU,
+    DroppingLSTM,
+    DroppingSimpleRNN,
+    GRUOperation,
+    LSTMOperation,
+    SimpleRNNOperation,
+)
 from nn.operation.recurrent.recurrence import Recurrence
-from nn.value.value import Value
+from nn.value.value import Node, Value
 
 
 class Recurrent(Layer, configured=True):
@@ -24,6 +34,12 @@ class Recurrent(Layer, configured=True):
     Shapes: x (batch, time, features), kernel (features, gates * units), recurrent_kernel (units, gates * units), bias
     (gates * units,) or, for GRU, (2, gates * units); output (batch, units), the state after the last step, or with
     `return_sequences` the state after every step (batch, time, units). The state before the first step is 0.
+
+    Steps that the mask of x leaves out change no state; the state of such a step is that of the step before.
+
+    ``layer(x, initial_state=h)`` begins with the state h (batch, units), that of `LSTM` with two, ``[h, c]``. With
+    `return_state` the layer gives a list, its output and the states after the last step, which another one may begin with: so
+    sequences are read in parts, and a decoder goes on where an encoder has ended.
 
     Raises TypeError or ValueError for arguments that do not fit, ValueError for inputs of another shape.
 
@@ -35,6 +51,9 @@ class Recurrent(Layer, configured=True):
         recurrent_initializer: of the kernel for the state; default: `Orthogonal`.
         bias_initializer: of the biases; default: `Zeros`.
         name: name of the layer; default: its class and a number.
+        return_state: whether the layer gives the states after the last step as well.
+        recurrent_dropout: share of the state's units that the recurrent product does not see in training, from 0 to below 1;
+            drawn for each sample, the same in all its steps (Gal and Ghahramani, 2016).
 
     >>> class Linear(nn.layer.Recurrent):
     ...     def operation(self):
@@ -42,6 +61,8 @@ class Recurrent(Layer, configured=True):
     >>> Linear(8)(nn.Placeholder([-1, 20, 3])).shape
     (-1, 8)
     """
+
+    _further: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -52,8 +73,13 @@ class Recurrent(Layer, configured=True):
         recurrent_initializer: Initializer | InitializerName | None = None,
         bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
+        *,
+        return_state: bool = False,
+        recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__(name)
+        self.return_state = arguments.flag(self, "return_state", return_state)
+        self.recurrent_dropout = arguments.number(self, "recurrent_dropout", recurrent_dropout, 0, 1)
         self.units = arguments.integer(self, "units", units, minimum=1)
         self.return_sequences = bool(arguments.instance(self, "return_sequences", return_sequences, bool))
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
@@ -69,22 +95,63 @@ class Recurrent(Layer, configured=True):
         """Return the initialiser of the first bias."""
         return self.bias_initializer
 
-    def build(self, input_shape: Shape) -> None:
-        if len(input_shape) != 3 or BATCH in input_shape[1:]:
-            raise ValueError(f"expected inputs of shape (batch, time, features), got {input_shape}")
+    def build(self, input_shape: Any) -> None:
+        # of x alone, or first of x where states are given as well
+        shape: Shape = input_shape[0] if isinstance(input_shape, list) else input_shape
+        if len(shape) != 3 or BATCH in shape[1:] or shape[2] == LENGTH:
+            raise ValueError(f"expected inputs of shape (batch, time, features), got {shape}")
         # This one tells the numbers of gates and biases only; `call` makes the one of the graph.
         kind = self.operation()
         columns = kind.gates * self.units
-        self.kernel = self.add_variable("kernel", (input_shape[2], columns), self.kernel_initializer)
+        self.kernel = self.add_variable("kernel", (shape[2], columns), self.kernel_initializer)
         self.recurrent_kernel = self.add_variable("recurrent_kernel", (self.units, columns), self.recurrent_initializer)
         if self.use_bias:
             # One vector as Keras has it, or two for a cell that adds them at different places.
-            shape = (columns,) if kind.biases == 1 else (kind.biases, columns)
-            self.bias = self.add_variable("bias", shape, self.first_bias())
+            biases = (columns,) if kind.biases == 1 else (kind.biases, columns)
+            self.bias = self.add_variable("bias", biases, self.first_bias())
 
-    def call(self, x: Value) -> Value:
+    def call(self, x: Any) -> Value:
+        x, *states = x if isinstance(x, list) else [x]
+        operation = self.operation()
+        masks = [] if x.mask is None else [x.mask]
+        asked = masks or states or self.return_state or self.recurrent_dropout
+        if asked and not operation.carries:
+            raise ValueError(
+                "expected an operation with 'carries', which heeds masks, states and dropout in forward and backward, got "
+                f"{type(operation).__name__}"
+            )
+        if states and len(states) != operation.states:
+            raise ValueError(f"'initial_state' must be {operation.states} values (batch, {self.units}), got {len(states)}")
+        operation.masked, operation.given = bool(masks), bool(states)
+        operation.with_cell = self.return_state and operation.states > 1
+        operation.drops = self.recurrent_dropout
         bias = [self.bias] if self.use_bias else []
-        return direct(self.operation(), x, self.kernel, self.recurrent_kernel, *bias)
+        made = direct(operation, x, self.kernel, self.recurrent_kernel, *bias, *masks, *states)
+        if self.return_sequences:
+            # The cell stands behind the last step, as one more.
+            made.mask = concatenate([x.mask, x.mask[:, -1:]], 1) if masks and operation.with_cell else x.mask
+        return made
+
+    def __call__(self, x: Inputs, initial_state: Value | Sequence[Value] | None = None) -> Any:
+        """Return the output for `x`, with `return_state` a list of it and the states.
+
+        Args:
+            x: sequences (batch, time, features).
+            initial_state: the states before the first step, one for each that the layer has, each (batch, units); None: 0.
+        """
+        states = [initial_state] if isinstance(initial_state, Value) else list(initial_state or ())
+        given: list[Value] = [x] if isinstance(x, Value) else list(x)
+        return self._parts(super().__call__([*given, *states] if states else x))
+
+    def _parts(self, made: Node) -> Any:
+        """Return the results of the layer of the one that its operation gives."""
+        if not self.return_state:
+            return made
+        if not self.return_sequences:
+            return [made[:, 0], made[:, 0], made[:, 1]] if self.operation().states > 1 else [made, made]
+        if self.operation().states == 1:
+            return [made, made[:, -1]]
+        return [made[:, :-1], made[:, -2], made[:, -1]]
 
 
 class SimpleRNN(Recurrent, configured=True):
@@ -107,12 +174,26 @@ class SimpleRNN(Recurrent, configured=True):
         recurrent_initializer: Initializer | InitializerName | None = None,
         bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
+        *,
+        return_state: bool = False,
+        recurrent_dropout: float = 0.0,
     ) -> None:
-        super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)
+        super().__init__(
+            units,
+            return_sequences,
+            use_bias,
+            kernel_initializer,
+            recurrent_initializer,
+            bias_initializer,
+            name,
+            return_state=return_state,
+            recurrent_dropout=recurrent_dropout,
+        )
         self.activation = chosen(self, "activation", activation, Tanh())
 
     def operation(self) -> SimpleRNNOperation:
-        return SimpleRNNOperation(self.activation, self.return_sequences)
+        kind = DroppingSimpleRNN if self.recurrent_dropout else SimpleRNNOperation
+        return kind(self.activation, self.return_sequences)
 
 
 class LSTM(Recurrent, configured=True):
@@ -141,12 +222,25 @@ class LSTM(Recurrent, configured=True):
         recurrent_initializer: Initializer | InitializerName | None = None,
         bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
+        *,
+        return_state: bool = False,
+        recurrent_dropout: float = 0.0,
     ) -> None:
-        super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)
+        super().__init__(
+            units,
+            return_sequences,
+            use_bias,
+            kernel_initializer,
+            recurrent_initializer,
+            bias_initializer,
+            name,
+            return_state=return_state,
+            recurrent_dropout=recurrent_dropout,
+        )
         self.unit_forget_bias = bool(arguments.instance(self, "unit_forget_bias", unit_forget_bias, bool))
 
     def operation(self) -> LSTMOperation:
-        return LSTMOperation(self.return_sequences)
+        return (DroppingLSTM if self.recurrent_dropout else LSTMOperation)(self.return_sequences)
 
     def first_bias(self) -> Initializer:
         return _WithForgetBias(self.bias_initializer) if self.unit_forget_bias else self.bias_initializer
@@ -181,4 +275,4 @@ class GRU(Recurrent):
     """
 
     def operation(self) -> GRUOperation:
-        return GRUOperation(self.return_sequences)
+        return (DroppingGRU if self.recurrent_dropout else GRUOperation)(self.return_sequences)

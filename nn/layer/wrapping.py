@@ -12,7 +12,7 @@ from nn.arrays import BATCH, Shape
 from nn.function import concatenate
 from nn.layer.layer import Layer
 from nn.layer.recurrent import Recurrent
-from nn.value.value import Value
+from nn.value.value import Node, Value
 
 
 class TimeDistributed(Layer, configured=True):
@@ -43,7 +43,9 @@ class TimeDistributed(Layer, configured=True):
     def call(self, x: Value) -> Value:
         # Steps become samples: the layer sees no time.
         steps = self.layer(x.reshape(BATCH, *x.shape[2:]))
-        return steps.reshape(BATCH, x.shape[1], *steps.shape[1:])
+        made = steps.reshape(BATCH, x.shape[1], *steps.shape[1:])
+        made.mask = x.mask
+        return made
 
 
 class Bidirectional(Layer, configured=True):
@@ -82,6 +84,8 @@ class Bidirectional(Layer, configured=True):
         self._back = self.backward_layer or type(layer)(**{**layer.get_config(), "name": None})
         if self._back is layer:
             raise ValueError("Bidirectional 'backward_layer' must be another layer than 'layer', got the same one")
+        if layer.return_state or self._back.return_state:
+            raise ValueError("Bidirectional takes layers without return_state, got one with it; call both layers apart")
         if self._back.return_sequences != layer.return_sequences:
             raise ValueError(
                 "Bidirectional 'backward_layer' must return sequences if, and only if, 'layer' does, got "
@@ -93,6 +97,12 @@ class Bidirectional(Layer, configured=True):
         if self.layer.return_sequences:
             # Back in the order of the sequence, so that both results of a step stand side by side.
             backward = backward[:, ::-1]
+        made = self._merged(forward, backward)
+        if self.layer.return_sequences:
+            made.mask = x.mask
+        return made
+
+    def _merged(self, forward: Value, backward: Value) -> Node:
         if self.merge_mode == "concat":
             return concatenate([forward, backward])
         if self.merge_mode == "mul":

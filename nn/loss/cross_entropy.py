@@ -10,14 +10,14 @@ import numpy as np
 from nn import arguments
 from nn.activation.sigmoids import Softmax
 from nn.arrays import Array, Shape
-from nn.loss.loss import Loss, classes
+from nn.loss.loss import ClassLoss, ignored
 from nn.operation.operation import Operation
 
 _ROUNDING = 1e-2
 """How far from 1 the sum of a row may lie; float32 rounds thousands of classes much better than this."""
 
 
-class Cross_Entropy(Loss):
+class Cross_Entropy(ClassLoss, configured=True):
     """Mean over the batch of -sum_k y_k log p_k, with p the probabilities (batch, classes) that the model gives.
 
     Outputs may also be (batch, ..., classes), one row for each position of a sample; the loss of a sample is the mean over its
@@ -26,7 +26,8 @@ class Cross_Entropy(Loss):
     The logarithm is that of max(p, e) with e the machine epsilon of the type (1.2e-7 in float32, 2.2e-16 in float64), plus
     (p - e) / e below e, its tangent there: so a probability of 0 costs much, but not infinitely much, and the derivative
     -y / max(p, e) belongs to the value everywhere. Where the model ends in a softmax, `Cross_Entropy_With_Softmax` is
-    faster and exact for every score. Raises ValueError for labels that are out of range, of another shape, or no
+    faster and exact for every score. Samples, or positions, with the label `ignore_index` do not count: the loss is the mean
+    over the others. Raises ValueError for labels that are out of range, of another shape, or no
     probabilities, and for outputs that are none: the first batch of each size shows whether its rows sum to 1.
 
     >>> loss, output = nn.loss.Cross_Entropy(), np.array([[0.5, 0.5], [0.75, 0.25]])
@@ -35,8 +36,9 @@ class Cross_Entropy(Loss):
     1.0397
     """
 
-    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        return classes(self, label, shape, dtype)
+    @arguments.also(ignore_class="ignore_index")
+    def __init__(self, ignore_index: int | None = None) -> None:
+        self.ignore_index = ignored(self, ignore_index)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
@@ -46,7 +48,7 @@ class Cross_Entropy(Loss):
         self._starts = np.arange(0, rows * count, count)
         self._places = np.empty(rows, np.intp)
         self._bound = float(np.finfo(dtype).eps)
-        self._clipped, self._logarithm, self._tangent = (np.empty(shape, dtype) for _ in range(3))
+        self._clipped, self._logarithm, self._tangent = (self._memory.empty(shape, dtype) for _ in range(3))
         self._chosen = np.empty((4, *shape[:-1]), dtype)
         self._losses = np.empty(shape[0], dtype)
         self._checked = False
@@ -105,7 +107,7 @@ def tangent_log(p: Array, bound: float, clipped: Array, tangent: Array, out: Arr
     np.add(out, tangent, out=out)
 
 
-class Cross_Entropy_With_Softmax(Loss, configured=True):
+class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
     """Mean over the batch of -sum_k y_k log softmax(z)_k, with z the scores (batch, classes).
 
     Scores may also be (batch, ..., classes), one row for each position of a sample; the loss of a sample is the mean over its
@@ -116,7 +118,8 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
     The softmax belongs to the loss. A model may end in the scores, or in `Softmax`, which is then not computed twice:
     the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
     probabilities. A score of -inf masks a class: it costs nothing, or infinitely much where the label or `label_smoothing` lays
-    weight on it. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
+    weight on it. Samples, or positions, with the label `ignore_index` do not count: the loss is the mean over the others.
+    Raises ValueError for labels that are out of range, of another shape, or no probabilities.
 
     >>> loss, output = nn.loss.Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])
     >>> loss.allocate(output.shape, output.dtype)
@@ -126,17 +129,16 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
 
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
-    def __init__(self, label_smoothing: float = 0.0) -> None:
+    @arguments.also(ignore_class="ignore_index")
+    def __init__(self, label_smoothing: float = 0.0, ignore_index: int | None = None) -> None:
         self.label_smoothing = arguments.number(self, "label_smoothing", label_smoothing, 0, 1)
-
-    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        return classes(self, label, shape, dtype)
+        self.ignore_index = ignored(self, ignore_index)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._positions = math.prod(shape[1:-1])
         rows, count = shape[0] * self._positions, shape[-1]
-        self._probabilities = np.empty((rows, count), dtype)
+        self._probabilities = self._memory.empty((rows, count), dtype)
         self._shaped = self._probabilities.reshape(shape)
         self._row = np.empty((rows, 1), dtype)
         self._starts = np.arange(0, rows * count, count)

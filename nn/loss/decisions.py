@@ -50,7 +50,7 @@ class Binary_Cross_Entropy(BinaryLoss):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
-        self._probabilities, self._rest, self._log = (np.empty(shape, dtype) for _ in range(3))
+        self._probabilities, self._rest, self._log = (self._memory.empty(shape, dtype) for _ in range(3))
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
@@ -123,7 +123,9 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
         self._bound = float(np.finfo(dtype).eps)
-        self._rest, self._clipped, self._of_rest, self._tangent, self._logarithm, self._costs = np.empty((6, *shape), dtype)
+        self._rest, self._clipped, self._of_rest, self._tangent, self._logarithm, self._costs = self._memory.empty(
+            (6, *shape), dtype
+        )
         self._losses = np.empty(shape[0], dtype)
         self._checked = False
 
@@ -206,7 +208,7 @@ class Hinge(Loss):
         """Make room for margins, and for numbers that depend on the labels."""
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
-        self._margin, self._sign = np.empty(shape, dtype), np.empty(shape, dtype)
+        self._margin, self._sign = (self._memory.empty(shape, dtype) for _ in range(2))
         self._losses = np.empty(shape[0], dtype)
         self._samples = np.arange(shape[0])
         self._rival = np.empty(shape[0], np.intp)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from nn import arguments
 from nn.arguments import Configurable
-from nn.arrays import Array, Shape, as_array
+from nn.arrays import Array, OwnMemory, Scratch, Shape, as_array
 from nn.extension import renamed
 from nn.operation.operation import Operation
 
@@ -33,9 +34,21 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     >>> nn.testing.check_loss_gradient(Mean(), np.zeros(5), np.ones((5, 2)))
     """
 
+    _memory: Scratch = OwnMemory()
+    """Where `allocate` gets memory that lasts from `value` to the next run. A runner sets it for a copy."""
+
     absorbs: ClassVar[type[Operation] | None] = None
     """An operation that the loss contains. A model that ends in it hands the loss the values before it, and takes its value
     for the metrics from `prediction`, which such a loss has to define."""
+
+    @property
+    def _ignores(self) -> bool:
+        """Whether there are labels that leave out what they stand for."""
+        return False
+
+    def _counted(self, label: Array) -> Array | None:
+        """Return which labels, as `prepare` gave them, count; None where all do."""
+        return None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -128,10 +141,53 @@ def targets(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> 
     return _finite(name, label, dtype).reshape(shape)
 
 
-def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+class ClassLoss(Loss):
+    """Loss of classes that may ignore those places that have one certain number as their label.
+
+    Args:
+        ignore_index: label of samples, or positions, that count neither in the loss nor in metrics, such as that of padding; it
+            may be a class or none, such as -100. The loss is the mean over the others. None: all count.
+    """
+
+    ignore_index: int | None = None
+
+    @property
+    def _ignores(self) -> bool:
+        return self.ignore_index is not None
+
+    def _counted(self, label: Array) -> Array | None:
+        # Rows of probabilities name no class to ignore.
+        return None if self.ignore_index is None or label.dtype.kind not in "iu" else label != self.ignore_index
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        return classes(self, label, shape, dtype, self.ignore_index)
+
+
+def ignored(owner: object, value: int | None) -> int | None:
+    """Return 'ignore_index'; raise TypeError where it is no integer and not None."""
+    return None if value is None else arguments.integer(owner, "ignore_index", value, minimum=-(2**31))
+
+
+def position_weights(owner: object, weight: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """Return weights of the positions of samples, (batch, ...), for outputs of this shape.
+
+    Raises ValueError unless there is one finite number of at least 0 for each position.
+    """
+    name = f"{type(owner).__name__} 'weight'"
+    weight = as_array(name, weight)
+    if weight.ndim >= max(len(shape), 2) + (len(shape) == 2) or weight.shape != shape[: weight.ndim]:
+        raise ValueError(
+            f"{name} must hold one number for each of the {shape[0]} samples, or for each position of outputs of shape "
+            f"{shape}, got {weight.dtype} of shape {weight.shape}"
+        )
+    # Of all positions as of so many samples.
+    return Loss.check_weights(cast(Loss, owner), weight.reshape(-1), weight.size, dtype).reshape(weight.shape)
+
+
+def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ignore: int | None = None) -> Array:
     """Return class numbers (batch, ...) or rows of probabilities (batch, ..., classes) for outputs (batch, ..., classes).
 
-    Class numbers are integers, booleans or whole floats.
+    Class numbers are integers, booleans or whole floats; the number `ignore` need be no class.
     """
     name = type(owner).__name__
     if len(shape) < 2:
@@ -147,7 +203,8 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> 
         )
     if label.dtype.kind in "fb":
         label = _whole(name, label)
-    low, high = int(label.min()), int(label.max())
+    named = label if ignore is None else label[label != ignore]
+    low, high = (int(named.min()), int(named.max())) if named.size else (0, 0)
     if low < 0 or high >= count:
         raise ValueError(f"{name} labels must lie in 0..{count - 1} for {count} outputs, got {low}..{high}")
     # (batch, ..., 1) is as good as (batch, ...).

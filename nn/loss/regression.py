@@ -36,8 +36,8 @@ class DifferenceLoss(Loss):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
-        self._difference = np.empty(shape, dtype)
-        self._work = np.empty((shape[0], self._outputs), dtype)
+        self._difference = self._memory.empty(shape, dtype)
+        self._work = self._memory.empty((shape[0], self._outputs), dtype)
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
@@ -123,7 +123,7 @@ class HuberLoss(DifferenceLoss, configured=True):
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
-        self._clipped = np.empty_like(self._work)
+        self._clipped = self._memory.empty(self._work.shape, dtype)
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
         clipped = self._clipped
@@ -157,7 +157,7 @@ class TanhLoss(DifferenceLoss):
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
-        self._beyond = np.empty_like(self._work)
+        self._beyond = self._memory.empty(self._work.shape, dtype)
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
         """Write the sums of log cosh d = log(1 + 2 sinh(d / 2)^2), which is as exact for small d as for large ones."""

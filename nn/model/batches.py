@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array, Shape, as_array, empty
+from nn.arrays import LENGTH, Array, Shape, as_array, empty, fits
 from nn.data import DataFeeder
 from nn.random import keyed
 
@@ -55,19 +55,20 @@ def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
     if samples.dtype.kind not in "iufb":
         hint = "; nn.dataset.ArrayDataset makes numbers of its texts, categories and dates" if hasattr(x, "iloc") else ""
         raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}{hint}")
-    if samples.ndim != len(input_shape) or samples.shape[1:] != input_shape[1:]:
+    if not fits(samples.shape, input_shape):
         raise ValueError(
             f"{owner} 'x' must have the model's input shape {input_shape}, got {samples.shape}: "
             f"{_difference(samples.shape, input_shape)}"
         )
-    if not len(samples):
-        raise ValueError(f"{owner} 'x' must hold at least one sample, got shape {samples.shape}")
+    if not samples.size and 0 in samples.shape:
+        least = "one sample" if not len(samples) else "one step of each sample"
+        raise ValueError(f"{owner} 'x' must hold at least {least}, got shape {samples.shape}")
     return samples
 
 
 def _difference(shape: Shape, wanted: Shape) -> str:
     if len(shape) == len(wanted):
-        axis = next(axis for axis in range(1, len(wanted)) if shape[axis] != wanted[axis])
+        axis = next(axis for axis in range(1, len(wanted)) if shape[axis] != wanted[axis] != LENGTH)
         return f"axis {axis} must have length {wanted[axis]}, got {shape[axis]}"
     if shape == wanted[1:]:
         return "a single sample needs an axis in front, x[None]"

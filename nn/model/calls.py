@@ -11,6 +11,7 @@ import numpy as np
 import nn.operation
 from nn import arguments
 from nn.arguments import Configurable
+from nn.arrays import plain
 from nn.layer.layer import Layer
 from nn.operation.operation import Operation
 from nn.value.graph import Graph, Placeholder
@@ -42,7 +43,7 @@ def described(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> di
         numbers[node] = len(calls) - 1
     own = graph.outputs[: len(graph.outputs) - graph.added]
     return {
-        "inputs": [[name, list(entry.shape)] for name, entry in zip(inputs, graph.inputs, strict=True)],
+        "inputs": [[name, plain(entry.shape)] for name, entry in zip(inputs, graph.inputs, strict=True)],
         "outputs": [[name, numbers[end]] for name, end in zip(outputs, own, strict=True)],
         "calls": calls,
         "added": [numbers[end] for end in graph.outputs[len(own) :]],
@@ -72,7 +73,7 @@ def rebuilt(
             raise ValueError(f"Model 'calls' must say what each takes, got {arguments.short(references)}")
         values = [value(each) for each in references]
         if isinstance(callee, Layer):
-            results.append(callee(values if len(values) > 1 else values[0]))
+            results.append(_result(callee, values))
         else:
             results.append(values[0].apply(_operation(callee), *values[1:]))
     losses = [value(each) for each in added]
@@ -81,6 +82,20 @@ def rebuilt(
         {_text(name): value(place) for name, place in (_pair("outputs", each) for each in outputs)},
         [loss for loss in losses if isinstance(loss, Node)],
     )
+
+
+def _result(layer: Any, values: Sequence[Value]) -> Node:
+    # Past what a layer makes of its one result, such as the list of output and states of a recurrence.
+    return Layer.__call__(layer, values if len(values) > 1 else values[0])
+
+
+def recalled(graph: Graph, values: Sequence[Value]) -> tuple[Value, ...]:
+    """Return the outputs of a graph for other values in place of the inputs, some with masks: layers are called anew."""
+    results: dict[Value, Value] = dict(zip(graph.inputs, values, strict=True))
+    for node in _called(graph):
+        given = [results.get(value, value) for value in taken(node)]
+        results[node] = _result(node.layers[-1], given) if node.layers else Node(node.operation, given)
+    return tuple([results[output] for output in graph.outputs])
 
 
 def taken(node: Node) -> tuple[Value, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nn.activation.activation import Activation, Linear
 from nn.activation.sigmoids import LogSoftmax, Sigmoid, Softmax
+from nn.arrays import LENGTH
 from nn.extension import is_ours
 from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge
@@ -136,7 +137,7 @@ def check_ending(output: Node, loss: Loss) -> None:
         )
     if end is None:
         return
-    wanted, repair = _misfit(end, loss, math.prod(shape[1:]))
+    wanted, repair = _misfit(end, loss, math.prod(axis for axis in shape[1:] if axis != LENGTH))
     if repair:
         raise ValueError(
             f"setup() 'loss': {type(loss).__name__} takes {wanted}, but the model ends in {end.name}, which gives "

@@ -246,7 +246,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         aim = deepcopy(self._aim)
         for place, metric in zip(aim.seen, aim.metrics, strict=True):
             metric.reset()
-            metric.update(batch.label[place], seen[place])
+            metric.update(*self.runner.counted(place, batch.label[place], seen[place]))
         return Results(aim.results(loss, self.runner.losses))
 
     def _known(self, data: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn import arguments, registry
-from nn.arrays import Array, as_dtype
+from nn.arrays import Array, as_dtype, plain
 from nn.gradient_descent.interface import IGradientDescent
 from nn.loss.decisions import Binary_Cross_Entropy
 from nn.loss.loss import Loss
@@ -58,7 +58,7 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
     config = {
         "model": {"class": registry.class_name(type(whole)), "config": registry.describe_arguments(whole)},
         "part": part,
-        "input_shape": list(model.graph.placeholder.shape),
+        "input_shape": plain(model.graph.placeholder.shape),
         "seed": model.seed,
         "dtype": model.dtype.name,
         "loss": registry.describe(model.loss) if model.has_loss else None,
@@ -142,7 +142,7 @@ def _rebuild(
     # What is left over in the end are the variables, which must be all that the structure has.
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
     take_progress(model, config, values)
-    shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
+    shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1, lengths=True)
     model._restore_values(shape, values, config[_FROZEN])
     vars(model)["_from_file"] = False
     if _INPUTS in config:

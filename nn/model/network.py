@@ -17,6 +17,7 @@ from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
 from nn.extension import renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
+from nn.model.calls import recalled
 from nn.model.history import show
 from nn.model.objective import in_order
 from nn.model.structure import Structure
@@ -110,7 +111,9 @@ class Network(
                 raise ValueError(
                     f"{called}: input{f' {name!r}' if name else ''} must be a value of shape {entry.shape}, got {found}"
                 )
-        return self._shown(graph.applied(values)[: len(graph.outputs) - graph.added])
+        # The layers are called anew where masks come in: the graph was made without them.
+        made = recalled(graph, values) if any(value.mask is not None for value in values) else graph.applied(values)
+        return self._shown(made[: len(graph.outputs) - graph.added])
 
     @property
     def _output_names(self) -> Sequence[str]:

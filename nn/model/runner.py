@@ -1,5 +1,6 @@
 """Runner of a model's graph: plans for every shape that comes, kept while they are used."""
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -9,35 +10,45 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from nn.activation.activation import Linear
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Block, Shape
 from nn.extension import check_object
 from nn.loss.loss import Loss
 from nn.model.ending import absorb, is_varied
 from nn.model.objective import Objective
+from nn.operation.arithmetic import Compare
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan, bytes_held
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph
-from nn.value.value import Node, Variable
+from nn.value.value import Constant, Node, Variable
 
 KEPT_BYTES = 128 * 1024**2
-"""Bytes of the plans that are kept: of small batches many, as clients of a federation have tails of every length."""
+"""Bytes of the plans that are kept, besides the memory that all share: of small batches and short sequences many, as clients of
+a federation have tails, and sequences lengths, of every kind."""
 LEAST_KEPT = 4
 """Plans that are kept however large they are: those of training and scoring, each with a shorter last batch."""
 PLAN_OBJECTS = 64 * 1024
 """Bytes that a plan takes besides its arrays, about."""
+ARRAY_OBJECT = 256
+"""Bytes of an array besides its numbers, with the place where it is kept: recurrences have some for each step."""
 INFERENCE = Mode()
 
 Purpose = Literal["train", "score", "predict", "forward"]
 
 
 class _Scored(NamedTuple):
-    """The loss of one output in a plan: its place among the outputs with a loss, and the factor in the sum of the losses."""
+    """The loss of one output in a plan: its place among the outputs with a loss, and the factor in the sum of the losses.
+
+    `axes` is the number of leading axes that are the samples of the loss: more than one where positions of a sample weigh
+    differently. `mask` is the place of the output's mask among the outputs of the plan, None where it has none.
+    """
 
     place: int
     loss: Loss
     factor: float
+    axes: int = 1
+    mask: int | None = None
 
 
 class _Compiled(NamedTuple):
@@ -53,6 +64,9 @@ class Runner:
     stop before it and the loss does both at once. Large networks are computed in as many threads as the BLAS has. With
     `whole` the graph is a part of another one, computes as that does, and training gives the gradient of its input, too.
 
+    There is a plan for each length of a batch, and where inputs have axes of any length for each of these. Plans run in turns,
+    so all lie in one memory, which is about as large as the largest of them needs it.
+
     Samples, labels, weights and predictions are tuples: samples one array for each input, the others one for each output with
     a loss, in their orders.
     """
@@ -65,6 +79,14 @@ class Runner:
         self._absorbed: list[bool] = []
         self._varied: list[bool] = []
         self._shares = range(0)
+        self.masked = False
+        """Whether masks or ignored labels leave something out of losses and metrics."""
+        self._valid: dict[int, Array | None] = {}
+        self._flat: dict[int, tuple[Array, Array]] = {}
+        self._weights: dict[int, Array | None] = {}
+        self._masks: dict[int, int] = {}
+        self.counts: list[float] = []
+        """For each output that has a loss how many samples or positions the last run counted, where masks leave some out."""
         self.losses: tuple[float, ...] = ()
         """The loss of each output that has one, of the last step or score, not weighted."""
         if objective is not None:
@@ -73,7 +95,9 @@ class Runner:
         self._team = Team(blas_threads())
         self._lock = threading.RLock()
         self._last: Plan | None = None
-        self._compiled: OrderedDict[tuple[Purpose, int], _Compiled] = OrderedDict()
+        self._lengths = graph.has_lengths
+        self._compiled: OrderedDict[tuple[Any, ...], _Compiled] = OrderedDict()
+        self._block = self._own_block()
 
     def step(
         self,
@@ -87,11 +111,11 @@ class Runner:
     ) -> tuple[float, tuple[Array, ...]]:
         """Compute loss, predictions and all gradients of one block; the predictions are valid until the next run.
 
-        `weight` (batch,) weighs the losses of the samples. `on_loss` is told the loss before there is any gradient. `add`: the
-        gradients are added to those of the block before.
+        `weight` (batch,) weighs the losses of the samples, or of their positions, (batch, ...). `on_loss` is told the loss
+        before there is any gradient. `add`: the gradients are added to those of the block before.
         """
         with self._lock:
-            plan, losses, _ = self._compile("train", x)
+            plan, losses, _ = self._compile("train", x, weight)
             self._last = plan
             outputs = plan.forward(x, Mode(training=True, key=key))
             value = self._value(losses, label, outputs, weight)
@@ -99,9 +123,13 @@ class Runner:
                 # Before gradients are computed, so that a loss that is not finite stops the step.
                 on_loss(value)
             gradients = plan.output_gradients
-            for place, loss, factor in losses:
+            for scored in losses:
+                place, loss, factor, axes, _ = scored
                 each = None if weight is None else weight[place]
-                loss.gradient(label[place], outputs[place], gradients[place], each)
+                if axes > 1 or self.masked:
+                    loss.gradient(*self._flat[place], _rows(gradients[place], axes), self._weights[place])
+                else:
+                    loss.gradient(label[place], outputs[place], gradients[place], each)
                 if factor != 1:
                     np.multiply(gradients[place], factor, out=gradients[place])
             if self._shares:
@@ -121,9 +149,13 @@ class Runner:
     ) -> tuple[float, tuple[Array, ...]]:
         """Compute loss and predictions of one block outside training; the predictions are valid until the next run."""
         with self._lock:
-            plan, losses, _ = self._compile("score", x)
+            plan, losses, _ = self._compile("score", x, weight)
             outputs = plan.forward(x, INFERENCE)
             return self._value(losses, label, outputs, weight), self._seen(losses, outputs)
+
+    def _own_block(self) -> Block | None:
+        # Of a part of a model forward and backward are two calls, between which another plan may run.
+        return Block() if self._whole is None else None
 
     def _take(self, objective: Objective) -> None:
         """Take over losses and their factors, and end the graph before operations that losses contain."""
@@ -138,9 +170,19 @@ class Runner:
             self._absorbed.append(absorbed is not None)
             self._varied.append(is_varied(graph.outputs[place], loss))
         ends += graph.outputs[len(graph.outputs) - graph.added :]
-        if tuple(ends) != graph.outputs:
-            self._scored = graph.ending_in(ends, graph.added)
         self._shares = range(len(self._taken), len(ends))
+        for number, place in enumerate(objective.places):
+            mask = graph.outputs[place].mask
+            if mask is not None:
+                if self._whole is not None:
+                    raise ValueError("split() cannot cut a model with an output that has a mask: the mask is not carried over")
+                # A comparison, through which no gradient goes.
+                self._masks[number] = len(ends)
+                ends.append(mask.apply(Compare("!="), Constant(np.asarray(0.0))))
+        if tuple(ends) != graph.outputs:
+            self._scored = graph.ending_in(ends, graph.added + len(self._masks))
+        self.masked = bool(self._masks) or any(loss._ignores for loss, _ in self._taken)
+        self.counts = [0.0] * len(self._taken)
 
     def _value(
         self,
@@ -151,14 +193,64 @@ class Runner:
     ) -> float:
         """Return the loss: that of each output times its factor, values that are part of it, and penalties of variables."""
         value, each = 0.0, list[float]()
-        for place, loss, factor in losses:
-            own = loss.value(label[place], outputs[place], None if weight is None else weight[place])
+        for scored in losses:
+            place, loss, factor, axes, _ = scored
+            if axes > 1 or self.masked:
+                own = self._position_value(scored, label[place], outputs, None if weight is None else weight[place])
+            else:
+                own = loss.value(label[place], outputs[place], None if weight is None else weight[place])
             each += [own]
             value += factor * own
         self.losses = tuple(each)
         for place in self._shares:
             value += float(np.add.reduce(outputs[place], axis=None)) / max(outputs[place].size, 1)
         return value + self._penalty() if self._penalties else value
+
+    def _position_value(self, scored: _Scored, label: Array, outputs: tuple[Array, ...], weight: Array | None) -> float:
+        """Return the loss of an output with positions that weigh differently: its positions are the samples of the loss.
+
+        Where a mask or an ignored label leaves some out, it is the mean over the others.
+        """
+        place, loss, _, axes, mask = scored
+        output = outputs[place]
+        lead = output.shape[:axes]
+        valid = None if mask is None else _beside(outputs[mask], axes)
+        if loss._ignores:
+            counted = loss._counted(label)
+            if counted is not None:
+                label = np.where(counted, label, 0).astype(label.dtype)
+                valid = counted if valid is None else valid * counted
+        weights = None if weight is None else _beside(weight, axes)
+        count = float(math.prod(lead))
+        if valid is not None:
+            valid = np.broadcast_to(valid, lead)
+            total = float(np.count_nonzero(valid))
+            share = valid * output.dtype.type(count / max(total, 1.0))
+            weights, count = (share if weights is None else weights * share), total
+        self._valid[place] = valid
+        self.counts[place] = count
+        # Class numbers have no axis of classes, all other labels the axes of the output.
+        numbers = label.ndim < output.ndim
+        self._flat[place] = (_rows(label, axes, keep=numbers), _rows(output, axes))
+        self._weights[place] = (
+            None if weights is None else np.ascontiguousarray(np.broadcast_to(weights, lead), output.dtype).reshape(-1)
+        )
+        return loss.value(*self._flat[place], self._weights[place])
+
+    def counted(self, place: int, label: Array, seen: Array) -> tuple[Array, Array]:
+        """Return label and prediction of an output without what its mask, or an ignored label, leaves out of the last run.
+
+        Args:
+            place: the output, by its place among those that have a loss.
+            label: its labels, as the loss takes them.
+            seen: its predictions.
+        """
+        valid = self._valid.get(place)
+        if valid is None:
+            return label, seen
+        places = np.flatnonzero(valid)
+        axes = valid.ndim
+        return _rows(label, axes, keep=True)[places], _rows(seen, axes, keep=True)[places]
 
     def _write_shares(self, plan: Plan) -> None:
         """Write the gradients of values that are part of the loss by themselves."""
@@ -172,9 +264,12 @@ class Runner:
     def _seen(self, losses: Sequence[_Scored], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the predictions as metrics take them: probabilities, where the loss makes them of scores."""
         seen: list[Array] = []
-        for place, loss, _ in losses:
+        for place, loss, _, axes, _ in losses:
             final = loss.absorbs is None or self._varied[place]
-            seen += [outputs[place] if final else loss.prediction(outputs[place])]
+            if final or axes == 1:
+                seen += [outputs[place] if final else loss.prediction(outputs[place])]
+            else:
+                seen += [loss.prediction(_rows(outputs[place], axes)).reshape(outputs[place].shape)]
         return tuple(seen)
 
     def predict(self, x: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -197,17 +292,24 @@ class Runner:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out plans, as their arrays are parts of the variables' memory, and the lock: a copy makes its own."""
-        return {**vars(self), "_compiled": OrderedDict(), "_last": None, "_lock": None}
+        return {**vars(self), "_compiled": OrderedDict(), "_last": None, "_lock": None, "_block": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.RLock())
+        vars(self).update(state, _lock=threading.RLock(), _block=None)
+        self._block = self._own_block()
 
-    def _compile(self, purpose: Purpose, x: tuple[Array, ...]) -> _Compiled:
-        # only the length of the batch is not that of the graph
-        key = (purpose, x[0].shape[0])
+    def _compile(self, purpose: Purpose, x: tuple[Array, ...], weight: tuple[Array | None, ...] | None = None) -> _Compiled:
+        # mostly only the length of the batch is not that of the graph
+        key: tuple[Any, ...] = (purpose, *[each.shape for each in x]) if self._lengths else (purpose, x[0].shape[0])
+        axes: list[int] = []
+        if weight is not None:
+            for each in weight:
+                axes += [1 if each is None else each.ndim]
+            if max(axes) > 1:  # positions have weights of their own
+                key += (*axes,)
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = self._make(purpose, [each.shape for each in x])
+            found = self._compiled[key] = self._make(purpose, [each.shape for each in x], axes)
             kept = sum(each.bytes for each in self._compiled.values())
             # The plan made last stands at the end and stays, whatever its size.
             while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
@@ -217,7 +319,7 @@ class Runner:
             self._compiled.move_to_end(key)
         return found
 
-    def _make(self, purpose: Purpose, given: Sequence[Shape]) -> _Compiled:
+    def _make(self, purpose: Purpose, given: Sequence[Shape], weighing: Sequence[int] = ()) -> _Compiled:
         training, scored = purpose in ("train", "forward"), purpose in ("train", "score")
         graph = self._scored if scored else self._predicted
         if graph is None:
@@ -230,6 +332,7 @@ class Runner:
             input_gradient=training and self._whole is not None,
             team=self._team,
             whole=self._whole,
+            memory=self._block,
         )
         for output in plan.outputs[: len(plan.outputs) - graph.added]:
             if output.shape[:1] != given[0][:1]:
@@ -237,9 +340,34 @@ class Runner:
         losses: list[_Scored] = []
         for place, (taken, factor) in enumerate(self._taken if scored else ()):
             loss = copy(taken)  # each plan has its own, whose work arrays are of the plan's shape
-            loss.allocate(plan.outputs[place].shape, self._dtype)
+            if self._block is not None:
+                vars(loss)["_memory"] = self._block  # past what a loss lets others set
+            shape = plan.outputs[place].shape
+            axes = max(1, weighing[place] if weighing else 1, 2 if place in self._masks else 1)
+            if loss._ignores:
+                axes = max(axes, len(shape) - 1)
+            loss.allocate(_rows_shape(shape, axes), self._dtype)
+            vars(loss).pop("_memory", None)
             check_object(loss)  # its work space may hide what the engine calls
-            losses.append(_Scored(place, loss, factor))
+            losses.append(_Scored(place, loss, factor, axes, self._masks.get(place)))
         variables = self._graph.variables
         shared = [each.value for each in variables] + [each.gradient for each in variables if each.has_gradient]
-        return _Compiled(plan, losses, bytes_held((plan, losses), shared) + PLAN_OBJECTS)
+        shared += [] if self._block is None else self._block.pieces
+        return _Compiled(plan, losses, bytes_held((plan, losses), shared, ARRAY_OBJECT) + PLAN_OBJECTS)
+
+
+def _rows_shape(shape: Shape, axes: int) -> Shape:
+    """Return the shape with the first axes as one, and at least one more."""
+    return (math.prod(shape[:axes]), *(shape[axes:] or ((1,) if axes > 1 else ())))
+
+
+def _rows(array: Array, axes: int, *, keep: bool = False) -> Array:
+    """Return an array with its first axes as one; with `keep` class numbers stay without a further axis."""
+    if axes == 1:
+        return array
+    return array.reshape(-1, *array.shape[axes:]) if keep else array.reshape(_rows_shape(array.shape, axes))
+
+
+def _beside(array: Array, axes: int) -> Array:
+    """Return an array with so many axes, those that it lacks behind its own with length 1."""
+    return array.reshape(*array.shape, *(1,) * (axes - array.ndim))

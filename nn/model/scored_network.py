@@ -14,12 +14,12 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import part
-from nn.arrays import BATCH, Array, DType, as_array
+from nn.arrays import BATCH, Array, DType, Shape, as_array
 from nn.data import DataFeeder
 from nn.extension import renamed
 from nn.loss import LossName
 from nn.loss.decisions import Hinge
-from nn.loss.loss import Loss
+from nn.loss.loss import Loss, position_weights
 from nn.metric import MetricName
 from nn.metric.metric import Metric, TwoClassMetric
 from nn.model.batches import (
@@ -44,6 +44,8 @@ ClassWeight = Mapping[Any, float] | str | None
 Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
 _LOG = logging.getLogger(__name__)
+_MOST_SHAPES = 4096
+"""Shapes of samples for which the shapes of outputs are remembered."""
 
 
 class ScoredNetwork(
@@ -73,6 +75,7 @@ class ScoredNetwork(
         self._from_file = False
         self._runner = None
         self.keyless_calls = 0
+        self._shapes_of: dict[tuple[Shape, ...], list[Shape]] = {}
 
     @property
     def loss(self) -> Loss | tuple[Loss | None, ...]:
@@ -206,19 +209,28 @@ class ScoredNetwork(
         for metric in aim.metrics:
             metric.reset()
         total, samples = 0.0, 0
-        parts = np.zeros(len(aim.losses))
+        parts, counts = np.zeros((2, len(aim.losses)))
         for batch in batches:
             if finite is not None:
                 check_finite(finite, batch, self._input_names)
             loss, prediction = runner.score(batch.x, batch.label, batch.weight)
             # by samples and not by batches: so the last, shorter batch does not count too much
             count = len(batch.x[0])
-            total += loss * count
-            parts += np.multiply(runner.losses, count)
             samples += count
+            weighed = np.full(len(aim.losses), float(count))
+            if runner.masked:
+                # What is left out counts in no batch, so that it does not matter how positions fall into batches.
+                weighed[:] = runner.counts
+                loss -= float(np.dot(aim.factors, runner.losses))
+            total += loss * count
+            parts += np.multiply(runner.losses, weighed)
+            counts += weighed
             for place, metric in zip(aim.seen, aim.metrics, strict=True):
-                metric.update(batch.label[place], prediction[place])
-        return Results(aim.results(total / samples, (parts / samples).tolist()))
+                label, seen = batch.label[place], prediction[place]
+                metric.update(*(runner.counted(place, label, seen) if runner.masked else (label, seen)))
+        parts /= np.maximum(counts, 1)
+        total /= samples
+        return Results(aim.results(total + float(np.dot(aim.factors, parts)) if runner.masked else total, parts.tolist()))
 
     def predict(self, x: Any, batch_size: int = 1024) -> Any:
         """Return the output for every sample, of several outputs a list; raise ValueError for one that is not finite."""
@@ -228,11 +240,13 @@ class ScoredNetwork(
         # spares a copy: what the runner gives are arrays of their own
         if count <= batch_size:
             return self._shown(self._predict(samples, 0))
-        outputs = self.graph.outputs[: len(self.graph.outputs) - self.graph.added]
-        results = [np.empty((count, *output.shape[1:]), self.dtype) for output in outputs]
+        results: list[Array] = []
         for start in range(0, count, batch_size):
             rows = slice(start, start + batch_size)
-            for result, found in zip(results, self._predict(tuple([each[rows] for each in samples]), start), strict=True):
+            parts = self._predict(tuple([each[rows] for each in samples]), start)
+            # By what came first: the lengths of outputs may be those of the samples.
+            results = results or [np.empty((count, *part.shape[1:]), self.dtype) for part in parts]
+            for result, found in zip(results, parts, strict=True):
                 result[rows] = found
         return self._shown(results)
 
@@ -265,17 +279,31 @@ class ScoredNetwork(
                 )
         return samples
 
-    def _take_labels(self, label: Any, samples: int) -> tuple[Array, ...]:
-        """Return the labels of so many samples as the losses take them; raise ValueError where they do not fit."""
+    def _output_shapes(self, samples: tuple[Array, ...] | int) -> list[Shape]:
+        """Return the shapes of the outputs for these samples, or for so many of them."""
+        graph, count = self.graph, samples if isinstance(samples, int) else len(samples[0])
+        if isinstance(samples, int) or not graph.has_lengths:
+            return [(count, *output.shape[1:]) for output in graph.outputs]
+        given = tuple([each.shape for each in samples])
+        if given not in self._shapes_of:
+            if len(self._shapes_of) >= _MOST_SHAPES:
+                self._shapes_of.clear()
+            shapes = graph.shapes(given)
+            self._shapes_of[given] = [shapes[output] for output in graph.outputs]
+        return self._shapes_of[given]
+
+    def _take_labels(self, label: Any, samples: tuple[Array, ...] | int) -> tuple[Array, ...]:
+        """Return the labels of these samples, or of so many, as losses take them; raise ValueError where they do not fit."""
         owner, aim = type(self).__name__, self._aim
         found = []
+        shapes = self._output_shapes(samples)
         for place, loss, name, given in zip(
             aim.places, aim.losses, self._scored_names, self._labels_in_order(label), strict=True
         ):
             several = len(self._output_names) > 1
             array = as_array(f"{owner} label of '{name}'" if several else f"{owner} 'label'", given)
             try:
-                found.append(loss.prepare(array, (samples, *self.graph.outputs[place].shape[1:]), self.dtype))
+                found.append(loss.prepare(array, shapes[place], self.dtype))
             except ValueError as error:
                 if several:
                     raise ValueError(f"output '{name}': {error}") from error
@@ -303,9 +331,8 @@ class ScoredNetwork(
     ) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None]:
         """Return samples as they are, labels as the loss takes them, and weights; raise ValueError where they do not fit."""
         samples = self._take_samples(x)
-        count = len(samples[0])
-        labels = self._take_labels(label, count)
-        weights = None if weight is None else self._take_weights(weight, count)
+        labels = self._take_labels(label, samples)
+        weights = None if weight is None else self._take_weights(weight, samples)
         if class_weight is not None:
             if len(labels) != 1:
                 raise ValueError(f"'class_weight' is for a model with one loss, got {len(labels)}; give 'sample_weight'")
@@ -314,9 +341,12 @@ class ScoredNetwork(
             weights = (with_class_weights(own, labels[0], shape, class_weight, self.dtype),)
         return samples, labels, weights
 
-    def _take_weights(self, weight: Any, samples: int) -> tuple[Array | None, ...]:
-        """Return the weights of the samples for each loss: of several outputs one array for all, or a list or dict of them."""
-        aim = self._aim
+    def _take_weights(self, weight: Any, samples: tuple[Array, ...]) -> tuple[Array | None, ...]:
+        """Return the weights of the samples for each loss: of several outputs one array for all, or a list or dict of them.
+
+        Weights of positions have the shape of an output without its last axis, or of its first axes.
+        """
+        aim, shapes = self._aim, self._output_shapes(samples)
         parted = isinstance(weight, (list, tuple)) and any(each is None or np.ndim(each) for each in weight)
         if isinstance(weight, Mapping):
             names = self._scored_names
@@ -327,8 +357,12 @@ class ScoredNetwork(
             weight = (weight,) * len(aim.losses)
         return tuple(
             [
-                None if each is None else loss.check_weights(each, samples, self.dtype)
-                for loss, each in zip(aim.losses, weight, strict=True)
+                None
+                if each is None
+                else position_weights(loss, each, shapes[place], self.dtype)
+                if np.ndim(each) > 1
+                else loss.check_weights(each, len(samples[0]), self.dtype)
+                for place, loss, each in zip(aim.places, aim.losses, weight, strict=True)
             ]
         )
 

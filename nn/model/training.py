@@ -128,6 +128,9 @@ class Training:
         for each in (*batch.label, *predictions):
             held += each.nbytes
         labels, seen = list(batch.label), list(predictions)
+        if self._runner.masked:
+            for place in self._places:
+                labels[place], seen[place] = self._runner.counted(place, labels[place], seen[place])
         small = held <= WAITING_BYTES
         if small:
             for place in self._places:

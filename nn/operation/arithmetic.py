@@ -148,8 +148,8 @@ class Where(Broadcasting):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
         # Own memory, not scratch: backward reads the masks, because the condition may have been overwritten by then.
-        self._chosen = np.empty(shapes[2], bool)
-        self._other = np.empty(shapes[2], bool)
+        self._chosen = self._lasting.empty(shapes[2], np.dtype(bool))
+        self._other = self._lasting.empty(shapes[2], np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         a, b, condition = inputs

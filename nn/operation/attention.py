@@ -17,7 +17,8 @@ class Attention(Operation):
     """softmax(q k^T / sqrt(d)) v for every head (Vaswani et al., "Attention Is All You Need", 2017).
 
     Inputs: q (batch, targets, heads, d), k (batch, sources, heads, d), v (batch, sources, heads, e); output (batch, targets,
-    heads, e). With `causal`, target i sees the sources 0 to i only.
+    heads, e). With `causal`, target i sees the sources 0 to i only. A mask (batch, sources) or (batch, targets, sources) may
+    come as a fourth input: sources where it is 0 are not seen. A target that sees none takes the mean over those that it might.
 
     The weights are kept without their denominators, E = exp(scores - maximum): dividing the output, and in backward its
     gradient, by the sums is less work. With g' = g / sum E: dv = E^T g', dE = E (g' v^T - sum g' y), dq = dE k, dk = dE^T q.
@@ -32,43 +33,61 @@ class Attention(Operation):
 
     def infer(self, *shapes: Shape) -> Shape:
         """Return (batch, targets, heads, e); raise ValueError naming shapes that do not fit together."""
-        q, k, v = shapes
+        q, k, v, *masks = shapes
         for name, shape in (("query", q), ("key", k), ("value", v)):
             if len(shape) != 4:
                 raise ValueError(f"Attention: {name} must have the axes (batch, positions, heads, features), got shape {shape}")
         _check("key", k, "query", q, (0, 2, 3))
         _check("value", v, "key", k, (0, 1, 2))
+        for mask in masks:
+            if mask not in ((k[0], k[1]), (k[0], q[1], k[1])):
+                raise ValueError(
+                    f"Attention: the mask must have the shape {(k[0], k[1])}, (batch, sources), or {(k[0], q[1], k[1])}, "
+                    f"(batch, targets, sources), got {mask}"
+                )
         return (*q[:3], v[3])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
         return all(batch_leads(shape) for shape in shapes)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        (batch, targets, heads, depth), (_, sources, _, _), _ = shapes
+        (batch, targets, heads, depth), (_, sources, _, _), _, *masks = shapes
         # A sample's scores may be more than a block holds, so at least one sample is taken.
         count = min(batch, max(1, BLOCK // (heads * targets * sources)))
         self._blocks = [slice(start, min(start + count, batch)) for start in range(0, batch, count)]
         self._scale = 1 / math.sqrt(depth)
         # Weights and sums are kept from forward to backward; all that follows is work space of one call.
-        self._weights = np.empty((batch, heads, targets, sources), dtype)
-        self._sums = np.empty((batch, heads, targets, 1), dtype)
+        self._weights = self._lasting.empty((batch, heads, targets, sources), dtype)
+        self._sums = self._lasting.empty((batch, heads, targets, 1), dtype)
         self._ones = np.ones(sources, dtype)
         self._query = self.scratch.empty((count, heads, targets, depth), dtype)
         self._gradient = self.scratch.empty((count, heads, targets, output[3]), dtype)
         self._product = self.scratch.empty((count, heads, targets, output[3]), dtype)
         self._row = self.scratch.empty((count, heads, targets, 1), dtype)
         self._slopes = self.scratch.empty((count, heads, targets, sources), dtype)
+        # Kept from forward to backward, with axes for heads and, where it has none, for targets.
+        self._absent: Array | None = None
+        if masks:
+            self._absent = self._lasting.empty(
+                (batch, 1, *(masks[0][1:] if len(masks[0]) == 3 else (1, sources))), np.dtype(bool)
+            )
+        # Finite, so that a target which sees nothing does not become NaN.
+        self._low = float(np.finfo(dtype).min) / 2
         # exp(-inf) is 0. Each target sees source 0, so no row is -inf throughout and none becomes NaN.
         self._mask = np.triu(np.full((targets, sources), -np.inf, dtype), 1) if self.causal else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        q, k, v, output = (array.swapaxes(1, 2) for array in (*inputs, out))
+        q, k, v, output = (array.swapaxes(1, 2) for array in (*inputs[:3], out))
+        if self._absent is not None:
+            np.equal(inputs[3].reshape(self._absent.shape), 0, out=self._absent)
         for block in self._blocks:
             weights, sums = self._weights[block], self._sums[block]
             query, row = self._query[: len(weights)], self._row[: len(weights)]
             # The query is scaled, not the scores: d numbers for each target are mostly fewer than `sources` of them.
             np.multiply(q[block], self._scale, out=query)
             np.matmul(query, k[block].swapaxes(2, 3), out=weights)
+            if self._absent is not None:
+                np.copyto(weights, self._low, where=self._absent[block])
             if self._mask is not None:
                 np.add(weights, self._mask, out=weights)
             # the greatest score of a row becomes 0, so that exp cannot overflow
@@ -81,8 +100,11 @@ class Attention(Operation):
             np.divide(output[block], sums, out=output[block])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        q, k, v, y, g = (array.swapaxes(1, 2) for array in (*inputs, output, gradient))
-        for_q, for_k, for_v = (None if array is None else array.swapaxes(1, 2) for array in wanted)
+        q, k, v, y, g = (array.swapaxes(1, 2) for array in (*inputs[:3], output, gradient))
+        for_q, for_k, for_v = (None if array is None else array.swapaxes(1, 2) for array in wanted[:3])
+        for target in wanted[3:]:
+            if target is not None:
+                target.fill(0)
         for block in self._blocks:
             weights = self._weights[block]
             count = len(weights)
@@ -98,6 +120,9 @@ class Attention(Operation):
             np.add.reduce(self._product[:count], axis=3, keepdims=True, out=self._row[:count])
             np.subtract(slopes, self._row[:count], out=slopes)
             np.multiply(slopes, weights, out=slopes)
+            if self._absent is not None:
+                # Their scores were overwritten, so nothing follows from them, also where all weights are equal.
+                np.copyto(slopes, 0, where=self._absent[block])
             if for_q is not None:
                 np.matmul(slopes, k[block], out=for_q[block])
                 np.multiply(for_q[block], self._scale, out=for_q[block])

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class Unbroadcast:
 class Broadcasting(Operation):
     """An element-wise operation on arrays; a subclass gives its value and its partial derivatives."""
 
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "all"
     in_place: ClassVar[bool] = True
 
     computes: ClassVar[bool] = True

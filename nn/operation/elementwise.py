@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from nn.operation.operation import Operation, batch_leads
 class Elementwise(Operation):
     """y_i = f(x_i); a subclass gives f and its derivative, and says by `reads_inputs` and `reads_output` the arrays read."""
 
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
     in_place: ClassVar[bool] = True
 
     def infer(self, *shapes: Shape) -> Shape:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from nn.arrays import BATCH, Array, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.operation.operation import Operation, batch_leads
 
 Entry: TypeAlias = int | slice | EllipsisType | Sequence[int] | Array | None
@@ -98,6 +98,12 @@ class Index(Operation):
             part = view[(*lead, slice(row, row + 1))]
             np.add(part, parts[(*lead, slice(place, place + 1))], out=part)
 
+    def steps(self, shape: Shape) -> slice | None:
+        """Return which steps of sequences (batch, time, ...) it leaves, as a slice; None where it changes batch or time."""
+        key = self._full_key(shape)
+        first, second = (*key, None, None)[:2]
+        return second if first == slice(None) and isinstance(second, slice) else None
+
     def _full_key(self, shape: Shape) -> tuple[Any, ...]:
         """Return the key with one entry for each axis, besides None: axes that it leaves out are taken whole."""
         named = sum(entry is not None and entry is not Ellipsis for entry in self._key)
@@ -130,6 +136,8 @@ def _lengths(entry: Any, axis: int, shape: Shape) -> Sequence[int]:
         return (length,)
     if length == BATCH:
         raise ValueError(f"Index: axis {axis} of shape {shape} is the batch, where only ':' may stand, got {entry!r}")
+    if length == LENGTH:  # whether it is long enough shows when it is known
+        return (length,) if isinstance(entry, slice) else tuple(np.shape(entry))
     if isinstance(entry, slice):
         found = len(range(*entry.indices(length)))
         if not found:
@@ -170,7 +178,7 @@ class Lookup(Operation):
         if self._count > limit:
             raise ValueError(f"{self._owner()}: {dtype} tells at most {limit} rows apart, the table has {self._count}")
         # Own memory: backward reads the rows, and the ids may have been overwritten by then.
-        self._rows = np.zeros(shapes[0], np.intp)
+        self._rows = self._lasting.empty(shapes[0], np.dtype(np.intp))
         self._whole = self.scratch.empty(shapes[0], dtype)
         self._equal = self.scratch.empty(shapes[0], np.dtype(bool))
         self._columns = np.arange(features, dtype=np.intp)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class MatMul(Operation):
     """a @ b for a (..., m, k) and b (k, n), or b (..., k, n) with leading axes that broadcast against those of a."""
 
     multiplies: ClassVar[bool] = True
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
     _add: Callable[[Array, Array, Array], None] | None = None
 
@@ -167,6 +168,7 @@ class TensorDot(Operation):
     """
 
     multiplies: ClassVar[bool] = True
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, axes: int = 1) -> None:

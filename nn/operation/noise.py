@@ -34,9 +34,9 @@ class Noise(Elementwise):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         drawn = (output[0], *(1,) * (len(output) - 2), output[-1]) if self.by_channel else output
         # Own memory, not scratch: they are drawn in `begin`, before other operations run, and backward reads them.
-        self._noise = np.empty(drawn, dtype)
+        self._noise = self._lasting.empty(drawn, dtype)
         # In models of float64 as well: the same draws for either, at half the work.
-        self._draws = np.empty(drawn, np.float32)
+        self._draws = self._lasting.empty(drawn, np.dtype(np.float32))
 
     def begin(self, mode: Mode, position: int) -> None:
         self._active = mode.training and self.strength > 0
@@ -122,7 +122,7 @@ class NormalDraw(Operation):
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._draws = np.empty(output, np.float32)
+        self._draws = self._lasting.empty(output, np.dtype(np.float32))
 
     def begin(self, mode: Mode, position: int) -> None:
         self._active = mode.training

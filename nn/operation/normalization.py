@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,9 +20,10 @@ class BatchNormalize(Operation):
     training m and v are mean and variance over all other axes, v divided by their number, from the differences to m; backward
     gives as the changes of the buffers (1 - momentum) * (m - moving mean), and the same for v. Otherwise they are the
     buffers' values; so they are in training, and the buffers do not change, where gamma and beta are frozen and
-    `freeze_statistics` is set.
+    `freeze_statistics` is set. A mask (batch, time) may come as one more input: only positions where it is not 0 count.
     """
 
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
@@ -47,14 +48,22 @@ class BatchNormalize(Operation):
         self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
         self._rows = np.zeros((4, self._wide.width), dtype)
         self._block = self.scratch.empty((self._wide.height, self._wide.width), dtype)
+        self._counts: Array | None = None
+        if len(shapes) > 5:
+            self._counts = self._lasting.empty(output, dtype)
+        self._positions: float = self._wide.positions
 
     def begin(self, mode: Mode, position: int) -> None:
         self._training = mode.training and self.changes_buffers(self.frozen)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         wide, (mean, scale, shift, _) = self._wide, self._rows
-        x, gamma, beta, moving_mean, moving_variance = inputs
+        x, gamma, beta, moving_mean, moving_variance, *masks = inputs
         rows, output = wide.view(x), wide.view(out)
+        if self._counts is not None:
+            mask = masks[0]
+            np.not_equal(mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)), 0, out=self._counts)
+            self._positions = max(float(self._counts.sum()) / wide.features, 1.0)
         if self._training:
             self._measure(rows)
         else:
@@ -90,12 +99,15 @@ class BatchNormalize(Operation):
         wide.fold(total, self._sum)
         wide.fold(with_c, self._sum_with_c)
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
-        for_x, for_gamma, for_beta, *moving = wanted
+        for_x, for_gamma, for_beta, *moving = wanted[:5]
+        for target in wanted[5:]:
+            if target is not None:
+                target.fill(0)
         if for_gamma is not None:
             np.copyto(for_gamma, self._sum_with_c)
         if for_beta is not None:
             np.copyto(for_beta, self._sum)
-        self._change(inputs[3:], moving)
+        self._change(inputs[3:5], moving)
         if for_x is not None:
             self._descend(rows, gradients, wide.view(for_x))
 
@@ -107,15 +119,22 @@ class BatchNormalize(Operation):
             np.multiply(gradients, slope, out=target)
             return
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
-        np.divide(self._sum_with_c, -wide.positions, out=self._sum_with_c)
+        np.divide(self._sum_with_c, -self._positions, out=self._sum_with_c)
         # Negative, so that the loop below only adds.
-        np.divide(self._sum, -wide.positions, out=self._sum)
+        np.divide(self._sum, -self._positions, out=self._sum)
         wide.tile(self._sum_with_c, with_c)
         wide.tile(self._sum, total)
         for block in wide.blocks:
             centred = self._block[: len(rows[block])]
             np.subtract(rows[block], mean, out=centred)
             np.multiply(centred, with_c, out=centred)
+            if self._counts is not None:
+                # Mean and variance are those of the positions that count, and only these are moved by them.
+                np.add(centred, total, out=centred)
+                np.multiply(centred, wide.view(self._counts)[block], out=centred)
+                np.add(centred, gradients[block], out=centred)
+                np.multiply(centred, slope, out=target[block])
+                continue
             # A block's gradient is read before its target is written: they may be the same memory.
             np.add(centred, gradients[block], out=centred)
             np.add(centred, total, out=centred)
@@ -125,19 +144,25 @@ class BatchNormalize(Operation):
         """Compute mean and variance in two passes: the sum of squares of differences does not cancel."""
         wide, (mean, total, _, _) = self._wide, self._rows
         total.fill(0)
+        counts = None if self._counts is None else wide.view(self._counts)
         for block in wide.blocks:
-            wide.add_rows(rows[block], total)
+            part = rows[block]
+            if counts is not None:
+                part = np.multiply(part, counts[block], out=self._block[: len(part)])
+            wide.add_rows(part, total)
         wide.fold(total, self._mean)
-        np.divide(self._mean, wide.positions, out=self._mean)
+        np.divide(self._mean, self._positions, out=self._mean)
         wide.tile(self._mean, mean)
         total.fill(0)
         for block in wide.blocks:
             centred = self._block[: len(rows[block])]
             np.subtract(rows[block], mean, out=centred)
             np.square(centred, out=centred)
+            if counts is not None:
+                np.multiply(centred, counts[block], out=centred)
             wide.add_rows(centred, total)
         wide.fold(total, self._variance)
-        np.divide(self._variance, wide.positions, out=self._variance)
+        np.divide(self._variance, self._positions, out=self._variance)
 
     def _invert(self) -> None:
         np.add(self._variance, self.epsilon, out=self._scale)
@@ -160,6 +185,7 @@ ROW_BLOCK = 32_768
 class _SampleNormalization(Operation):
     """Base of operations that normalise every sample by itself."""
 
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
@@ -195,7 +221,7 @@ class LayerNormalize(_RowNormalization):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        self._mean, self._scale = np.empty((2, self._shape[0], 1), dtype)
+        self._mean, self._scale = self._lasting.empty((2, self._shape[0], 1), dtype)
         self._ones = np.ones(len(self._slope), dtype)
         self._gamma = self.scratch.empty(self._work.shape, dtype)
         self._beta = self.scratch.empty(self._work.shape, dtype)
@@ -276,7 +302,7 @@ class RMSNormalize(_RowNormalization):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        self._inverse = np.empty((self._shape[0], 1), dtype)
+        self._inverse = self._lasting.empty((self._shape[0], 1), dtype)
         self._scale = self.scratch.empty(self._work.shape, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,9 @@ class Operation(ABC):
     multiplies: ClassVar[bool] = False
     """Its time goes into products of matrices."""
 
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "none"
+    """The inputs with steps that the steps of the output belong to, so that it has their masks."""
+
     bounds: ClassVar[tuple[float, float] | None] = None
     """The least and the greatest value that it gives, for any input; None where that is not known. By these `setup` checks
     whether a loss can work with the end of a model."""
@@ -65,6 +68,10 @@ class Operation(ABC):
     scratch: Scratch = OwnMemory()
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so its content at the beginning of a call means nothing."""
+
+    _lasting: Scratch = OwnMemory()
+    """Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
+    content at the beginning of forward means nothing."""
 
     frozen: bool = False
     """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, Array, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.operation.operation import Operation, batch_leads
 
 
@@ -103,6 +103,7 @@ class Concatenate(Operation):
     Raises ValueError naming shapes that do not fit together or an axis that does not exist.
     """
 
+    mask_of: ClassVar[Literal["none", "first", "all"]] = "all"
     reads_inputs: ClassVar[bool] = False
 
     def __init__(self, axis: int = -1) -> None:
@@ -119,7 +120,8 @@ class Concatenate(Operation):
                 raise ValueError(f"Concatenate: shapes {first} and {shape} differ on other axes than {axis}")
             if shape[axis] == BATCH:
                 raise ValueError(f"Concatenate: axis {axis} of shape {shape} is the batch, which cannot grow")
-        return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+        lengths = [shape[axis] for shape in shapes]
+        return (*first[:axis], LENGTH if LENGTH in lengths else sum(lengths), *first[axis + 1 :])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
         return all(batch_leads(shape) for shape in shapes)
@@ -161,7 +163,9 @@ class Pad(Operation):
                 f"Pad: expected inputs of at least {len(self.widths) + 1} axes, all but the batch known, got {shape}"
             )
         rest = shape[len(self.widths) + 1 :]
-        grown = (length + sum(width) for length, width in zip(shape[1:], self.widths, strict=False))
+        grown = (
+            length if length == LENGTH else length + sum(width) for length, width in zip(shape[1:], self.widths, strict=False)
+        )
         return (shape[0], *grown, *rest)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
@@ -204,7 +208,7 @@ class Repeat(Operation):
             raise ValueError(
                 f"Repeat: expected inputs of at least {len(self.times) + 1} axes, all but the batch known, got {shape}"
             )
-        grown = (length * count for length, count in zip(shape[1:], self.times, strict=False))
+        grown = (length if length == LENGTH else length * count for length, count in zip(shape[1:], self.times, strict=False))
         return (shape[0], *grown, *shape[len(self.times) + 1 :])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:

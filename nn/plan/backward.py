@@ -308,7 +308,7 @@ class Backward:
         found = self._addends.get(key)
         # The first slice need not be the longest one.
         if found is None or found.size < target.size:
-            found = self._addends[key] = empty(target.shape, target.dtype)
+            found = self._addends[key] = self._layout.memory.empty(target.shape, target.dtype)
         return found if found.shape == target.shape else found[: len(target)]
 
     def _choose_place(self, node: Node, index: int, source: Value) -> Place:

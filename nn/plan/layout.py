@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array, Shape, empty
+from nn.arrays import Array, OwnMemory, Scratch, Shape
 from nn.plan.stages import Stage, divide, has_batch
 from nn.value.graph import Graph
 from nn.value.store import Buffer
@@ -42,9 +42,12 @@ class Layout:
         training: bool,
         threads: int,
         whole: Whole | None = None,
+        memory: Scratch | None = None,
     ) -> None:
         self.graph, self.dtype, self.training = graph, dtype, training
-        self.shapes = _infer(graph, given)
+        self.memory: Scratch = memory or OwnMemory()
+        """Where values and gradients get their memory."""
+        self.shapes = graph.shapes(given)
         # to be given to the caller is a use, too: a later operation must not overwrite an output
         self.uses = Counter([*(source for node in graph.nodes for source in node.inputs), *graph.outputs])
         if whole is None:
@@ -55,7 +58,7 @@ class Layout:
         own = {whole.originals[node]: node for node in graph.nodes}
         batch = given[0][0]
         entries = [(batch, *placeholder.shape[1:]) for placeholder in whole.graph.inputs]
-        shapes = self.shapes if whole.graph is graph else _infer(whole.graph, entries)
+        shapes = self.shapes if whole.graph is graph else whole.graph.shapes(entries)
         # a part is cut where the whole is cut: other slices would give other last bits
         stages = divide(whole.graph, shapes, dtype, training=training, threads=threads)
         self.in_lanes = any(len(stage.lanes) > 1 for stage in stages)
@@ -82,11 +85,12 @@ class Layout:
         """Allocate memory for a node."""
         shape = self.shapes[value]
         if kind != "lane":
-            return Place(kind, [empty(shape, self.dtype)])
+            return Place(kind, [self.memory.empty(shape, self.dtype)])
         number = self.stage_of[value]
         stage = self.stages[number]
         # Shorter slices use the beginning of it.
-        return Place.lanes(len(stage.lanes), (stage.largest or 0, *shape[1:]), self.dtype, number)
+        longest = (stage.largest or 0, *shape[1:])
+        return Place(kind, [self.memory.empty(longest, self.dtype) for _ in stage.lanes], number)
 
     def takers(self, *, input_gradient: bool) -> set[Value]:
         """Return the values that need a gradient: those between trained variables or buffers and an output."""
@@ -138,14 +142,6 @@ class Layout:
         return True
 
 
-def _infer(graph: Graph, given: Sequence[Shape]) -> dict[Value, Shape]:
-    shapes: dict[Value, Shape] = dict(zip(graph.inputs, given, strict=True))
-    for node in graph.nodes:
-        shapes.update((source, source.shape) for source in node.inputs if source not in shapes)
-        shapes[node] = node.operation.infer(*(shapes[source] for source in node.inputs))
-    return shapes
-
-
 Kind = Literal["kept", "batch", "lane"]
 
 
@@ -164,18 +160,6 @@ class Place:
 
     def __init__(self, kind: Kind, arrays: list[Array], stage: int = -1) -> None:
         self.kind, self.arrays, self.stage = kind, arrays, stage
-
-    @staticmethod
-    def lanes(count: int, shape: Shape, dtype: np.dtype[Any], stage: int) -> Place:
-        """Return a new place for slices within one stage.
-
-        Args:
-            count: number of lanes, each with an array of its own.
-            shape: shape of the longest slice.
-            dtype: type of the arrays.
-            stage: number of the stage.
-        """
-        return Place("lane", [empty(shape, dtype) for _ in range(count)], stage)
 
     def at(self, lane: int, rows: slice | None) -> Array:
         """Return the array for one slice of the batch.

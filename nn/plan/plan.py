@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.arrays import Arena, Array, Measure, Shape, empty
+from nn.arrays import Arena, Array, Block, Measure, OwnMemory, Scratch, Shape
 from nn.operation.operation import Mode, Operation
 from nn.plan.backward import Backward, Call, OnGradient
 from nn.plan.layout import Layout, Place, Whole
@@ -43,6 +43,7 @@ class Plan:
         input_gradient: whether the gradients of the inputs are computed, too.
         team: threads that work on slices; None: this one alone.
         whole: the graph of which `graph` is a part.
+        memory: memory for all that lasts one run; None: its own. Plans that share it run in turns.
     """
 
     def __init__(
@@ -55,10 +56,13 @@ class Plan:
         input_gradient: bool = False,
         team: Team | None = None,
         whole: Whole | None = None,
+        memory: Block | None = None,
     ) -> None:
+        if memory is not None:
+            memory.begin()
         self._team = Team(1) if team is None else team
         self._graph = graph
-        self._layout = Layout(graph, given, dtype, training=training, threads=self._team.size, whole=whole)
+        self._layout = Layout(graph, given, dtype, training=training, threads=self._team.size, whole=whole, memory=memory)
         # arrays of the inputs' shapes stand for what `forward` will be given, until everything is prepared
         self._places: dict[Value, Place] = {
             entry: Place("batch", [np.empty(shape, dtype)]) for entry, shape in zip(graph.inputs, given, strict=True)
@@ -83,9 +87,12 @@ class Plan:
             inputs[index] = np.empty(0, dtype)
 
         if training:
-            self.output_gradients = tuple([empty(output.shape, dtype) for output in self.outputs])
+            memory_of = self._layout.memory.empty
+            self.output_gradients = tuple([memory_of(output.shape, dtype) for output in self.outputs])
             self.input_gradients = [np.zeros(shape, dtype) for shape in given] if input_gradient else []
             self._backward = Backward(self._layout, self._call, self.output_gradients, self.input_gradients)
+        # Another plan may take its places there next; what this one makes later is its own.
+        self._layout.memory = OwnMemory()
 
     @property
     def output(self) -> Array:
@@ -203,13 +210,16 @@ class Plan:
                     measure.begin()
                     self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
         # Lanes run at once, so each has its own.
-        return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
+        return [Arena(measure.size, self._layout.memory) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
         # the graph's operation is a description that other plans share; the copy has work arrays of this shape
         operation = copy(node.operation)
+        lasting: Scratch = OwnMemory() if isinstance(scratch, Measure) else self._layout.memory
         # past what an activation lets others set
-        vars(operation).update(scratch=scratch, training=self._layout.training, frozen=self._graph.freezes(node))
+        vars(operation).update(
+            scratch=scratch, _lasting=lasting, training=self._layout.training, frozen=self._graph.freezes(node)
+        )
         shapes = [array.shape for array in inputs]
         operation.allocate(shapes, self._places[node].at(0, rows).shape, self._layout.dtype)
         return operation
@@ -270,20 +280,25 @@ _SHARED = (Graph, Value, Team, type)
 """Objects that all plans of a model share."""
 
 
-def bytes_held(item: object, apart: Iterable[Array] = ()) -> int:
+def bytes_held(item: object, apart: Iterable[Array] = (), each_array: int = 0) -> int:
     """Count the bytes of all arrays that an object, its attributes, and what these hold keep in memory, each piece once.
 
     Args:
         item: the object, such as a `Plan`. Of other objects only those of `nn` are looked into.
         apart: arrays whose memory belongs to others.
+        each_array: bytes that count for each array object, views included.
     """
     # Views of one array count once, and those of a variable belong to the store.
     seen = {id(_owner(array)) for array in apart}
     total = 0
+    arrays: set[int] = set()
     waiting: list[Any] = [item]
     while waiting:
         each = waiting.pop()
         if isinstance(each, np.ndarray):
+            if each_array and id(each) not in arrays:
+                arrays.add(id(each))
+                total += each_array
             # A view keeps the whole memory.
             each = _owner(each)
         if id(each) in seen or isinstance(each, _SHARED):

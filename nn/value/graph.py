@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nn import arguments
-from nn.arrays import BATCH
+from nn.arrays import BATCH, LENGTH, Shape
 from nn.value.value import Node, Owner, Value, Variable
 
 
@@ -59,6 +59,30 @@ class Graph:
         """The first output."""
         return self.outputs[0]
 
+    @property
+    def has_lengths(self) -> bool:
+        """Whether the samples of an input have an axis of any length."""
+        return any(LENGTH in entry.shape for entry in self.inputs)
+
+    def shapes(self, given: Sequence[Shape]) -> dict[Value, Shape]:
+        """Return the shape of each value for inputs of these shapes.
+
+        Raises ValueError, naming the layer, where an operation cannot be computed for these.
+        """
+        shapes: dict[Value, Shape] = dict(zip(self.inputs, given, strict=True))
+        for node in self.nodes:
+            shapes.update((source, source.shape) for source in node.inputs if source not in shapes)
+            try:
+                shapes[node] = node.operation.infer(*[shapes[source] for source in node.inputs])
+            except ValueError as error:
+                # an operation within a layer stands before the one that gives its result
+                behind = self.nodes[self.nodes.index(node) :]
+                layer = next((each.describe() for later in behind for each in later.layers), "")
+                if not layer or str(error).startswith(layer):
+                    raise
+                raise ValueError(f"{layer}: {error}") from error
+        return shapes
+
     def ending_in(self, outputs: Sequence[Node], added: int = 0) -> Graph:
         """Return a graph with the same inputs and variables and other outputs; `added` as in the constructor."""
         other = Graph(self.inputs, outputs, added)
@@ -86,8 +110,17 @@ class Graph:
 def copied(nodes: Sequence[Node], copies: dict[Value, Value]) -> dict[Node, Node]:
     """Return copies of nodes, inputs before their users, which take those of `copies` in place of values."""
     made: dict[Node, Node] = {}
+
+    def of_mask(mask: Value) -> Value:
+        # A mask that no operation takes is none of the nodes; the few nodes behind it are copied when it is met.
+        if isinstance(mask, Node) and mask not in copies:
+            copies[mask] = Node(mask.operation, [of_mask(source) for source in mask.inputs])
+        return copies.get(mask, mask)
+
     for node in nodes:
         other = made[node] = Node(node.operation, [copies.get(source, source) for source in node.inputs])
+        if node.mask is not None:
+            other.mask = of_mask(node.mask)
         other.layers = node.layers
         other.given = tuple([copies.get(source, source) for source in node.given])
         copies[node] = other
@@ -124,27 +157,28 @@ class Placeholder(Value):
     """The input of a model, of shape (-1, ...): the first axis is the batch, its length comes with the data.
 
     Args:
-        shape: shape of the samples, -1 for the batch.
+        shape: shape of the samples, -1 for the batch, None for other axes of any length, such as the steps of sequences.
         name: name by which a model of several inputs is given samples.
     """
 
     def __init__(self, shape: Sequence[int | None], name: str = "") -> None:
-        axes = arguments.shape("Model", "input_shape", shape, unknown=1)
+        axes = arguments.shape("Model", "input_shape", shape, unknown=1, lengths=True)
         if not axes or axes[0] != BATCH:
             raise ValueError(f"Model 'input_shape' must begin with -1, the batch, got {list(shape)}")
         super().__init__(axes)
         self.name = name
 
 
-def Input(shape: Sequence[int], name: str | None = None) -> Placeholder:
+def Input(shape: Sequence[int | None], name: str | None = None) -> Placeholder:
     """Return a value that stands for samples, an input of `nn.model.Model(inputs, outputs)`.
 
     Args:
-        shape: shape of the samples, with -1 for the batch in front or without it: ``[-1, 28, 28]`` or ``(28, 28)``.
+        shape: shape of the samples, with -1 for the batch in front or without it: ``[-1, 28, 28]`` or ``(28, 28)``; None for an
+            axis of any length, such as the steps of sequences: ``[-1, None, 8]`` or ``(None, 8)``.
         name: name by which a model of several inputs is given the samples.
 
     Raises:
-        ValueError: for lengths that are no positive integers; that of the batch alone may differ.
+        ValueError: for lengths that are no positive integers.
 
     >>> nn.layer.Dense(8)(nn.Input([-1, 784])).shape
     (-1, 8)
@@ -154,6 +188,4 @@ def Input(shape: Sequence[int], name: str | None = None) -> Placeholder:
     if not isinstance(shape, (list, tuple)):
         raise TypeError(f"Input 'shape' must be a list of positive integers, with -1 in front or without it, got {shape!r}")
     axes = tuple(shape)
-    if None in axes:
-        raise ValueError(f"Input 'shape' must hold known lengths, and -1 for the batch in front, got {list(shape)}")
     return Placeholder(axes if axes[:1] == (BATCH,) else (BATCH, *axes), name or "")

@@ -57,6 +57,9 @@ class Value:
     `shape` has -1 at the axis of the batch.
     """
 
+    mask: Value | None = None
+    """Which steps of sequences hold something, (batch, time) of 1 and 0; None: all."""
+
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
 
@@ -198,6 +201,26 @@ class Node(Value):
         """The layers that have this as their result, innermost first."""
         self.given: tuple[Value, ...] = self.inputs
         """The values that the outermost of these layers was called on."""
+        if operation.mask_of != "none":
+            self.mask = joint_mask(self, self.inputs if operation.mask_of == "all" else self.inputs[:1])
+        elif isinstance(operation, Index) and self.inputs[0].mask is not None:
+            steps = operation.steps(self.inputs[0].shape)
+            mask = self.inputs[0].mask
+            self.mask = mask if steps == slice(None) else None if steps is None else mask[:, steps]
+
+
+def joint_mask(value: Value, sources: Sequence[Value]) -> Value | None:
+    """Return the mask of a value with steps that belong to those of others: 1 where all masks are that those have; or None."""
+    masks: list[Value] = []
+    for source in sources:
+        if source.mask is not None and source.mask not in masks and source.shape[:2] == value.shape[:2]:
+            masks.append(source.mask)
+    if not masks:
+        return None
+    found = masks[0]
+    for other in masks[1:]:
+        found = found.apply(Multiply(), other)
+    return found
 
 
 def as_value(operand: Operand) -> Value:

@@ -327,7 +327,7 @@ class TrainingProcess:
         """Check the samples, and bring their labels into the form of the loss."""
         samples = self._model._take_samples(self._data[0])
         if self._class_weight is None:
-            labels, weights = self._model._take_labels(self._data[1], len(samples[0])), None
+            labels, weights = self._model._take_labels(self._data[1], samples), None
         else:
             samples, labels, weights = self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
         # the feeder keeps these arrays for the whole training, so nothing is converted twice
@@ -420,6 +420,11 @@ class TrainingProcess:
                 if self._rows is not None:
                     seconds = round(self._clock() - self._start, 6)
                     parts = model.runner.losses if self._several else ()
+                    if model.runner.masked:
+                        pairs_of = [
+                            model.runner.counted(place, *both) for place, both in enumerate(zip(label, prediction, strict=True))
+                        ]
+                        label, prediction = tuple([each[0] for each in pairs_of]), tuple([each[1] for each in pairs_of])
                     head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss, *parts)
                     self._rows.add(head, label, prediction)
             else:

@@ -338,13 +338,13 @@ def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, floa
         if left:
             raise ValueError(f"The samples of a job must be finite numbers: {bad or f'after the transform {left}'}")
         try:
-            model._take_samples(x)
+            samples = model._take_samples(x)
         except ValueError as error:
             advice = "" if x.dtype.names else _advice(x.shape[1:], model.graph.placeholder.shape[1:])
             raise ValueError(f"'model' does not take {name}_x of the job: {error}{advice}") from error
         try:
             if class_weight is None:
-                model._take_labels(y, len(x))
+                model._take_labels(y, samples)
             else:
                 model._take_block(x, y, None, class_weight)
         except ValueError as error:

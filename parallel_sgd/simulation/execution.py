@@ -371,7 +371,7 @@ def _block_seconds(model: Model, plan: WorkerPlan, samples: Arrays) -> float:
     copy = deepcopy(model)
     batches = plan.batches(len(samples[0]))
     given = copy._take_samples(samples[0])
-    feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], len(given[0])), plan.order, 0)
+    feeder = BlockFeeder(batches, given, copy._take_labels(samples[1], given), plan.order, 0)
     feeder.begin(0)
     found = []
     for _ in range(_STEPS):

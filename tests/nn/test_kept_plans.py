@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import nn
-from nn.layer import BatchNorm, Conv2D, Dense, Dropout, Flatten, MaxPool
+from nn.arrays import Block
+from nn.layer import LSTM, BatchNorm, Conv2D, Dense, Dropout, Flatten, MaxPool, MultiHeadAttention
 from nn.model import SequentialModel, runner
 from nn.plan.plan import Plan, bytes_held
 
@@ -108,6 +109,8 @@ def test_the_bytes_of_a_plan_are_those_that_it_allocates(build: Callable[[], Seq
     step(model, 3)  # what all plans share is there
     shape = (samples, *model.input_shape[1:])  # type: ignore[index]
     own = [array for each in model.store.everything for array in (each.value, each.gradient)]
+    block = Block()
+    vars(model.runner)["_block"] = block  # one that is empty, so that it grows as the plan wants
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -115,10 +118,52 @@ def test_the_bytes_of_a_plan_are_those_that_it_allocates(build: Callable[[], Seq
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    held = bytes_held((plan.plan, plan.losses), own)
-    assert held <= taken <= held + 200_000
-    assert plan.bytes == held + runner.PLAN_OBJECTS
-    assert held > samples * 32 * 4
+    held = bytes_held((plan.plan, plan.losses), [*own, *block.pieces])
+    assert held + block.size <= taken <= held + block.size + 200_000
+    assert plan.bytes == bytes_held((plan.plan, plan.losses), [*own, *block.pieces], runner.ARRAY_OBJECT) + runner.PLAN_OBJECTS
+    assert block.size > samples * 32 * 4
+
+
+def sequences() -> SequentialModel:
+    model = SequentialModel([-1, None, 8], seed=1)
+    for layer in (LSTM(16, return_sequences=True), MultiHeadAttention(2, 8), Dropout(0.2), Dense(10, activation="softmax")):
+        model.add(layer)
+    model.compile("sgd", "crossentropy")
+    return model
+
+
+def read(model: SequentialModel, time: int) -> None:
+    draw = np.random.default_rng(time)
+    x = draw.normal(size=(8, time, 8)).astype("float32")
+    model.compute_gradients(x, draw.integers(0, 10, (8, time)))
+    model.apply_gradients()
+
+
+def test_forty_lengths_lie_in_the_memory_of_a_few_of_the_longest(made: list[tuple[int, ...]]) -> None:
+    """Sequences of forty lengths, from short to long, the order that asks for most: each plan is made once."""
+    model, alone = sequences(), sequences()
+    for time in [*range(3, 123, 3), *range(120, 0, -3)]:
+        read(model, time)
+    assert len(made) == len(set(made)) == 40
+    read(alone, 120)
+    assert model.runner._block is not None and alone.runner._block is not None
+    assert model.runner._block.size <= 4 * alone.runner._block.size
+    # Besides that a plan takes objects, and little that is of its shape.
+    for purpose, shape in list(model.runner._compiled):
+        found = model.runner._compiled[purpose, shape]
+        held = bytes_held((found.plan, found.losses), [*model.runner._block.pieces])
+        assert held < alone.runner._block.size / 5, shape
+
+
+def test_plans_in_one_memory_compute_what_those_apart_do() -> None:
+    model, apart = sequences(), sequences()
+    vars(apart.runner)["_block"] = None
+    for time in (4, 9, 2, 9, 4, 30, 2):
+        for each in (model, apart):
+            read(each, time)
+            each.predict(np.ones((3, time + 1, 8)))
+    for mine, other in zip(model.get_weights(), apart.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
 
 
 def test_memory_that_arrays_share_counts_once() -> None:

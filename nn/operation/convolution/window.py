@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from nn import arguments
-from nn.arrays import BATCH, Shape
+from nn.arrays import BATCH, LENGTH, Shape
 
 Padding: TypeAlias = Literal["valid", "same", "causal"] | int
 """'valid' (none), 'same' (as much as makes ceil(length / stride) outputs), or a number of cells on either side; 'causal', of
@@ -33,7 +33,9 @@ class Window(NamedTuple):
 
     @property
     def positions(self) -> int:
-        """The number of positions."""
+        """The number of positions; `LENGTH` along an axis of any length."""
+        if self.length == LENGTH:
+            return LENGTH
         return (self.length + self.before + self.after - self.span) // self.stride + 1
 
     def reach(self, tap: int) -> tuple[slice, slice]:
@@ -66,6 +68,9 @@ def place(
     names = ("height", "width") if len(lengths) == 2 else ("time",)
     for axis, (length, size, stride, dilation) in enumerate(zip(lengths, sizes, strides, apart, strict=True)):
         span = (size - 1) * dilation + 1
+        if length == LENGTH:
+            found.append(Window(length, size, stride, 0, 0, dilation))
+            continue
         if isinstance(padding, int):
             before = after = padding
         elif padding == "causal":

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from nn.activation.activation import Activation
-from nn.arrays import Array, Scratch, Shape, empty, zeros
-from nn.operation.recurrent.recurrence import FeatureMajor, Recurrence
+from nn.arrays import Array, Scratch, Shape, zeros
+from nn.operation.recurrent.recurrence import Dropping, FeatureMajor, Recurrence, clear
 
 
 class _LSTMStep(NamedTuple):
@@ -26,7 +26,9 @@ class _LSTMStep(NamedTuple):
     c_before: Array
     c: Array
     squashed: Array  # tanh(c)
+    h_before: Array
     h: Array
+    absent: Array | None  # samples that have nothing to read
 
 
 class LSTMOperation(FeatureMajor):
@@ -40,29 +42,39 @@ class LSTMOperation(FeatureMajor):
     """
 
     gates: ClassVar[int] = 4
+    states: ClassVar[int] = 2
 
     def prepare(self, dtype: np.dtype[Any]) -> None:
         super().prepare(dtype)
         units, batch = self._units, self._batch
         # Prediction needs one step's results at a time; backward reads those of all.
         kept = self._time if self.training else 1
-        gates = empty((kept, 4 * units, batch), dtype)
-        cells = zeros((kept + 1, units, batch), dtype)
-        squashed = empty((kept, units, batch), dtype)
+        gates = self._lasting.empty((kept, 4 * units, batch), dtype)
+        # With a mask a step needs both cells apart, so in prediction two take turns.
+        turns = kept if self.training else 1 + self.masked
+        cells = self._lasting.empty((turns, units, batch), dtype)
+        # Before the first step: stays 0 where none is given.
+        self._first_cell = self._lasting.empty((units, batch), dtype) if self.given else zeros((units, batch), dtype)
+        squashed = self._lasting.empty((kept, units, batch), dtype)
         self._steps = []
         for t in range(self._time):
             slot = t if self.training else 0
             both, (i, f, g, o) = gates[slot, : 2 * units], gates[slot].reshape(4, units, batch)
-            # Row 0 is the cell before the first step, which stays 0; without backward all later steps read and write row 1.
-            before, after = cells[min(t, kept)], cells[slot + 1]
-            views = (self._slab[t], gates[slot], both, i, f, g, o, before, after, squashed[slot], self._states[t + 1])
-            self._steps.append(_LSTMStep(*views))
+            before, after = cells[(t - 1) % turns] if t else self._first_cell, cells[t % turns]
+            absent = None if self._absent is None else self._absent[t]
+            gate_views = (self._slab[t], gates[slot], both, i, f, g, o, before, after, squashed[slot])
+            self._steps.append(_LSTMStep(*gate_views, self._states[t], self._states[t + 1], absent))
         self._pair = self.scratch.empty((2 * units, batch), dtype)
+        if self.training and self.masked:
+            self._held_h, self._held_c = (self.scratch.empty((units, batch), dtype) for _ in range(2))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        self.read(inputs)
+        variables, mask, states = self.apart(inputs)
+        self.read(variables, mask, states)
+        if states:
+            np.copyto(self._first_cell, states[1].T)
         weights, half, product = self._packed.T, self._half, self._pair[: self._units]
-        for step in self._steps:
+        for number, step in enumerate(self._steps, start=1):
             np.matmul(weights, step.joined, out=step.gates)
             # One pass for all four gates: the weights of the sigmoids have been halved.
             np.tanh(step.gates, out=step.gates)
@@ -74,29 +86,55 @@ class LSTMOperation(FeatureMajor):
             np.add(step.c, product, out=step.c)
             np.tanh(step.c, out=step.squashed)
             np.multiply(step.o, step.squashed, out=step.h)
-        self.write_states(out)
+            if step.absent is not None:
+                np.copyto(step.c, step.c_before, where=step.absent)
+                np.copyto(step.h, step.h_before, where=step.absent)
+            if self._seen:
+                self.show(number)
+        if not self.with_cell:
+            self.write_states(out)
+            return
+        self.write_states(out[:, :-1] if self.return_sequences else out[:, 0])
+        np.copyto(out[:, -1], self._steps[-1].c.T)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
-        for_x, *for_variables = wanted
+        (for_x, *for_variables), for_mask, for_states = self.apart(wanted)
         # Inputs of a window are copied only where a variable is trained.
         trained = any(target is not None for target in for_variables)
         self._dh.fill(0)
-        self._carry.fill(0)
+        if self.with_cell:
+            np.copyto(self._carry, gradient[:, -1].T)
+        else:
+            self._carry.fill(0)
         for window in self._windows:
             for t in reversed(range(window.start, window.stop)):
                 self.add_incoming(gradient, t, self._dh)
+                absent = self._steps[t].absent
+                if absent is not None:
+                    np.copyto(self._held_h, self._dh)
+                    np.copyto(self._held_c, self._carry)
                 self._step_back(self._steps[t])
+                if absent is not None:
+                    # The states went past this step, and so do their gradients.
+                    np.copyto(self._dz, 0, where=absent)
+                    np.copyto(self._carry, self._held_c, where=absent)
                 window.take_gradient(t, self._dz)
-                # The state before the first step is a constant 0.
-                if t:
+                # A state before the first step that is not given is a constant 0.
+                if t or for_states:
                     np.matmul(recurrent, self._dz, out=self._dh)
+                    if self._seen:
+                        np.multiply(self._dh, self._drop, out=self._dh)
+                    if absent is not None:
+                        np.add(self._dh, self._held_h, out=self._dh, where=absent)
             if trained:
                 window.take_inputs(self._slab)
                 self.accumulate(window, slice(None), window.gradients)
             if for_x is not None:
                 self.write_x_gradient(kernel, window.gradients, window, for_x)
         self.write_variables(for_variables)
+        self.write_first(for_states, self._dh, self._carry)
+        clear(for_mask)
 
     def _step_back(self, step: _LSTMStep) -> None:
         """Turn dh and dc of a step into the gradient of its pre-activations and the dc of the step before."""
@@ -140,6 +178,7 @@ class _GRUStep(NamedTuple):
     q: Array  # the candidate's part of the recurrent product
     h_before: Array
     h: Array
+    absent: Array | None  # samples that have nothing to read
 
 
 class GRUOperation(FeatureMajor):
@@ -156,23 +195,24 @@ class GRUOperation(FeatureMajor):
         super().prepare(dtype)
         units, batch = self._units, self._batch
         kept = self._time if self.training else 1
-        gates = empty((kept, 3 * units, batch), dtype)
-        recurrent = empty((kept, units, batch), dtype)
+        gates = self._lasting.empty((kept, 3 * units, batch), dtype)
+        recurrent = self._lasting.empty((kept, units, batch), dtype)
         self._first = self._features + min(self._ones, 1)
         self._steps = []
         for t in range(self._time):
             slot = t if self.training else 0
             x, joined, (before, h) = self._slab[t, : self._first], self._slab[t, self._first :], self._states[t : t + 2]
             both, (z, r, g) = gates[slot, : 2 * units], gates[slot].reshape(3, units, batch)
-            self._steps.append(_GRUStep(x, joined, gates[slot], both, z, r, g, recurrent[slot], before, h))
+            absent = None if self._absent is None else self._absent[t]
+            self._steps.append(_GRUStep(x, joined, gates[slot], both, z, r, g, recurrent[slot], before, h, absent))
         self._product = self.scratch.empty((3 * units, batch), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        self.read(inputs)
+        self.read(*self.apart(inputs))
         for_x, for_h = self._packed[: self._first].T, self._packed[self._first :].T
         half, product, units = self._half, self._product, self._units
         both, candidate, space = product[: 2 * units], product[2 * units :], product[:units]
-        for step in self._steps:
+        for number, step in enumerate(self._steps, start=1):
             np.matmul(for_x, step.x, out=step.gates)
             np.matmul(for_h, step.joined, out=product)
             np.add(step.sigmoids, both, out=step.sigmoids)
@@ -188,21 +228,32 @@ class GRUOperation(FeatureMajor):
             np.subtract(step.h_before, step.g, out=space)
             np.multiply(step.z, space, out=space)
             np.add(step.g, space, out=step.h)
+            if step.absent is not None:
+                np.copyto(step.h, step.h_before, where=step.absent)
+            if self._seen:
+                self.show(number)
         self.write_states(out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
-        for_x, *for_variables = wanted
+        (for_x, *for_variables), for_mask, for_states = self.apart(wanted)
         units, trained = self._units, any(target is not None for target in for_variables)
         self._dh.fill(0)
         for window in self._windows:
             for t in reversed(range(window.start, window.stop)):
                 self.add_incoming(gradient, t, self._dh)
                 self._step_back(self._steps[t])
+                absent = self._steps[t].absent
+                if absent is not None:
+                    # The state went past this step, and so does its gradient.
+                    np.copyto(self._dz, 0, where=absent)
+                    np.copyto(self._carry, self._dh, where=absent)
                 window.take_gradient(t, self._dz)
-                # The state before the first step is a constant 0.
-                if t:
+                # A state before the first step that is not given is a constant 0.
+                if t or for_states:
                     np.matmul(recurrent, self._dz[: 3 * units], out=self._dh)
+                    if self._seen:
+                        np.multiply(self._dh, self._drop, out=self._dh)
                     np.add(self._dh, self._carry, out=self._dh)
             gates, candidate = window.gradients[: 3 * units], window.gradients[3 * units :]
             if trained:
@@ -216,6 +267,8 @@ class GRUOperation(FeatureMajor):
             if for_x is not None:
                 self.write_x_gradient(kernel, gates, window, for_x)
         self.write_variables(for_variables)
+        self.write_first(for_states, self._dh)
+        clear(for_mask)
 
     def _step_back(self, step: _GRUStep) -> None:
         """Turn dh of a step into the gradient of its pre-activations and the part of dh that goes straight to the step before.
@@ -250,6 +303,10 @@ class SimpleRNNOperation(Recurrence):
     gradient is one product over all steps.
     """
 
+    carries: ClassVar[bool] = True
+
+    _drop: Array
+
     def __init__(self, activation: Activation, return_sequences: bool = False) -> None:
         super().__init__(return_sequences)
         self.activation = activation
@@ -258,12 +315,13 @@ class SimpleRNNOperation(Recurrence):
         time, batch, features, units = self._time, self._batch, self._features, self._units
         rows = features + units + self._ones
         # One step more, so that the last state has a place like all others.
-        self._slab = zeros((time + 1, batch, rows), dtype)
-        self._slab[:, :, features + units :] = 1
-        self._states = empty((time, batch, units), dtype)
+        self._slab = self._lasting.empty((time + 1, batch, rows), dtype)
+        # The state before the first step, and that of each step.
+        self._all = self._lasting.empty((time + 1, batch, units), dtype)
+        self._states = self._all[1:]
         # an activation that needs its input, or cannot work in place, gets it in memory of its own
         shared = self.activation.in_place and not self.activation.reads_inputs
-        self._scores = self._states if shared else empty((time, batch, units), dtype)
+        self._scores = self._states if shared else self._lasting.empty((time, batch, units), dtype)
         replay = _Replay(self.scratch)
         self._activations = [self._activation(replay, dtype) for _ in range(time)]
 
@@ -271,22 +329,46 @@ class SimpleRNNOperation(Recurrence):
         if self.training:
             self._back = self.scratch.empty((units, units), dtype)
             self._dh = self.scratch.empty((batch, units), dtype)
+            self._held = self.scratch.empty((batch, units) if self.masked else (0,), dtype)
             self._dz = self.scratch.empty((time, batch, units), dtype)
             self._x_gradient = self.scratch.empty((time * batch, features), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        variables, mask, states = self.apart(inputs)
         x, features, units = inputs[0], self._features, self._units
         np.copyto(self._slab[:-1, :, :features], x.swapaxes(0, 1))
+        # Each time: between two runs the memory is that of other plans.
+        self._slab[:, :, features + units :] = 1
+        if states:
+            np.copyto(self._all[0], states[0])
+        else:
+            self._all[0].fill(0)
+        self.note_mask(mask)
         # Each time, because the rule changes the variables between two batches.
-        np.concatenate([part.reshape(-1, units) for part in inputs[1:]], out=self._packed)
+        np.concatenate([part.reshape(-1, units) for part in variables[1:]], out=self._packed)
+        self._show(0)
         for t, (activation, score, state) in enumerate(zip(self._activations, self._scores, self._states, strict=True)):
             np.matmul(self._slab[t], self._packed, out=score)
             activation.forward([score], state)
-            np.copyto(self._slab[t + 1, :, features : features + units], state)
+            if self._absent is not None:
+                np.copyto(state, self._all[t], where=self._absent[t][:, None])
+            if self._dropping:
+                self._show(t + 1)
+            else:
+                np.copyto(self._slab[t + 1, :, features : features + units], state)
         np.copyto(out, self._states.swapaxes(0, 1) if self.return_sequences else self._states[-1])
+
+    def _show(self, step: int) -> None:
+        """Write the state before a step where the product reads it, without the units that are dropped."""
+        place = self._slab[step, :, self._features : self._features + self._units]
+        if self._dropping:
+            np.multiply(self._all[step], self._drop.T, out=place)
+        else:
+            np.copyto(place, self._all[step])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
+        wanted, for_mask, for_states = self.apart(wanted)
         features, units = self._features, self._units
         # A contiguous copy, because it is multiplied in every step.
         np.copyto(self._back, recurrent.T)
@@ -295,9 +377,23 @@ class SimpleRNNOperation(Recurrence):
             incoming = self.incoming(gradient, t)
             if incoming is not None:
                 np.add(self._dh, incoming, out=self._dh)
+            absent = None if self._absent is None else self._absent[t][:, None]
+            if absent is not None:
+                np.copyto(self._held, self._dh)
             self._activations[t].backward([self._scores[t]], self._states[t], self._dh, [self._dz[t]])
-            if t:
+            if absent is not None:
+                # The state went past this step, and so does its gradient.
+                np.copyto(self._dz[t], 0, where=absent)
+            if t or for_states:
                 np.matmul(self._dz[t], self._back, out=self._dh)
+                if self._dropping:
+                    np.multiply(self._dh, self._drop.T, out=self._dh)
+                if absent is not None:
+                    np.add(self._dh, self._held, out=self._dh, where=absent)
+        for target in for_states:
+            if target is not None:
+                np.copyto(target, self._dh)
+        clear(for_mask)
         flat = self._dz.reshape(-1, units)
         if any(target is not None for target in wanted[1:]):
             # The factors have served: their memory takes their gradients.
@@ -321,6 +417,18 @@ class SimpleRNNOperation(Recurrence):
         vars(found).update(scratch=replay)
         found.allocate([shape], shape, dtype)
         return found
+
+
+class DroppingLSTM(Dropping, LSTMOperation):
+    """`LSTMOperation` with dropout of the state in the recurrent product."""
+
+
+class DroppingGRU(Dropping, GRUOperation):
+    """`GRUOperation` with dropout of the state in the recurrent product; the update gate keeps the whole state."""
+
+
+class DroppingSimpleRNN(Dropping, SimpleRNNOperation):
+    """`SimpleRNNOperation` with dropout of the state in the recurrent product."""
 
 
 class _Replay:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from nn.arrays import BATCH, Array, Scratch, Shape, zeros
-from nn.operation.operation import Operation
+from nn.arrays import BATCH, LENGTH, Array, Scratch, Shape
+from nn.operation.operation import Mode, Operation, batch_leads
+from nn.random import keyed
 
 
 class Recurrence(Operation, ABC):
-    """State h_t (batch, units), computed from x_t and h_(t-1) for each step of time; h before the first step is 0.
+    """State h_t (batch, units), computed from x_t and h_(t-1) for each step of time; h before the first step is 0, or given.
 
     Inputs: x (batch, time, features), kernel (features, gates * units), recurrent kernel (units, gates * units), and a bias
-    or none. Output: the last state (batch, units), or with `return_sequences` all of them (batch, time, units).
+    or none; then, with `masked`, a mask (batch, time), and with `given` the states before the first step (batch, units).
+    Where the mask is 0 a step leaves the states as they are. Output: the last state (batch, units), or with
+    `return_sequences` all of them (batch, time, units). With `with_cell` that of a kind with a second state has this, after
+    the last step, as one more row: (batch, 2, units), or (batch, time + 1, units).
     """
 
     multiplies: ClassVar[bool] = True
@@ -27,45 +31,95 @@ class Recurrence(Operation, ABC):
     biases: ClassVar[int] = 1
     """1 for a bias (gates * units,); 2 for (2, gates * units), of which the second is added to the recurrent part."""
 
+    states: ClassVar[int] = 1
+    """Arrays (batch, units) that a step leaves to the next one."""
+
+    carries: ClassVar[bool] = False
+    """Whether it takes masks and states. A subclass with a `forward` of its own says so where it does."""
+
+    masked: bool = False
+    given: bool = False
+    with_cell: bool = False
+    drops: float = 0.0
+    """Share of the state's units that the recurrent product does not see in training, the same in all steps of a sample."""
+
     training: bool = True
     """Whether backward will be run. If not, `allocate` makes no room for it."""
 
     def __init__(self, return_sequences: bool = False) -> None:
         self.return_sequences = return_sequences
 
+    @property
+    def extras(self) -> int:
+        """The number of inputs behind the variables."""
+        return self.masked + self.given * self.states
+
     def infer(self, *shapes: Shape) -> Shape:
-        x, kernel, recurrent, *_ = shapes
+        x, kernel, recurrent, *rest = shapes
+        name = type(self).__name__
         if len(x) != 3 or BATCH in x[1:]:
-            raise ValueError(f"{type(self).__name__}: expected inputs of shape (batch, time, features), got {x}")
+            raise ValueError(f"{name}: expected inputs of shape (batch, time, features), got {x}")
         units, columns = recurrent[0], self.gates * recurrent[0]
         if x[2] != kernel[0]:
-            raise ValueError(f"{type(self).__name__}: expected inputs with {kernel[0]} features on axis 2, got shape {x}")
+            raise ValueError(f"{name}: expected inputs with {kernel[0]} features on axis 2, got shape {x}")
+        bias, extra = rest[: len(rest) - self.extras], rest[len(rest) - self.extras :]
         fitting = ((kernel[0], columns), (units, columns), (columns,) if self.biases == 1 else (2, columns))
-        for name, found, expected in zip(("kernel", "recurrent kernel", "bias"), shapes[1:], fitting, strict=False):
+        for what, found, expected in zip(
+            ("kernel", "recurrent kernel", "bias"), (kernel, recurrent, *bias), fitting, strict=False
+        ):
             if found != expected:
-                raise ValueError(f"{type(self).__name__}: the {name} must have shape {expected}, got {found}")
-        return (x[0], x[1], units) if self.return_sequences else (x[0], units)
+                raise ValueError(f"{name}: the {what} must have shape {expected}, got {found}")
+        if self.masked and extra[0] != x[:2]:
+            raise ValueError(f"{name}: the mask must have the shape {x[:2]} of batch and time, got {extra[0]}")
+        for state in extra[self.masked :]:
+            if state != (x[0], units):
+                raise ValueError(f"{name}: a state must have the shape {(x[0], units)}, (batch, units), got {state}")
+        if not self.return_sequences:
+            return (x[0], 2, units) if self.with_cell else (x[0], units)
+        time = x[1] if x[1] == LENGTH else x[1] + self.with_cell
+        return (x[0], time, units)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
         """Return whether the batch is the first axis of x and no axis of a variable: samples do not see each other."""
-        return shapes[0][0] == BATCH and all(BATCH not in shape for shape in shapes[1:])
+        count = len(shapes) - self.extras
+        leading = all(batch_leads(shape) for shape in shapes[count:])
+        return leading and shapes[0][0] == BATCH and all(BATCH not in shape for shape in shapes[1:count])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._batch, self._time, self._features = shapes[0]
         self._units = shapes[2][0]
-        self._ones = self.biases if len(shapes) > 3 else 0
+        self._ones = self.biases if len(shapes) - self.extras > 3 else 0
+        self._absent: Array | None = None
+        if self.masked:
+            self._absent = self._lasting.empty((self._time, self._batch), np.dtype(bool))
+        self._dropping = self.drops > 0 and self.training
         self.prepare(dtype)
 
     @abstractmethod
     def prepare(self, dtype: np.dtype[Any]) -> None:
         """Allocate the arrays that the steps need, of this `dtype`."""
 
+    def apart(self, inputs: Sequence[_Input]) -> tuple[Sequence[_Input], Sequence[_Input], Sequence[_Input]]:
+        """Return x and the variables; the mask, if there is one; and the states that are given."""
+        count = len(inputs) - self.extras
+        return inputs[:count], inputs[count : count + self.masked], inputs[count + self.masked :]
+
+    def note_mask(self, mask: Sequence[Array]) -> None:
+        """Note at which steps a sample has nothing to read."""
+        if self._absent is not None:
+            np.equal(mask[0].T, 0, out=self._absent)
+
     def incoming(self, gradient: Array, step: int) -> Array | None:
         """Return the gradient (batch, units) that reaches the state of a step from outside, None where there is none."""
         if self.return_sequences:
             part: Array = gradient[:, step]
             return part
-        return gradient if step == self._time - 1 else None
+        if step < self._time - 1:
+            return None
+        return gradient[:, 0] if self.with_cell else gradient
+
+
+_Input = TypeVar("_Input")
 
 
 class FeatureMajor(Recurrence):
@@ -77,19 +131,23 @@ class FeatureMajor(Recurrence):
     halved for all gates but the third, the one with a tanh: so every gate is a tanh, and none overflows.
     """
 
+    carries: ClassVar[bool] = True
+
+    _drop: Array
+
     def prepare(self, dtype: np.dtype[Any]) -> None:
         features, units, biased = self._features, self._units, min(self._ones, 1)
         rows, columns = features + units + self._ones, self.gates * units
         self._state_rows = slice(features + biased, features + biased + units)
         # One step more: `h` of a step is written where the next one reads it.
-        self._slab = zeros((self._time + 1, rows, self._batch), dtype)
-        if self._ones:
-            self._slab[:, features] = 1
-        if self._ones == 2:
-            self._slab[:, -1] = 1
+        self._slab = self._lasting.empty((self._time + 1, rows, self._batch), dtype)
         self._x_slab = self._slab[:-1, :features].transpose(2, 0, 1)
-        self._states = list(self._slab[:, self._state_rows])
-        self._state_slab = self._slab[1:, self._state_rows].transpose(2, 0, 1)
+        seen = self._slab[:, self._state_rows]
+        # With dropout the product sees other numbers than those that are given out.
+        kept = self._lasting.empty(seen.shape, dtype) if self._dropping else seen
+        self._seen: list[Array] = list(seen) if self._dropping else []
+        self._states = list(kept)
+        self._state_slab = kept[1:].transpose(2, 0, 1)
         self._half = np.asarray(0.5, dtype)
         self._scale = np.full(columns, 0.5, dtype)
         self._scale[2 * units : 3 * units] = 1
@@ -110,19 +168,41 @@ class FeatureMajor(Recurrence):
         self._windows = windows(self._time, self._batch, rows, gradients, dtype, self.scratch)
         self._x_gradient = self.scratch.empty((self._features * self._windows[-1].columns,), dtype)
 
-    def read(self, inputs: Sequence[Array]) -> None:
-        """Copy x into the slab and the variables into `packed`."""
-        x, kernel, recurrent, *bias = inputs
+    def read(self, variables: Sequence[Array], mask: Sequence[Array], states: Sequence[Array]) -> None:
+        """Copy x and the first state into the slab, and the variables into `packed`."""
+        x, kernel, recurrent, *bias = variables
         np.copyto(self._x_slab, x)
+        # Each time: between two runs the memory is that of other plans.
+        if self._ones:
+            self._slab[:, self._features] = 1
+        if self._ones == 2:
+            self._slab[:, -1] = 1
+        if states:
+            np.copyto(self._states[0], states[0].T)
+        else:
+            self._states[0].fill(0)
+        if self._seen:
+            self.show(0)
+        self.note_mask(mask)
         np.multiply(kernel, self._scale, out=self._packed[: self._features])
         np.multiply(recurrent, self._scale, out=self._packed[self._state_rows])
         # The second bias, if there is one, has the last row.
         for row, values in zip((self._features, -1), bias[0].reshape(self.biases, -1) if bias else (), strict=False):
             np.multiply(values, self._scale, out=self._packed[row])
 
+    def show(self, step: int) -> None:
+        """Have the recurrent product see the state before a step without the units that are dropped."""
+        np.multiply(self._states[step], self._drop, out=self._seen[step])
+
     def write_states(self, out: Array) -> None:
         """Write the last state or all of them into the output."""
         np.copyto(out, self._state_slab if self.return_sequences else self._states[-1].T)
+
+    def write_first(self, wanted: Sequence[Array | None], *gradients: Array) -> None:
+        """Write the gradients of the states before the first step, those that are wanted."""
+        for target, gradient in zip(wanted, gradients, strict=False):
+            if target is not None:
+                np.copyto(target, gradient.T)
 
     def add_incoming(self, gradient: Array, step: int, total: Array) -> None:
         """Add the gradient that reaches the state of a step from outside."""
@@ -157,6 +237,37 @@ class FeatureMajor(Recurrence):
             if target is not None:
                 for row, values in zip((self._features, -1), target.reshape(self.biases, -1), strict=False):
                     np.copyto(values, self._total[row])
+
+
+class Dropping(Recurrence):
+    """Recurrence that drops units of its state in the recurrent product (Gal and Ghahramani, 2016); base beside another one.
+
+    Draws are keyed as those of dropout, one for each unit of a sample, the same in all steps, and those kept are scaled up.
+    """
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        batch, units = shapes[0][0], shapes[2][0]
+        self._drop = self._lasting.empty((units, batch), dtype)
+        self._draws = self._lasting.empty((batch, units), np.dtype(np.float32))
+        super().allocate(shapes, output, dtype)
+
+    def begin(self, mode: Mode, position: int) -> None:
+        if not self._dropping:
+            return
+        if not mode.training:
+            self._drop.fill(1)
+            return
+        seed, *counters = mode.key
+        keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
+        np.greater_equal(self._draws.T, self.drops, out=self._drop)
+        np.multiply(self._drop, 1 / (1 - self.drops), out=self._drop)
+
+
+def clear(wanted: Sequence[Array | None]) -> None:
+    """Write the gradient of a mask, which is 0 everywhere."""
+    for target in wanted:
+        if target is not None:
+            target.fill(0)
 
 
 COLUMNS = 512

@@ -6,11 +6,20 @@ import numpy as np
 
 from nn import activation, function, initializer, layer
 from nn.arrays import Array
+from nn.value import Value
 from tests.contract.nn_rows.graph_row import GraphRow, softmax
 from tests.contract.nn_rows.operations import normalized, row_numbers
+from tests.contract.nn_rows.recurrent import masked
 
 
-def attended(x: Array, *variables: Array, value: Array | None = None, key: Array | None = None, causal: bool = False) -> Array:
+def attended(
+    x: Array,
+    *variables: Array,
+    value: Array | None = None,
+    key: Array | None = None,
+    causal: bool = False,
+    seen: Array | None = None,
+) -> Array:
     """Multi-head attention of x to itself or to another sequence, by einsum, with biases for all four maps."""
     value = x if value is None else value
     sources = (x, value if key is None else key, value)
@@ -19,6 +28,8 @@ def attended(x: Array, *variables: Array, value: Array | None = None, key: Array
     scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
     if causal:
         scores = np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf)
+    if seen is not None:
+        scores = np.where(seen[:, None, None, :, 0] > 0, scores, -60.0)
     return np.einsum("bhtk,hko->bto", softmax(scores) @ v, variables[6]) + variables[7]
 
 
@@ -34,7 +45,30 @@ def grouped(x: Array, groups: int) -> Array:
     return normalized(apart, (1, 3)).reshape(x.shape)
 
 
+def steps(x: Array) -> Array:
+    """The mask of `masked`, with an axis for features."""
+    return (x[..., :1] > -0.3).astype(float)
+
+
+def mean_of_steps(x: Array) -> Array:
+    return np.asarray((x * steps(x)).sum(axis=1) / np.maximum(steps(x).sum(axis=1), 1))
+
+
+def max_of_steps(x: Array) -> Array:
+    return np.asarray(np.where(steps(x) > 0, x, -1e30).max(axis=1) * steps(x).max(axis=1))
+
+
+def padded(x: Value) -> Value:
+    """x with steps of zeros, as padding."""
+    return x * (x[:, :, :1] > -0.3)
+
+
 LAYERS = [
+    GraphRow(layer.Masking, layer.Masking, (4, 3), lambda x: x * steps(x), ahead=padded),
+    GraphRow(layer.GlobalAveragePool, layer.GlobalAveragePool, (4, 3), mean_of_steps, ahead=masked, label="mask"),
+    GraphRow(layer.GlobalMaxPool, layer.GlobalMaxPool, (4, 3), max_of_steps, ahead=masked, label="mask"),
+    GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 3), (4, 6),
+             lambda x, *variables: attended(x, *variables, seen=steps(x)), ahead=masked, label="mask"),
     GraphRow(layer.Dense, lambda: layer.Dense(3), (4,), lambda x, w, b: x @ w + b),
     GraphRow(layer.Dense, lambda: layer.Dense(3, activation.Tanh()), (2, 4), lambda x, w, b: np.tanh(x @ w + b), label="rows"),
     GraphRow(layer.Dense, lambda: layer.Dense(3, use_bias=False), (4,), lambda x, w: x @ w, label="without bias"),
@@ -71,6 +105,7 @@ LAYERS = [
              lambda x: between(between(x, 1, 2), 2, 3), label="bilinear"),
     GraphRow(layer.Concatenate, lambda: layer.Concatenate(axis=1), (3, 2), lambda x: x),
     GraphRow(layer.BatchNorm, layer.BatchNorm, (3, 4), None),
+    GraphRow(layer.BatchNorm, layer.BatchNorm, (3, 4), None, ahead=masked, label="mask"),
     GraphRow(layer.BatchNorm, lambda: layer.BatchNorm(0.9, 0.01), (4,), None, label="rows"),
     GraphRow(layer.LayerNorm, lambda: layer.LayerNorm(0.01), (3, 4), lambda x, gamma, beta: normalized(x, (2,)) * gamma + beta),
     GraphRow(layer.RMSNorm, layer.RMSNorm, (3, 4), lambda x, w: w * x / np.sqrt((x**2).mean(axis=2, keepdims=True) + 1e-6)),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from nn import activation, initializer, layer
 from nn.arrays import Array
 from nn.operation.recurrent import GRUOperation, LSTMOperation, SimpleRNNOperation
+from nn.operation.recurrent.cells import DroppingGRU, DroppingLSTM, DroppingSimpleRNN
 from nn.value import Value, Variable
 from tests.contract.nn_rows.graph_row import GraphRow
 
@@ -71,8 +74,41 @@ def operation(build: Callable[[], Callable[..., Value]], gates: int, bias: list[
     return make
 
 
+def dropping(build: Callable[[], Any], gates: int, bias: list[int]) -> Callable[[], Callable[[Value], Value]]:
+    """Two units, of which a third is dropped."""
+
+    def make() -> Any:
+        made = build()
+        made.drops = 1 / 3
+        return made
+
+    return operation(make, gates, bias)
+
+
 def tanh_rnn() -> SimpleRNNOperation:
     return SimpleRNNOperation(activation.Tanh())
+
+
+def masked(x: Value) -> Value:
+    """x with a mask that leaves out steps at both ends and within."""
+    made = x * 1.0
+    made.mask = x[:, :, 0] > -0.3
+    return made
+
+
+def carried(cell: Callable[..., Array]) -> Callable[..., Array]:
+    """All states where steps with a first number of at most -0.3 leave a sample's states as they are: sample by sample."""
+
+    def value(x: Array, *variables: Array) -> Array:
+        found = np.zeros((*x.shape[:2], len(variables[1])))
+        for sample, row in enumerate(x):
+            kept = row[:, 0] > -0.3
+            states = cell(row[kept][None], *variables)[0] if kept.any() else np.zeros((0, len(variables[1])))
+            places = np.cumsum(kept) - 1
+            found[sample] = [states[place] if place >= 0 else np.zeros(len(variables[1])) for place in places]
+        return found
+
+    return value
 
 
 def normal_bias() -> initializer.Initializer:
@@ -86,6 +122,9 @@ OPERATIONS_RECURRENT = [
     GraphRow(LSTMOperation, operation(lambda: LSTMOperation(True), 4, [8]), (4, 3), lstm, label="sequences"),
     GraphRow(GRUOperation, operation(GRUOperation, 3, [2, 6]), (4, 3), last(gru)),
     GraphRow(GRUOperation, operation(lambda: GRUOperation(True), 3, [2, 6]), (4, 3), gru, label="sequences"),
+    GraphRow(DroppingLSTM, dropping(DroppingLSTM, 4, [8]), (4, 3), None),
+    GraphRow(DroppingGRU, dropping(DroppingGRU, 3, [2, 6]), (4, 3), None),
+    GraphRow(DroppingSimpleRNN, dropping(lambda: DroppingSimpleRNN(activation.Tanh()), 1, [2]), (4, 3), None),
 ]
 
 
@@ -115,6 +154,19 @@ LAYERS_RECURRENT = [
     GraphRow(layer.GRU, lambda: layer.GRU(3, return_sequences=True), (4, 2), gru, label="sequences"),
     GraphRow(layer.GRU, lambda: layer.GRU(3, use_bias=False), (4, 2), last(gru), label="without bias"),
     GraphRow(layer.GRU, lambda: layer.GRU(2), (600, 1), last(gru), label="several windows"),
+    *[
+        GraphRow(
+            kind,
+            partial(kind, 2, return_sequences=True, bias_initializer=normal_bias()),
+            (5, 3),
+            carried(cell),
+            ahead=masked,
+            label="mask",
+        )
+        for kind, cell in ((layer.LSTM, lstm), (layer.GRU, gru), (layer.SimpleRNN, simple_rnn(np.tanh)))
+    ],
+    GraphRow(layer.LSTM, lambda: layer.LSTM(3, recurrent_dropout=0.4), (4, 2), None, label="recurrent dropout"),
+    GraphRow(layer.GRU, lambda: layer.GRU(3, recurrent_dropout=0.4), (4, 2), None, ahead=masked, label="recurrent dropout"),
     GraphRow(layer.Bidirectional, lambda: layer.Bidirectional(layer.LSTM(3)), (4, 2), both(last(lstm), 3, np.concatenate)),
     GraphRow(
         layer.Bidirectional,
