@@ -74,8 +74,10 @@ class ClientTraining(TrainingProcess):
         if options.clients is None:
             raise ValueError("ClientTraining 'plan' must have clients, got None")
         self._clients = options.clients
-        self._local = OpContainer(options.op_type, options.gd_type, options.gd_params)
-        self._sizes = [variable.value.size for variable in model.store.variables]
+        # one rule for all clients, which begins anew for each: its scratch memory stays
+        self._local = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+        self._local.partition([variable.value.size for variable in model.store.variables])
+        self._schedule = self._local.schedule
         self._origin = np.empty_like(model.store.values)
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
         self._statistics = np.empty_like(model.store.buffer_values)
@@ -145,7 +147,7 @@ class ClientTraining(TrainingProcess):
         of the last.
         """
         model, store, clients = self._model, self._model.store, self._clients
-        rule = self._rule(now.number)
+        rule = self._begun_rule(now.number)
         step, first, loss = 0, 0.0, 0.0
         for each in range(clients.epochs):
             last = each + 1 == clients.epochs
@@ -184,12 +186,12 @@ class ClientTraining(TrainingProcess):
                 self._rows.add(head, _joined(labels), _joined(predictions))
         return step, first, loss
 
-    def _rule(self, number: int) -> IGradientDescent:
-        """Return a new rule for a client; its schedule, if it has one, counts rounds."""
-        rule = self._local.rule()
-        rule.partition(self._sizes)
-        if rule.schedule is not None:
-            rule.learn_rate = rule.schedule(number)
+    def _begun_rule(self, number: int) -> IGradientDescent:
+        """Return the rule of a client as new; its schedule, if it has one, counts rounds."""
+        rule = self._local
+        rule.load_state_dict({"step": 0})
+        if self._schedule is not None:
+            rule.learn_rate = self._schedule(number)
         return rule
 
     def _whereabouts(self, epoch: int, batch: int) -> str:
