@@ -21,6 +21,16 @@ _LATER = "not built yet"
 EXEMPT: dict[str, str] = {
     "RUN-10": _LATER,
     "RUN-12": _LATER,
+    "RES-1": _LATER,
+    "RES-2": _LATER,
+    "RES-3": _LATER,
+    "RES-4": _LATER,
+    "RES-5": _LATER,
+    "RES-6": _LATER,
+    "RES-7": _LATER,
+    "RES-8": _LATER,
+    "RES-9": _LATER,
+    "RES-10": _LATER,
     "SIM-20": _LATER,
 }
 KINDS = sorted({statement.partition("-")[0] for statement in SENTENCES})

@@ -105,7 +105,7 @@ class CodecBank:
         self._names = [kind.__name__ for kind in kinds]
         self.accounts = Accounts(
             channel.node_id,
-            [*self._names, "sync type", "checkpoint"],
+            [*self._names, "sync type", "still computing", "checkpoint"],
             channel.transport,
             joined,
             getattr(channel, "clock", PERFORMANCE),
@@ -124,6 +124,12 @@ class CodecBank:
         self.corked = 0  # bytes that wait for `flush`, for one peer at most
         self.settled = False  # whether `flushed` has been true since the batch began and something was posted last
         self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
+        self._word = len(kinds) + 1  # the place behind that of `tell_peers`: words of workers that still compute
+        self._heard_word = -math.inf
+        self.clock: Callable[[], float] = self._watch.clock  # that of the time-outs, in which `silence` is told
+        # a server with a quorum is to close a batch without the workers that compute for too long
+        exchanges = [getattr(getattr(kind, "composition", None), "exchange", None) for kind in kinds]
+        self._tells = all(getattr(exchange, "quorum", 1) == 1 for exchange in exchanges)
         self.closed = False
         self.variable_names: Sequence[str] = ()  # of each variable, for messages
         self._blocks = 0  # that have been put in this batch, of all variables
@@ -164,7 +170,7 @@ class CodecBank:
         """
         key = message.head
         # a key comes from the wire: it is an index below, and a hostile one must not reach another list's end
-        if len(key) != 4 or not 0 <= key[3] < len(self.codecs) + self.hears_peers:
+        if len(key) != 4 or not (0 <= key[3] < len(self.codecs) + self.hears_peers or key[3] == self._word):
             raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
         # written out, not by `accounts.received`: this runs for every packet
         row = self.accounts.rows[RECEIVED, key[3], sender]
@@ -197,6 +203,10 @@ class CodecBank:
             if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
                 self.heard.append((sender, variable))
                 self.receive(variable, message.content, sender)
+            elif variable == self._word:
+                # nothing is missing from a worker that computes a later batch already
+                if (epoch, batch) <= self._step:
+                    self._heard_word = self.clock()
             else:
                 # still undecoded: an early packet is kept as it came, a late one may never be looked at
                 self.keep(sender, (epoch, batch), variable, message.content)
@@ -350,8 +360,21 @@ class CodecBank:
 
     def tell_peers(self, content: object) -> None:
         """Send a packet of the sync type itself to all other workers; it arrives under the id after the last variable."""
+        self._tell(len(self.codecs), content)
+
+    def tell_computing(self) -> None:
+        """Tell all other workers, at once, that this one still computes its blocks of the batch: results are not overdue."""
+        if self._tells:
+            self._tell(self._word, None)
+            self.flush()
+
+    def silence(self) -> float:
+        """Return the seconds since another worker said that it still computes this batch or an earlier one."""
+        return self.clock() - self._heard_word
+
+    def _tell(self, place: int, content: object) -> None:
         # a number that no variable has: peers tell it apart from packets of codecs
-        key = (self._attempt, *self._step, len(self.codecs))
+        key = (self._attempt, *self._step, place)
         wire = 0
         for target in self.peers():
             size = self.channel.post(target, key, content)

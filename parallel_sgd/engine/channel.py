@@ -117,6 +117,22 @@ def until(wait: Wait, clock: Callable[[], float]) -> Generator[Wait, None, bool]
     return True
 
 
+def until_overdue(
+    wait: Wait, timeout: float, clock: Callable[[], float], silence: Callable[[], float]
+) -> Generator[Wait, None, float | None]:
+    """Yield the wait until it is ready or overdue: its deadline has passed, and for `timeout` seconds no worker that it may
+    wait for has said that it still computes; `silence` returns the seconds since one has.
+
+    Returns: the moment at which it became overdue; None when it is ready.
+    """
+    while not (yield from until(wait, clock)):
+        left = timeout - silence()
+        if wait.deadline is None or left <= 0:
+            return wait.deadline
+        wait = wait._replace(deadline=clock() + left)
+    return None
+
+
 def await_verdict(
     wait: Wait, timeout: float, clock: Callable[[], float], suspects: Callable[[], Collection[int]]
 ) -> Generator[Wait, None, bool]:

@@ -25,6 +25,8 @@ from .channel import Wait
 from .merge import MeanOfHalves
 
 _log = get_logger("parallel_sgd.engine.exchange")
+_TELLS_AFTER: Final = 0.25
+"""Part of the time-out after which a worker that computes says so: several words fit in, should a step take longer."""
 
 
 class BlockExchange:
@@ -62,11 +64,12 @@ class BlockExchange:
         self.deliver: Callable[[int, Message], None] = bank.accept
         self.names: Sequence[str] = sync.names if names is None else names
         # the bank knows the running batch only; the sync type decides on packets that are early or late
-        bank.variable_names, bank.keep = self.names, sync.receive
+        bank.variable_names, bank.keep, bank.clock = self.names, sync.receive, sync.clock
         # blocks are computed in the order of `node_2_block`, so this is the last one of every batch
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
         self._copies: dict[tuple[int, int], Array] = {}
+        self._told = 0.0  # when the batch began, or the others heard last that this worker computes
 
     @property
     def shards(self) -> int:
@@ -90,8 +93,18 @@ class BlockExchange:
         """Begin a new batch, counted from 0; all results of the one before have been got."""
         step = (epoch, batch)
         self.bank.begin(step)
+        self._told = self.sync.clock()
         # the bank first: the sync type may hand over stashed packets as it begins, and these are of the new step
         self.sync.begin(step)
+
+    def still_computing(self) -> None:
+        """Tell the other workers that this one computes, where a quarter of the time-out has passed since the batch began or
+        since they last heard so: what they wait for is not overdue. To be called before each step of a long batch.
+        """
+        now = self.sync.clock()
+        if now - self._told > self.sync.timeout * _TELLS_AFTER:
+            self._told = now
+            self.bank.tell_computing()
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:
         """Give the gradient of one block to its codec.

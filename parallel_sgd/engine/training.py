@@ -389,6 +389,7 @@ class TrainingProcess:
         # each block of the tail has a factor of its own, with which its gradient must be multiplied before it is added
         pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
+            self._exchange.still_computing()
             factor = self._tail_factors[block] if in_tail else 1.0
             if self._reuse is not None and factor and (put_again := self._reuse(block)) is not None:
                 self._steps += 1

@@ -139,6 +139,8 @@ class ClientTraining(TrainingProcess):
             losses, labels, predictions = 0.0, list[Samples](), list[Samples]()
             order = self._source.rows[client][self._population.order(now.number, client, each)]
             for part in _parts(order, self._block_size):
+                # for each step: other workers may wait long for the one that has the largest client
+                self._exchange.still_computing()
                 asked = self._times.clock()
                 self._source.take(part)
                 given, label, weight = self._source.deal(batch, client)

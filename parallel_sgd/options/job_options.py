@@ -127,7 +127,7 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--title", "output", "part of the names of the result files"),
     ),
     ssgd_timeout_limit=about(
-        "longest wait, in ms, for a result, which is rescued or given up then.",
+        "longest wait, in ms, for a result, which is rescued or given up then, unless a worker says that it still computes.",
         check.number(0, open_low=True),
         flag("--ssgd-timeout", "training", type=float, metavar="MS"),
     ),

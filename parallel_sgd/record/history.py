@@ -19,13 +19,14 @@ from .tables import Column, Columns, by_node, node_of, read_table, warn
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
 EPOCH, STEP, TRAFFIC, CLIENTS = "epoch", "step", "traffic", "clients"
-BYTES: Final = "bytes"
+BYTES, SECONDS = "bytes", "seconds"
+_AXES: Final = {BYTES: "bytes sent", SECONDS: SECONDS}
 Per: TypeAlias = Literal["epoch", "step"]
-Axis: TypeAlias = Literal["epoch", "bytes"]
+Axis: TypeAlias = Literal["epoch", "bytes", "seconds"]
 Figures = dict[str, float]
 Table = Mapping[str, Column]
 _KEYS: Final = ("node", "codec", "epoch", "batch")
-_COUNTS: Final = {
+COUNTS: Final = {
     "packets_sent": "Packets sent",
     "bytes_sent": "Bytes sent",
     "wire_sent": "Wire sent",
@@ -33,6 +34,7 @@ _COUNTS: Final = {
     "bytes_received": "Bytes received",
     "wire_received": "Wire received",
 }
+"""Packets and bytes of a row of `JobHistory.traffic`: the column of the table `BY` for each."""
 _OF_CLIENTS: Final = {
     "round": "Round",
     "slot": "Slot",
@@ -143,9 +145,12 @@ class JobHistory(History):
             visits: `CL` of each worker.
         """
         traffic = _traffic(sent or {})
+        of_node: defaultdict[int, list[dict[str, int | str]]] = defaultdict(list)
+        for row in traffic:
+            of_node[int(row["node"])].append(row)
         workers = {}
         for node, (trained, tested) in tables.items():
-            workers[node] = cls(*_rows([trained], [tested]), None, [row for row in traffic if row["node"] == node])
+            workers[node] = cls(*_rows([trained], [tested]), None, of_node[node])
             workers[node]._add_bytes(node in (sent or {}))
         every = list(tables.values())
         whole = cls(
@@ -180,7 +185,7 @@ class JobHistory(History):
         import pandas  # noqa: PLC0415 - needed here only
 
         if per == TRAFFIC:
-            return pandas.DataFrame(self.traffic, columns=[*_KEYS, *_COUNTS]).set_index(list(_KEYS))
+            return pandas.DataFrame(self.traffic, columns=[*_KEYS, *COUNTS]).set_index(list(_KEYS))
         if per == CLIENTS:
             return pandas.DataFrame(self.clients, columns=[*_OF_CLIENTS, "node"]).set_index(["round", "slot"])
         # keys of the index: an epoch, or epoch and batch
@@ -198,7 +203,8 @@ class JobHistory(History):
         Args:
             path: the file, or None for the cell of a notebook.
             per: a point per `"epoch"` or per `"step"`.
-            x: `"epoch"`, or `"bytes"`, which all nodes together had sent until then.
+            x: `"epoch"`; `"bytes"`, which all nodes together had sent until then; or `"seconds"` from the first batch until the
+                last worker had computed the batch, of a simulated job virtual ones.
 
         Raises: ValueError for bytes of a run that has not kept them; else as `History.plot`.
         """
@@ -206,13 +212,13 @@ class JobHistory(History):
         if x == BYTES and not self._counted:
             raise ValueError("JobHistory.plot() 'x' must be 'epoch' for a run without tables of bytes (BY-...csv), got 'bytes'")
         self._per_row = STEP if self._per(per) == STEP else EPOCH
-        self._axis = "bytes sent" if x == BYTES else "batch" if self._per_row == STEP else EPOCH
+        self._until = {BYTES: self.bytes_until, SECONDS: self.seconds_until}[x]() if x != EPOCH else None
+        self._axis = _AXES.get(x) or ("batch" if self._per_row == STEP else EPOCH)
         super().plot(path)
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
         """Yield the lines of a panel: label, places, values, width."""
         each = max((row["batch"] for row in self.steps), default=0)
-        sent = self.bytes_until() if self._axis == "bytes sent" else {}
         for who, history in self._named().items():
             rows = history._table(self._per_row)
             for key, label in ((name, "training"), (VALIDATION + name, "test")):
@@ -222,7 +228,7 @@ class JobHistory(History):
                     at = row[EPOCH], row.get("batch", math.inf)
                     # a worker that was killed has not told its last batches
                     place = (row[EPOCH] - 1) * each + row["batch"] if self._per_row == STEP else row[EPOCH]
-                    points.append((sent.get(at, 0.0) if sent else place, row[key]))
+                    points.append((place if self._until is None else self._until.get(at, 0.0), row[key]))
                 # test lines of single workers would hide each other where all evaluate the same model
                 if points and (who == "mean" or key == name):
                     places, values = zip(*points, strict=True)
@@ -241,9 +247,18 @@ class JobHistory(History):
             found[at] = float(total)
         return found
 
+    def seconds_until(self) -> dict[tuple[float, float], float]:
+        """Return the seconds since the first batch at which the last worker had computed each batch and, with an infinite one,
+        each epoch.
+        """
+        found = {(row[EPOCH], row["batch"]): row["time"] for row in self.steps}
+        # the batches are in order, so the last of an epoch stays
+        return found | {(row[EPOCH], math.inf): row["time"] for row in self.steps}
+
     # columns that are no figures, so they have no panel of their own
     _apart = frozenset({EPOCH, BYTES})
     _counted = False
+    _until: dict[tuple[float, float], float] | None = None
     _per_row = EPOCH
 
     def _per(self, per: str) -> Per:
@@ -268,13 +283,13 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
     """Return the packets of each node, codec and batch: a row each, of which a table may have parts."""
     found: dict[tuple[int, str, int, int], list[int]] = {}
     for node, table in tables.items():
-        places = zip(*(table.get(name, ()) for name in ("Codec", "Epochs", "Batches", *_COUNTS.values())), strict=False)
+        places = zip(*(table.get(name, ()) for name in ("Codec", "Epochs", "Batches", *COUNTS.values())), strict=False)
         for codec, epoch, batch, *counts in places:
-            sums = found.setdefault((node, str(codec), int(epoch), int(batch)), [0] * len(_COUNTS))
+            sums = found.setdefault((node, str(codec), int(epoch), int(batch)), [0] * len(COUNTS))
             # a table may have a batch in several rows: packets that came after the row was written
             sums[:] = (before + int(count) for before, count in zip(sums, counts, strict=True))
     return [
-        {**dict(zip(_KEYS, key, strict=True)), **dict(zip(_COUNTS, counts, strict=True))}
+        {**dict(zip(_KEYS, key, strict=True)), **dict(zip(COUNTS, counts, strict=True))}
         for key, counts in sorted(found.items())
     ]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
-from parallel_sgd.record.history import BYTES, EPOCH, JobHistory
+from parallel_sgd.record.history import BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, seconds
 
@@ -38,13 +38,14 @@ def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
 
 
 def figures_of(run: RunRecords) -> dict[str, str]:
-    """Return the results of a run, as texts by name: its state, figures, best epoch and seconds."""
+    """Return the results of a run, as texts by name: its state, figures, best epoch, seconds, and bytes sent by all nodes."""
     outcome = run.outcome
     found = {"state": str(outcome.get("state", "not ended"))}
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     if platform := platform_of(run):
         found[SIMULATED] = platform
-    best = best_epoch(history_of(run))
+    history = history_of(run)
+    best = best_epoch(history)
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
@@ -52,6 +53,8 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:.2g}"
+    if BYTES in history.columns():
+        found["bytes sent"] = f"{sum(history[BYTES]):,.0f}"
     if outcome.get("incidents"):
         found["restarts"] = str(len(outcome["incidents"]))
     return found
@@ -69,7 +72,7 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     # a value that is absent is the default
     rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
-    lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds", BYTES)}
+    lines = {per: list(_lines(runs, per)) for per in (EPOCH, SECONDS, BYTES)}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
     charts = "".join(
         f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
@@ -125,16 +128,12 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
 
 
 def _points(history: JobHistory, column: str, per: str) -> Iterator[list[float]]:
-    ends: Mapping[float, float] = {}
+    ends: Mapping[tuple[float, float], float] = {}
     if per == BYTES:
-        ends = (
-            {epoch: sent for (epoch, batch), sent in history.bytes_until().items() if batch == inf}
-            if BYTES in history.columns()
-            else {}
-        )
+        ends = history.bytes_until() if BYTES in history.columns() else {}
     elif per != EPOCH:
-        ends = {row[EPOCH]: row["time"] for row in history.steps}  # the last step of an epoch comes last
+        ends = history.seconds_until()
     for row in history.rows:
-        place = row[EPOCH] if per == EPOCH else ends.get(row[EPOCH])
+        place = row[EPOCH] if per == EPOCH else ends.get((row[EPOCH], inf))
         if place is not None and column in row and isfinite(row[column]):
             yield [place, float(f"{row[column]:.6g}")]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.door import Door, RecordError
-from parallel_sgd.record.history import BYTES, EPOCH, STEP, JobHistory
+from parallel_sgd.record.history import BYTES, COUNTS, EPOCH, STEP, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import Effort, effort_of, times_of
 from parallel_sgd.record.tables import Column
@@ -123,14 +123,14 @@ def _placed(kind: str, place: str) -> str:
 def history_of(records: RunRecords) -> JobHistory:
     """Return the history in the tables of a run."""
     return JobHistory.of(
-        {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
+        {node: (tables["TR"], tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
         {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
         {node: tables["CL"] for node, tables in records.tables.items() if "CL" in tables},
     )
 
 
 def curves(history: JobHistory) -> dict[str, Any]:
-    """Return lines by epoch and by step: training and test, the mean and each worker."""
+    """Return lines by epoch and by step: training and test, the mean and each worker; of bytes also each of several codecs."""
     names = [name for name in history.columns() if name != EPOCH and not name.startswith("val_")]
     steps = [name for row in history.steps[:1] for name in row if name not in (EPOCH, "batch", "time")]
     names = list(dict.fromkeys([*names, *steps, *(name[4:] for name in history.columns() if name.startswith("val_"))]))
@@ -147,8 +147,23 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
             yield from _line(name, name, f"worker {node}", rows, each, of_all=False)
         rows = history.rows if per == EPOCH else history.steps
         yield from _line(name, name, "all nodes" if name == BYTES else "training", rows, each)
+        if name == BYTES:
+            yield from _lines_of_codecs(history.traffic, rows, each)
         if per == EPOCH:
             yield from _line(name, f"val_{name}", "test", rows, each)
+
+
+def _lines_of_codecs(
+    traffic: Sequence[Mapping[str, int | str]], rows: Sequence[Mapping[str, float]], each: float
+) -> Iterator[dict[str, Any]]:
+    """Yield a line of the bytes sent by each codec of several, with the places of `rows`."""
+    sent: defaultdict[str, Counter[tuple[float, ...]]] = defaultdict(Counter)
+    for row in traffic:
+        at = (int(row[EPOCH]), int(row["batch"])) if each else (int(row[EPOCH]),)
+        sent[str(row["codec"])][at] += int(row["bytes_sent"])
+    for codec, by_place in sent.items() if 1 < len(sent) <= _MOST_LINES else ():
+        places = [(row, (row[EPOCH], row["batch"]) if each else (row[EPOCH],)) for row in rows]
+        yield from _line(BYTES, BYTES, codec, [{**row, BYTES: by_place[at]} for row, at in places], each, of_all=False)
 
 
 def _line(
@@ -201,7 +216,9 @@ _OF_ACCOUNTS: Final = ("Codec", "Name", "Peer", "Direction", "Transport", "Wire"
 
 
 def _bytes(records: RunRecords) -> dict[str, Any]:
-    """Return bytes on the wire, by sender and receiver, also by transport, and by variable and sender."""
+    """Return bytes on the wire, by sender and receiver, also by transport, and by variable and sender; and the packets and
+    bytes by node and codec.
+    """
     ways: Counter[tuple[int, int, str]] = Counter()
     variables: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for node, tables in records.tables.items():
@@ -230,7 +247,18 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
             "ways": [[place[to], place[of], way, wire] for (of, to, way), wire in sorted(ways.items())],
         },
         "variables": {"nodes": senders, "names": names, "cells": cells},
+        "traffic": _traffic(records),
     }
+
+
+def _traffic(records: RunRecords) -> list[list[Any]]:
+    """Return the packets and bytes of each node and codec over all batches: node, codec, and the columns of counts of `BY`."""
+    found: dict[tuple[int, str], list[int]] = {}
+    for node, tables in records.tables.items():
+        for codec, *counts in _rows(tables.get("BY", {}), "Codec", *COUNTS.values()):
+            sums = found.setdefault((node, str(codec)), [0] * len(COUNTS))
+            sums[:] = (before + int(count) for before, count in zip(sums, counts, strict=True))
+    return [[*key, *counts] for key, counts in sorted(found.items())]
 
 
 def _batches(runs: Runs, failures: Sequence[float] = ()) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from typing import Any, Final, NamedTuple
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
-from parallel_sgd.record.tables import Column, Columns, read_table, warn
+from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
 from rpc.submit import Run
 
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CO)-.*-N\((-?[0-9]+)\)\.csv")
+_OF_ALL: Final = ("TR-", "BY-")
+"""Tables that workers without tables of their own share; those files name no node."""
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
 _AGENT: Final = "agent-"
@@ -204,6 +206,10 @@ class RunRecords:
                     # the first of a kind counts: places are in the order in which they are to be believed
                     if known and known[1] not in tables.get(int(known[2]), {}):
                         tables.setdefault(int(known[2]), {})[known[1]] = table(name)
+                    # written at the end of a run, so that no page of one that goes on lacks them
+                    elif inside and read is None and file.startswith(_OF_ALL) and node_of(file) is None:
+                        for node, own in by_node(table(name)).items():
+                            tables.setdefault(node, {}).setdefault(file[:2], own)
                     elif file.endswith(".log") and not any(
                         other.endswith(f"/{file}") and file.startswith("Fit") for other in logs
                     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
-from parallel_sgd.record.history import BYTES
+from parallel_sgd.record.history import BYTES, COUNTS
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, crowd_sentence
 from rpc.support.files import publish
@@ -27,6 +27,7 @@ from .timeline import write_timeline
 REPORT: Final = PAGE
 _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
+_MOST_ROWS: Final = 200
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _UNDRAWN: Final = "<noscript><p>This browser runs no scripts: tables stand here in place of charts.</p></noscript>"
 _SECTIONS: Final = (
@@ -117,7 +118,8 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     began = f"began {tables.stamp(run.began / 1e9)}" if run else ""
     ended = outcome.get("ended")
     lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))}" if run and isinstance(ended, float) else ""
-    workers = len(data["phases"]["workers"])
+    # of many workers in one process only the first have a table of their batches
+    workers = max(len(data["phases"]["workers"]), sum(node >= 0 and "TR" in own for node, own in records.tables.items()))
     told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {workers} worker{'s' * (workers != 1)}."
     restarts = len(outcome.get("incidents") or ())
     again = f" after {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
@@ -235,7 +237,8 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="step" aria-pressed="false">by batch</button></div>'
     text = "The mean over the workers in bold, each worker thin, on the test samples dashed."
-    text += " Bytes are the contents of packets that were sent, those of all nodes together in bold." if BYTES in names else ""
+    text += " Bytes are the contents of packets that were sent, those of all nodes together in bold" * (BYTES in names)
+    text += ", each of several codecs thin." if len({codec for _, codec, *_ in data["traffic"]}) > 1 else "." * (BYTES in names)
     text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
     places = [
         f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)
@@ -260,7 +263,8 @@ def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
 def _bytes(data: Mapping[str, Any]) -> str:
     links, variables = data["links"], data["variables"]
     if not links["cells"]:
-        return "<p>No worker has left its accounts: the run did not end well, or nothing was sent.</p>"
+        told = "<p>No worker has left its accounts: the run did not end well, or nothing was sent.</p>"
+        return told + _traffic(data["traffic"])
     names = [worker(node) for node in links["nodes"]]
     senders = [worker(node) for node in variables["nodes"]]
     first = chart(
@@ -276,7 +280,22 @@ def _bytes(data: Mapping[str, Any]) -> str:
         "Bytes on the wire that each worker has sent for each variable of the model; the codec in brackets.",
         tables.cells_table(variables["names"], senders, variables["cells"], ["variable", "sender", "bytes"]),
     )
-    return f'<div class="pair">{first}{second}</div>'
+    return f'<div class="pair">{first}{second}</div>{_traffic(data["traffic"])}'
+
+
+def _traffic(rows: Sequence[Sequence[Any]]) -> str:
+    """Return the table of packets and bytes by node and codec, the nodes that have sent most first."""
+    if not rows:
+        return ""
+    most = sorted(rows, key=lambda row: -row[3])[:_MOST_ROWS]
+    left = f" The {_MOST_ROWS} of {len(rows)} with most bytes sent." if len(rows) > _MOST_ROWS else ""
+    caption = "By node and codec"
+    head = ["node", "codec", *(name.lower() for name in COUNTS.values())]
+    shown = tables.table(head, [(worker(node), *others) for node, *others in most], caption)
+    return (
+        f'<h3>{caption}</h3><p class="note">Packets, bytes of their contents, and bytes on the wire, over all batches; '
+        f"the tables BY have them by batch.{left}</p>{shown}"
+    )
 
 
 def _model(records: RunRecords) -> str:

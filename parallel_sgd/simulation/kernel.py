@@ -24,6 +24,7 @@ from network.clock import Clock
 from network.frames import FrameReader
 from network.message import Message, Undecoded
 from network.wire import Kind, Sent, pack, size_of
+from rpc.user_code import note
 
 from ..codec.interfaces import Codec
 from ..engine.accounts import MEMORY, PERFORMANCE, check_rows
@@ -118,6 +119,12 @@ class MemoryChannel:
     def flushed(self) -> bool:
         """Return True: each posted packet has been copied."""
         return True
+
+
+def _tell(error: Exception, node: int) -> None:
+    """Add to an error of a node its number; of a user's code also class, method and line, as a job process tells them."""
+    note(error)
+    vars(error).setdefault("__notes__", []).append(f"Node({node}) of the job raised it.")  # Python 3.10 lacks add_note()
 
 
 class Gone(Exception):
@@ -521,10 +528,14 @@ class Kernel:
             return 0
         wait, process = seat.wait, seat.participant.process  # type: ignore[union-attr]
         run = seat.context.run
-        for sender, parcel in packets:
-            if self.costs is not None:
-                self._charge(self.costs.merge, seat.node, parcel)
-            run(self._deliver, seat, sender, parcel)
+        try:
+            for sender, parcel in packets:
+                if self.costs is not None:
+                    self._charge(self.costs.merge, seat.node, parcel)
+                run(self._deliver, seat, sender, parcel)
+        except Exception as error:
+            _tell(error, seat.node)
+            raise
         if self.order is None:
             seat.inbox.clear()
         seat.looks_at_peers = False
@@ -546,8 +557,8 @@ class Kernel:
             self.ended = max(self.ended, self._clock.monotonic())
             seat.result = end.value
             ended = 1
-        except Exception as error:  # in place of add_note(), which Python 3.10 lacks
-            vars(error).setdefault("__notes__", []).append(f"Node({seat.node}) of the job raised it.")
+        except Exception as error:
+            _tell(error, seat.node)
             raise
         return ended
 

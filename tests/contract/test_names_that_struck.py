@@ -17,6 +17,7 @@ from nn.extension import HiddenName, OverrideWarning
 from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.codec import Answering, CheckingPackets, Codec, PacketTraits, Plain, Tracking, Traits
 from tests.contract.test_names_of_parts import OwnCodec, OwnRule, OwnServer, run_codec, run_server
+from tests.statements import covers
 
 
 def _mine(base: type[Any], **body: Any) -> type[Any]:
@@ -345,6 +346,7 @@ class Staled(OwnCodec):
         self.staleness = 3
 
 
+@covers("RES-11")
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

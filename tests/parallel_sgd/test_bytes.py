@@ -26,7 +26,8 @@ from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.engine.accounts import MOST_STEPS, SENT, Accounts
 from parallel_sgd.history import JobHistory
 from parallel_sgd.profiles import IIDBlockAssignment
-from parallel_sgd.run_page.compare import compare_page
+from parallel_sgd.run_page.compare import compare_page, figures_of
+from parallel_sgd.run_page.data import history_of
 from parallel_sgd.run_page.records import RunRecords
 from tests.parallel_sgd.stub_channel import StubChannel
 
@@ -124,7 +125,11 @@ def test_curves_over_bytes(folder: Path) -> None:
     history.plot(folder / "bytes.svg", x="bytes")
     history.plot(folder / "steps.svg", per="step", x="bytes")
     assert min((folder / name).stat().st_size for name in ("bytes.svg", "steps.svg")) > 5000
-    with pytest.raises(ValueError, match=r"plot\(\) 'x' must be one of epoch, bytes, got 'byte'"):
+    history.plot(folder / "seconds.svg", x="seconds")
+    ends = [history.seconds_until()[epoch, float("inf")] for epoch in (1, 2, 3)]
+    assert ends == [max(row["time"] for row in history.steps if row["epoch"] == epoch) for epoch in (1, 2, 3)]
+    assert next(line[1] for line in history._lines("Loss")) == ends  # those of the mean in training
+    with pytest.raises(ValueError, match=r"plot\(\) 'x' must be one of epoch, bytes, seconds, got 'byte'"):
         history.plot(folder / "no.svg", x="byte")  # type: ignore[arg-type]
     history = JobHistory.of({0: ({"Time": [0.0], "Epochs": [1], "Batches": [1], "Loss": [1.0]}, {})})
     with pytest.raises(ValueError, match="must be 'epoch' for a run without tables of bytes"):
@@ -149,6 +154,35 @@ def test_runs_are_compared_over_bytes() -> None:
         losses = [[at, float(f"{loss:.6g}")] for at, loss in zip(until, each.history["val_Loss"], strict=True)]
         lines = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["curves"]["bytes"]
         assert [losses] == [line["points"] for line in lines if line["label"] == f"{each.folder.name} test"]  # type: ignore[union-attr]
+
+
+def test_the_report_has_packets_and_bytes_by_node_and_codec() -> None:
+    result = run(codec={"dense_1": SyncPS, "dense_2": Ring}, ps=True)
+    assert result.folder is not None
+    page = (result.folder / "report.html").read_text("utf-8")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    accounts = of_accounts(result)
+    found = {(node, codec): counts for node, codec, *counts in data["traffic"]}
+    assert {(node, codec) for node, codec, _ in accounts} == found.keys() and (-2, "SyncPS") in found
+    for (node, codec), counts in found.items():
+        assert counts == [accounts[node, codec, name] for name in FIGURES]
+    lines = {line["label"]: line for line in data["curves"]["step"] if line["metric"] == "bytes"}
+    # each line by batch: all nodes together are the codecs together
+    total = [value for _, value in lines["all nodes"]["points"]]
+    assert total == [a + b for (_, a), (_, b) in zip(lines["SyncPS"]["points"], lines["Ring"]["points"], strict=True)]
+    assert "By node and codec" in page and f"{found[-2, 'SyncPS'][1]:,}" in page
+
+
+def test_pages_have_the_workers_without_tables_of_their_own() -> None:
+    """Of 18 workers in one process four have tables: loss and bytes of a page are those of all, as those of the history."""
+    results = [run(18, codec=codec, block_size=4, epoch=2) for codec in (Plain, Ring)]
+    runs = [RunRecords.read(each.folder) for each in results if each.folder is not None]
+    for records, result in zip(runs, results, strict=True):
+        history = history_of(records)
+        assert history.rows == result.history.rows and len(history.workers) == 18
+        assert figures_of(records)["bytes sent"] == f"{sum(result.history['bytes']):,}"
+        assert "; 18 workers." in (records.folder / "report.html").read_text("utf-8")
+    assert results[0].history["bytes"] != results[1].history["bytes"]
 
 
 def test_a_peer_cannot_fill_the_memory_with_keys() -> None:

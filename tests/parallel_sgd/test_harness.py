@@ -15,6 +15,8 @@ from parallel_sgd.codec.compose import AllToAll, Krum
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing import CodecLawError, check_codec
 
+from ..statements import covers
+
 
 @pytest.mark.parametrize("kind", [Plain, SyncPS, codecs.TopK])
 def test_right_codecs_pass(kind: type[Codec]) -> None:
@@ -142,6 +144,7 @@ class Raising(Plain):
         raise ValueError(f"three blocks or more, got {block_weight.block_id}")
 
 
+@covers("RES-11")
 def test_what_a_codec_raises_is_not_taken_for_a_write_into_its_input() -> None:
     """Its own error comes as it is, with the assignment that it was tried with."""
     with pytest.raises(ValueError, match=r"^three blocks or more, got 0") as own:

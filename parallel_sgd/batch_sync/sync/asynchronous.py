@@ -13,7 +13,7 @@ from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.engine.channel import Wait, await_verdict, until
+from parallel_sgd.engine.channel import Wait, await_verdict, until_overdue
 from parallel_sgd.engine.merge import OwnMean
 
 from .interface import ISyncType, Step, SyncSetting
@@ -31,6 +31,7 @@ class AsynchronizedSGD(RescuingSync):
 
     staleness = math.inf
     forms: ClassVar[tuple[str, ...]] = ("asgd",)
+    _awaits_workers = False
 
     @classmethod
     def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
@@ -156,7 +157,9 @@ class StaleSynchronizedSGD(ISyncType):
     ) -> None:
         super().__init__(codecs, timeout, clock, names)
         self.staleness = staleness
-        self._inner: ISyncType = (AsynchronizedSGD if staleness else SynchronizedSGD)(codecs, timeout, clock, names)
+        self._inner: RescuingSync = (AsynchronizedSGD if staleness else SynchronizedSGD)(codecs, timeout, clock, names)
+        # a server holds back its answers for workers that are behind
+        self._inner._awaits_workers = staleness < math.inf
         # a server holds back its answers itself, and a synchronous codec cannot run ahead; only others need clocks
         codecs.hears_peers = staleness < math.inf and not all(
             c.traits.synchronous or c.traits.awaits_answer for c in codecs.codecs
@@ -192,7 +195,8 @@ class StaleSynchronizedSGD(ISyncType):
         return self._inner.ready(variable) and not self._behind()
 
     def wait(self, variable: int) -> Iterator[Wait]:
-        """Yield waits for the codec and for the other workers' clocks, for at most two periods of T.
+        """Yield waits for the codec and for the other workers' clocks, for at most two periods of T, and on while a worker that
+        is behind says that it still computes.
 
         Raises: TimeoutError naming the workers that are too far behind.
         """
@@ -201,11 +205,12 @@ class StaleSynchronizedSGD(ISyncType):
         deadline = start + 2 * self.timeout
         yield from self._inner.wait(variable)
         wait = Wait(lambda: self.ready(variable), deadline, self._describe)
-        if (yield from until(wait, self.clock)):
+        end = yield from until_overdue(wait, self.timeout, self.clock, self.codecs.silence)
+        if end is None:
             return
         overdue = self.clock()
         if not (yield from await_verdict(wait, self.timeout, self.clock, self.codecs.suspects)):
-            seconds = 2 * self.timeout + round(self.clock() - overdue, 3)
+            seconds = end - start + round(self.clock() - overdue, 3)
             raise TimeoutError(f"{TIMED_OUT}. Waited {seconds:g} s for {self._describe()}.")
 
     def get(self, variable: int) -> Array:

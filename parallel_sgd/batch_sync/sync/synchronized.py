@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar, Final
@@ -9,7 +10,7 @@ from typing import ClassVar, Final
 from network.message import Content
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Partial, Tracking
-from parallel_sgd.engine.channel import Wait, await_verdict, until
+from parallel_sgd.engine.channel import Wait, await_verdict, until_overdue
 from rpc.support.logs import get_logger
 
 from .interface import ISyncType, Step
@@ -22,8 +23,11 @@ class RescuingSync(ISyncType):
     """Base of sync types that wait for codecs, with a limit and a rescue.
 
     A result that is overdue by T has all unfinished codecs try their rescue, once; when the awaited codec sends something, the
-    worker waits one more T. Blocks go to their codec when they are put, and its packets leave while the rest is computed.
+    worker waits one more T. Nothing is overdue while another worker says that it still computes. Blocks go to their codec when
+    they are put, and its packets leave while the rest is computed.
     """
+
+    _awaits_workers: bool = True  # whether a result may need what other workers compute
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
@@ -76,33 +80,40 @@ class RescuingSync(ISyncType):
         watch.wait += watch.clock() - start - (watch.send + watch.merge - other)
 
     def wait(self, variable: int) -> Iterator[Wait]:
-        """Yield waits until the variable is ready: for at most two periods of T, and on while a peer is suspected.
+        """Yield waits until the variable is ready: for at most two periods of T, and on while a worker says that it still
+        computes, or a peer is suspected.
 
         The failure detector's verdict comes first, because it names the peer and the cause.
 
         Raises: TimeoutError naming the variable, the batch, and the blocks or nodes that are missing.
         """
-        start, seconds = self.clock(), self.timeout
-        wait = Wait(partial(self.ready, variable), start + seconds, partial(self._describe, variable))
-        if (yield from until(wait, self.clock)):
+        start, timeout = self.clock(), self.timeout
+        wait = Wait(partial(self.ready, variable), start + timeout, partial(self._describe, variable))
+        end = yield from until_overdue(wait, timeout, self.clock, self._silence)
+        if end is None:
             return
         # SUB-24: once per time-out
         retried = self._rescue(variable)
         if retried:
-            seconds *= 2
-            # from the same start: SUB-25 promises 2 T in all, however long the rescue took
-            if (yield from until(wait._replace(deadline=start + seconds), self.clock)):
+            # from that moment: SUB-25 promises 2 T in all, however long the rescue took
+            end = yield from until_overdue(wait._replace(deadline=end + timeout), timeout, self.clock, self._silence)
+            if end is None:
                 return
+        seconds = end - start
         overdue = self.clock()
         # told at once: the verdict may take until the stall limit
         if self.codecs.suspects():
             _log.warning("Waited %g s for %s. The failure detector will say more.", seconds, wait.what())
-        if (yield from await_verdict(wait, self.timeout, self.clock, self.codecs.suspects)):
+        if (yield from await_verdict(wait, timeout, self.clock, self.codecs.suspects)):
             return
         # what was really waited, with the time that the verdict was given
         seconds += round(self.clock() - overdue, 3)
         how = "the retry did not help" if retried else "retry not available"
         raise TimeoutError(f"{TIMED_OUT}, {how}. Waited {seconds:g} s for {wait.what()}.")
+
+    def _silence(self) -> float:
+        """Return the seconds since a worker that this one may wait for said that it still computes."""
+        return self.codecs.silence() if self._awaits_workers else math.inf
 
     def get(self, variable: int) -> Array:
         """Return the codec's result.

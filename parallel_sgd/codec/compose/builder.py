@@ -205,7 +205,7 @@ def _refuse_local(composition: Composition, parts: Parts) -> None:
         return
     if composition.send not in local.sends:
         sends = " or ".join(f'send="{send}"' for send in local.sends)
-        raise ValueError(f"{local!r} goes with {sends}, got {composition.send!r}")
+        raise ValueError(f"{local!r} goes with {sends or 'nothing: give its class `sends`'}, got {composition.send!r}")
     if not composition.exchange.agrees or parts.trigger.late:
         raise ValueError(f"{local!r} needs one result for all, of the same batch: take AllToAll(), ShardedPS(), Ring() or PS()")
     if local.means and type(parts.merge) not in (Mean, WeightedMean):
