@@ -124,12 +124,7 @@ class History:
             panel.xaxis.get_major_locator().set_params(integer=True)
             panel.grid(alpha=0.3)
             panel.legend()
-        if path is not None:
-            figure.savefig(path, dpi=120)
-            return
-        picture = io.StringIO()
-        figure.savefig(picture, format="svg")
-        show("History.plot()", {"image/svg+xml": picture.getvalue()}, "history.png")
+        put_out(figure, "History.plot()", path, "history.png")
 
     _axis = "epoch"
     _apart = frozenset({"epoch"})
@@ -173,6 +168,25 @@ def in_notebook() -> bool:
     # not imported: a process that has not loaded IPython is no notebook
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
+
+
+def put_out(figure: Any, owner: str, path: str | os.PathLike[str] | None, example: str) -> None:
+    """Write a figure of matplotlib into a file, or show it below the cell of a notebook.
+
+    Args:
+        figure: the figure.
+        owner: function that has drawn it, for messages.
+        path: the file, of the kind that its ending names; None for the notebook.
+        example: a file name, for messages.
+
+    Raises: ValueError without a path outside of notebooks.
+    """
+    if path is not None:
+        figure.savefig(path, dpi=120)
+        return
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg")
+    show(owner, {"image/svg+xml": picture.getvalue()}, example)
 
 
 def show(owner: str, picture: Mapping[str, str | bytes], example: str) -> None:

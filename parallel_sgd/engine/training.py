@@ -324,14 +324,16 @@ class TrainingProcess:
         self._feeder = self._share(self._made_feeder)
 
     def _made_feeder(self) -> BlockFeeder:
-        """Check the samples, and bring their labels into the form of the loss."""
+        # the feeder keeps these arrays for the whole training, so nothing is converted twice
+        samples, labels, weights = self._converted()
+        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+
+    def _converted(self) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None]:
+        """Check the samples, and bring their labels into the form of the loss; return them and the weights of samples."""
         samples = self._model._take_samples(self._data[0])
         if self._class_weight is None:
-            labels, weights = self._model._take_labels(self._data[1], samples), None
-        else:
-            samples, labels, weights = self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
-        # the feeder keeps these arrays for the whole training, so nothing is converted twice
-        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+            return samples, self._model._take_labels(self._data[1], samples), None
+        return self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
 
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""

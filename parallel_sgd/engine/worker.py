@@ -168,7 +168,7 @@ def build_worker(
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
     continuity = Continuity(start, checkpoints, recorder, callbacks)
-    kind = TrainingProcess
+    kind: Callable[..., TrainingProcess] = TrainingProcess
     if options.clients is not None:
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
 

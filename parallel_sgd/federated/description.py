@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.dataset.transforms.labels import class_numbers
-from nn.model.history import show
+from nn.model.history import put_out
 
 from .clients import Clients
 from .population import Population, Rows, deal
@@ -112,12 +111,7 @@ class Description:
         panel.margins(x=0)
         if 1 < counts.shape[1] <= 10:
             panel.legend(ncols=2, fontsize="small")
-        if path is not None:
-            figure.savefig(path, dpi=120)
-            return
-        picture = io.StringIO()
-        figure.savefig(picture, format="svg")
-        show("Description.plot()", {"image/svg+xml": picture.getvalue()}, "clients.png")
+        put_out(figure, "Description.plot()", path, "clients.png")
 
 
 def describe(clients: Clients, data: AbsDataset, transform: AbsTransformer | None = None, seed: int = 0) -> Description:

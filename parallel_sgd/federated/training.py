@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,11 @@ from nn.arrays import Array
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.model.batches import as_type
-from nn.optimizer import IOptimizer, OpContainer
+from nn.optimizer import OpContainer
 
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
-from ..engine.exchange import BlockExchange
-from ..engine.training import Continuity, Hooks, TrainingProcess, Work
+from ..engine.training import TrainingProcess
 from .population import Population, Round, Rows, dealt
 
 if TYPE_CHECKING:
@@ -58,39 +57,27 @@ class ClientTraining(TrainingProcess):
     weighed mean change, and the rule that all workers run on it is the server's.
     """
 
-    def __init__(
-        self,
-        plan: WorkerPlan,
-        model: Model,
-        optimizer: IOptimizer,
-        exchange: BlockExchange,
-        work: Work,
-        clock: Callable[[], float],
-        hooks: Hooks,
-        continuity: Continuity,
-    ) -> None:
-        super().__init__(plan, model, optimizer, exchange, work, clock, hooks, continuity)
+    def __init__(self, plan: WorkerPlan, model: Model, *parts: Any) -> None:
+        super().__init__(plan, model, *parts)
         options = plan.options
         if options.clients is None:
             raise ValueError("ClientTraining 'plan' must have clients, got None")
         self._clients = options.clients
-        self._local = OpContainer(options.op_type, options.gd_type, options.gd_params)
-        self._sizes = [variable.value.size for variable in model.store.variables]
+        # one rule for all clients, which begins anew for each: its scratch memory stays
+        self._local = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+        self._local.partition([variable.value.size for variable in model.store.variables])
+        self._schedule = self._local.schedule
         self._origin = np.empty_like(model.store.values)
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
         self._statistics = np.empty_like(model.store.buffer_values)
         self._now = ""
         self._block_size = options.block_size
-        self._visited = None if hooks.report is None else hooks.report.clients()
+        self._visited = None if self._report is None else self._report.clients()
         # to the server and back as they are: the codecs that go with clients send vectors without a change
         self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
 
     def _made_feeder(self) -> ClientFeeder:
-        samples = self._model._take_samples(self._data[0])
-        if self._class_weight is None:
-            labels, weights = self._model._take_labels(self._data[1], len(samples[0])), None
-        else:
-            samples, labels, weights = self._model._take_block(self._data[0], self._data[1], None, self._class_weight)
+        samples, labels, weights = self._converted()
         rows = dealt(self._clients, self._data[1], self._seed)
         return ClientFeeder(rows, self._batches, samples, labels, SHUFFLED, self._seed, weights)
 
@@ -145,13 +132,15 @@ class ClientTraining(TrainingProcess):
         of the last.
         """
         model, store, clients = self._model, self._model.store, self._clients
-        rule = self._rule(now.number)
+        rule = self._begun_rule(now.number)
         step, first, loss = 0, 0.0, 0.0
         for each in range(clients.epochs):
             last = each + 1 == clients.epochs
             losses, labels, predictions = 0.0, list[Samples](), list[Samples]()
             order = self._source.rows[client][self._population.order(now.number, client, each)]
             for part in _parts(order, self._block_size):
+                # for each step: other workers may wait long for the one that has the largest client
+                self._exchange.still_computing()
                 asked = self._times.clock()
                 self._source.take(part)
                 given, label, weight = self._source.deal(batch, client)
@@ -184,12 +173,12 @@ class ClientTraining(TrainingProcess):
                 self._rows.add(head, _joined(labels), _joined(predictions))
         return step, first, loss
 
-    def _rule(self, number: int) -> IGradientDescent:
-        """Return a new rule for a client; its schedule, if it has one, counts rounds."""
-        rule = self._local.rule()
-        rule.partition(self._sizes)
-        if rule.schedule is not None:
-            rule.learn_rate = rule.schedule(number)
+    def _begun_rule(self, number: int) -> IGradientDescent:
+        """Return the rule of a client as new; its schedule, if it has one, counts rounds."""
+        rule = self._local
+        rule.load_state_dict({"step": 0})
+        if self._schedule is not None:
+            rule.learn_rate = self._schedule(number)
         return rule
 
     def _whereabouts(self, epoch: int, batch: int) -> str:

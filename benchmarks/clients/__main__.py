@@ -1,0 +1,187 @@
+"""CPU of a round of clients over that of a float32 NumPy loop: `python -m benchmarks.clients [ROUNDS]`, a row per network.
+
+Both train in this process on one BLAS thread, with the same clients, orders and batches. The seconds of the rounds are those
+of a job with 2 + ROUNDS rounds less those of one with 2, so that the start of a job does not count. Memory is the highest of a
+process of its own, of the job less that of the loop.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import nn
+import parallel_sgd
+from nn.threads import limited_to_one_thread
+from parallel_sgd import Clients
+from parallel_sgd.federated import LogNormalSizes
+from parallel_sgd.federated.population import Population, deal
+
+SEED, RATE, REPEATS = 11, 0.1, 3
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Case(NamedTuple):
+    """A network with its batches: `units` of its layers, the input first."""
+
+    name: str
+    units: tuple[int, ...]
+    samples: int
+    size: int
+    most: float
+
+
+CASES = (
+    Case("2NN, 199,210 parameters", (784, 200, 200, 10), 10_000, 10, 1.5),
+    Case("digits, 2,410 parameters", (64, 32, 10), 1_500, 5, 2.5),
+)
+
+
+def clients() -> Clients:
+    return Clients(100, sample=10, sizes=LogNormalSizes(1.0))
+
+
+def data(case: Case) -> nn.dataset.ArrayDataset:
+    random = np.random.default_rng(0)
+    x = random.random((case.samples + 100, case.units[0]), np.float32)
+    y = np.eye(case.units[-1], dtype=np.float32)[random.integers(case.units[-1], size=len(x))]
+    return nn.dataset.ArrayDataset(x[:-100], y[:-100], x[-100:], y[-100:])
+
+
+def network(case: Case) -> nn.model.Model:
+    layers = [nn.layer.Dense(units, "relu") for units in case.units[1:-1]]
+    made = nn.model.SequentialModel([-1, case.units[0]], [*layers, nn.layer.Dense(case.units[-1], "softmax")], seed=5)
+    made.setup("crossentropy_with_softmax", "accuracy")
+    return made
+
+
+def job(case: Case, rounds: int, folder: str) -> Array:
+    """Train so many rounds as one epoch; return the parameters."""
+    given = clients()
+    given = Clients(given.count, given.sample, sizes=given.sizes, rounds=rounds)
+    with parallel_sgd.in_process(1) as nodes:
+        result = parallel_sgd.ParallelSGD(network(case), data(case)).parallel(
+            nodes,
+            clients=given,
+            gd_type="sgd",
+            gd_params=(RATE,),
+            block_size=case.size,
+            epochs=1,
+            seed=SEED,
+            verbose=0,
+            directory=folder,
+        )
+    return result.models[0].store.values
+
+
+def views(vector: Array, units: tuple[int, ...]) -> list[tuple[Array, Array]]:
+    found, at = [], 0
+    for inputs, outputs in pairwise(units):
+        kernel, end = vector[at : at + inputs * outputs].reshape(inputs, outputs), at + inputs * outputs
+        found.append((kernel, vector[end : end + outputs]))
+        at = end + outputs
+    return found
+
+
+def gradient(layers: list[tuple[Array, Array]], out: list[tuple[Array, Array]], x: Array, y: Array) -> None:
+    """Write the gradient of the mean cross entropy of a batch into `out`."""
+    values = [x]
+    for place, (kernel, bias) in enumerate(layers):
+        z = values[-1] @ kernel
+        z += bias
+        if place + 1 < len(layers):
+            np.maximum(z, 0, out=z)
+        else:
+            z -= z.max(axis=1, keepdims=True)
+            np.exp(z, out=z)
+        values.append(z)
+    error = values[-1]
+    error /= error.sum(axis=1, keepdims=True)
+    error -= y
+    error /= len(x)
+    for place in range(len(layers) - 1, -1, -1):
+        np.matmul(values[place].T, error, out=out[place][0])
+        np.sum(error, axis=0, out=out[place][1])
+        if place:
+            error = error @ layers[place][0].T
+            error *= values[place] > 0
+
+
+def loop(case: Case, rounds: int, _: str = "") -> Array:
+    """The same rounds in plain NumPy."""
+    x, y, _, _ = data(case).load()
+    rows = deal(clients(), y, SEED)
+    population = Population(clients(), [len(each) for each in rows], SEED, case.size)
+    common = network(case).store.values.copy()
+    own, step, total = np.empty_like(common), np.empty_like(common), np.empty_like(common)
+    layers, out = views(own, case.units), views(step, case.units)
+    for number in range(rounds):
+        total[:] = 0
+        chosen = population.chosen(number)
+        samples = sum(len(rows[client]) for client in chosen)
+        for client in chosen:
+            np.copyto(own, common)
+            order = rows[client][population.order(number, client, 0)]
+            for at in range(0, len(order), case.size):
+                part = order[at : at + case.size]
+                gradient(layers, out, x[part], y[part])
+                np.multiply(step, RATE, out=step)
+                own -= step
+            np.subtract(own, common, out=step)
+            step *= len(order) / samples
+            total += step
+        common += total
+    return common
+
+
+def seconds(work: Callable[[Case, int, str], Array], case: Case, rounds: int, folder: str) -> float:
+    """CPU seconds of a round."""
+    begin = time.process_time()
+    work(case, 2, folder)
+    middle = time.process_time()
+    work(case, 2 + rounds, folder)
+    return ((time.process_time() - middle) - (middle - begin)) / rounds
+
+
+def peak(what: str, case: Case, rounds: int) -> float:
+    """The most memory, in MB, of a process that does one of both."""
+    command = [sys.executable, "-m", "benchmarks.clients", "alone", what, str(CASES.index(case)), str(rounds)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["alone"]:
+        what, number, rounds = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+        with tempfile.TemporaryDirectory() as folder, limited_to_one_thread():
+            {"job": job, "loop": loop}[what](CASES[number], rounds, folder)
+        # not `getrusage`, whose maximum a process takes over from the one that started it
+        said = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
+        print(int(said) / 1024)
+        return
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder, limited_to_one_thread():
+            ours, theirs = job(case, rounds, folder), loop(case, rounds)
+            differs = np.abs(ours - theirs).max() / np.abs(theirs - network(case).store.values).max()
+            pairs = [(seconds(job, case, rounds, folder), seconds(loop, case, rounds, folder)) for _ in range(REPEATS)]
+            files = len([path for path in Path(folder, "runs", "P-SGD-1").rglob("*") if path.is_file()])
+        ratio = statistics.median(a / b for a, b in pairs)
+        memory = peak("job", case, rounds) - peak("loop", case, rounds)
+        print(
+            f"{case.name}: a round {pairs[0][0] * 1e3:.2f} ms, the loop {pairs[0][1] * 1e3:.2f} ms, {ratio:.2f} times (at most "
+            f"{case.most}); {memory:.0f} MB above the loop (at most 200); {files} files; parameters differ by {differs:.0e}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
