@@ -26,7 +26,7 @@ from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_shor
 from .driver.remote_run import run_on_agents
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
-from .options.job_options import JobOptions, options
+from .options.job_options import MEANT, JobOptions, options
 from .options.make_spec import make_spec, with_data, with_population
 from .options.spec import JobSpec
 from .record.run import JobResult, write_run_manifest
@@ -35,12 +35,6 @@ from .record.spared import spared
 if TYPE_CHECKING:
     from .writers.live import Followers
 
-# names of an option in other libraries, on the command line and in `nn.sklearn`
-MEANT: Final = {
-    **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
-    "batch_size": "block_size",
-    **dict.fromkeys(("optimizer", "rule"), "gd_type"),
-}
 # methods of other libraries that train
 _TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")

@@ -14,7 +14,8 @@ from rpc.support.console import in_columns
 from ..job import ParallelSGD
 from ..simulation.nodes import simulated
 from ..sweeps.grid import PARTS
-from ..sweeps.results import PAGE, RESULTS, SweepResult
+from ..sweeps.page import PAGE
+from ..sweeps.results import RESULTS, SweepResult
 from ..sweeps.runs import DONE
 from ..sweeps.sweep import sweep as train_all
 from ..sweeps.sweep_file import SweepFile

@@ -77,7 +77,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
         if hasattr(kind, "composition"):
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
                 # the line of the user's program that calls parallel()
-                warnings.warn(text, compose.CodecWarning, stacklevel=5)
+                warnings.warn(text, compose.CodecWarning, stacklevel=6)
     check_scope(kinds, servers)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
     kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from network.nodes import NodeAssignment
 from nn.callback import Callback
@@ -49,6 +49,12 @@ if TYPE_CHECKING:  # no worker without faults loads it
     from .named_parts import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
 AssignmentType = Callable[[int, int], ISetting]
+# names of an option in other libraries, on the command line and in `nn.sklearn`
+MEANT: Final = {
+    **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
+    "batch_size": "block_size",
+    **dict.fromkeys(("optimizer", "rule"), "gd_type"),
+}
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 
-from ..job import MEANT
 from ..options.fields import Option
-from ..options.forms import Unnamed
+from ..options.job_options import MEANT
 from ..options.job_options import options as known_options
-from ..record.settings import text_of
+from .labels import DEFAULT, label_of
 
 __all__ = [
     "DEFAULT",
@@ -38,8 +37,6 @@ PARTS: Final[Mapping[str, type]] = {"model": Model, "dataset": AbsDataset, "tran
 """Settings that are parts of the job."""
 PARAMETERS: Final = ("gd_params", "codec_extra_parameters")
 """Options with parameters by name, each of which may be a setting of its own."""
-DEFAULT: Final = "-"
-"""Label of a setting that a grid leaves as it is."""
 MOST_RUNS: Final = 100_000
 _INSTEAD: Final = {
     "seed": "seeds=",
@@ -176,7 +173,7 @@ def _labelled(where: str, values: Any, about: Option | None, part: type | None =
         raise TypeError(f"{where} must be a list of values, got {values!r:.200}; write [{values!r:.200}]")
     pairs = [(str(label), value) for label, value in values.items()] if isinstance(values, Mapping) else None
     if pairs is None:
-        pairs = [(_label(value, about), value) for value in values]
+        pairs = [(label_of(value, about), value) for value in values]
     if not pairs:
         raise ValueError(f"{where} must have at least one value, got none")
     found: dict[str, Any] = {}
@@ -190,23 +187,6 @@ def _labelled(where: str, values: Any, about: Option | None, part: type | None =
             )
         found[label] = value
     return found
-
-
-def _label(value: Any, about: Option | None) -> str:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return "none" if value is None else text_of(value)
-    if isinstance(value, type):
-        return value.__name__
-    if about is not None:
-        try:
-            return text_of(about.form.write(value, lambda path: path.rpartition("/")[2]))
-        except (Unnamed, AttributeError, TypeError, ValueError):
-            pass  # the form is of other values
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_label(each, None)}" for key, each in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_label(each, None) for each in value)
-    return repr(value)[:80]
 
 
 def _is_known(name: str) -> bool:

@@ -22,9 +22,7 @@ from ..options.spec import JobSpec
 from ..record.job_record import options_of, texts_in
 from ..record.plain import NoText, encoded
 
-__all__ = ["IDENTITY", "identity_of", "parts_of_identity"]
-IDENTITY: Final = "identity"
-"""Fact in the record of a run (`job.json`) that holds its identity."""
+__all__ = ["identity_of", "parts_of_identity"]
 _FORMAT: Final = "psgd.identity/1"
 # of the group of faults: it decides about seconds and bytes
 _BESIDE: Final = ("fault",)

@@ -6,19 +6,21 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from nn.model.history import VALIDATION
+from rpc.support.files import publish
 
 from ..record.history import BYTES, EPOCH
 from ..run_page import tables
 from ..run_page.report import document, embedded
+from .results import Row, SweepResult
 from .runs import DONE, FAILED, INTERRUPTED, NOT_RUN, SIMULATED, Point
 
-if TYPE_CHECKING:
-    from .results import Row, SweepResult
-
-__all__ = ["page_of"]
+__all__ = ["PAGE", "write_page"]
+PAGE: Final = "sweep.html"
+_MODE: Final = 0o644
 _PER: Final = (EPOCH, "seconds", BYTES)
 _ALL: Final = "all settings"
 _MOST_THIN: Final = 300
@@ -37,8 +39,22 @@ document.addEventListener("DOMContentLoaded", () => {
 """
 
 
-def page_of(result: SweepResult) -> str:
-    """Return the page of a sweep, which needs no network."""
+def write_page(result: SweepResult) -> Path:
+    """Write the page of a sweep into its folder; return its path.
+
+    Args:
+        result: the result of the sweep.
+
+    Raises: OSError.
+    """
+    path = result.folder / PAGE
+    # a page to hand on: for others to read, and whole or not at all
+    publish(path, _page_of(result), _MODE)
+    return path
+
+
+def _page_of(result: SweepResult) -> str:
+    """Return the page, which needs no network."""
     done = [row for row in result.rows if row.told.state == DONE]
     names = list(dict.fromkeys(name for row in done for point in row.told.points for name in _figures(point)))
     varied = [name for name in result.settings if len({row.labels[name] for row in result.rows}) > 1]

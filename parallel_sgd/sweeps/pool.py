@@ -46,8 +46,8 @@ class _Child(Generic[Order, Answer]):
 
     def give(self, order: Order) -> None:
         """Have the process carry out an order."""
-        self.order = order
         self.connection.send(order)
+        self.order = order
 
     def answer(self) -> Answer | Ended:
         """Return the answer to the order, or how the process has ended."""
@@ -103,10 +103,16 @@ class Pool(Generic[Order, Answer]):
 
     def give(self, order: Order) -> None:
         """Have an order carried out."""
-        child = next((child for child in self._children if child.order is None), None)
-        if child is None:
-            child = _Child(self._carry_out)
-            self._children.append(child)
+        for child in [child for child in self._children if child.order is None]:
+            try:
+                child.give(order)
+            except OSError:  # it was killed while it had nothing to do
+                self._children.remove(child)
+                child.end(time.monotonic())
+            else:
+                return
+        child = _Child(self._carry_out)
+        self._children.append(child)
         child.give(order)
 
     def answers(self, seconds: float | None = None) -> Iterator[tuple[Order, Answer | Ended]]:

@@ -14,15 +14,14 @@ from typing import Any, Final
 from nn import arguments
 from rpc.support.files import publish
 
-from .grid import DEFAULT
+from .labels import DEFAULT
 from .runs import DONE, Told
 
-__all__ = ["PAGE", "RESULTS", "SUMMARY", "TABLE", "Row", "SweepResult"]
+__all__ = ["RESULTS", "SUMMARY", "TABLE", "Row", "SweepResult"]
 
 RESULTS: Final = "results.csv"
 SUMMARY: Final = "summary.csv"
 TABLE: Final = "table.tex"
-PAGE: Final = "sweep.html"
 _MODE: Final = 0o644
 _COUNTS: Final = ("epochs", "bytes", "seconds")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -210,18 +209,15 @@ class SweepResult:
         """Write `results.csv` into the folder.
 
         Args:
-            whole: write `summary.csv`, `table.tex` and the page, too.
+            whole: write `summary.csv` and `table.tex`, too.
 
         Raises: OSError.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         publish(self.folder / RESULTS, _csv(*self.table()), _MODE)
         if whole:
-            from .page import page_of  # noqa: PLC0415 - it loads the page of a run
-
             publish(self.folder / SUMMARY, _csv(*self.summary()), _MODE)
             publish(self.folder / TABLE, self.to_latex(), _MODE)
-            publish(self.folder / PAGE, page_of(self), _MODE)
 
     def __repr__(self) -> str:
         states = dict.fromkeys(row.told.state for row in self.rows)

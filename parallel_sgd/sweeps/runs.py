@@ -8,16 +8,29 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Final
 
-from nn.model.history import VALIDATION
 from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
 from ..record.history import BYTES, EPOCH, JobHistory
 from ..record.outcome import read_outcome
-from .identity import IDENTITY
+from ..run_page.data import SIMULATED as ON_PLATFORM
 
-__all__ = ["DONE", "FAILED", "INTERRUPTED", "MEASURED", "NOT_RUN", "SIMULATED", "Point", "Told", "found_runs", "told_of"]
+__all__ = [
+    "DONE",
+    "FAILED",
+    "IDENTITY",
+    "INTERRUPTED",
+    "MEASURED",
+    "NOT_RUN",
+    "SIMULATED",
+    "Point",
+    "Told",
+    "found_runs",
+    "told_of",
+]
 
+IDENTITY: Final = "identity"
+"""Fact in the record of a run (`job.json`) that holds its identity."""
 DONE: Final = "done"
 FAILED: Final = "failed"
 INTERRUPTED: Final = "interrupted"
@@ -105,14 +118,11 @@ def told_of(folder: Path) -> Told:
     except RecordError:
         outcome = {}
     state = {"done": DONE, "failed": FAILED}.get(outcome.get("state", ""), INTERRUPTED)
-    clock = SIMULATED if SIMULATED_ON in outcome.get("environment", {}) else MEASURED
+    clock = SIMULATED if ON_PLATFORM in outcome.get("environment", {}) else MEASURED
     if state != DONE:
         return Told(state, folder.name, clock=clock, message=str(outcome.get("message", ""))[:_MOST_TEXT])
     figures = {name: value for name, value in outcome.get("figures", {}).items() if isfinite(value)}
     return Told(DONE, folder.name, figures, _points(folder), clock)
-
-
-SIMULATED_ON: Final = "simulated on"
 
 
 def _points(folder: Path) -> tuple[Point, ...]:
@@ -134,8 +144,3 @@ def _points(folder: Path) -> tuple[Point, ...]:
         )
         for row in history.rows
     )
-
-
-def final_name(name: str) -> str:
-    """Return the name of a figure on test data without its prefix."""
-    return name.removeprefix(VALIDATION)

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,7 @@ from rpc.submit.run_folder import shown
 from rpc.support.logs import PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
 from rpc.support.processors import usable_cores
 
+from ..codec.compose import CodecWarning
 from ..codec.interfaces import Codec
 from ..engine.channel import Parameter_Server
 from ..job import ParallelSGD, Work, run_job, work_of
@@ -34,10 +36,11 @@ from ..options.make_spec import make_spec, with_data
 from ..record.bounds import check_title
 from ..record.run import JobResult
 from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_seeds, combinations
-from .identity import IDENTITY, identity_of, parts_of_identity
+from .identity import identity_of, parts_of_identity
+from .page import write_page
 from .pool import Ended, Pool
 from .results import Row, SweepResult
-from .runs import DONE, FAILED, INTERRUPTED, MEASURED, NOT_RUN, Told, found_runs, told_of
+from .runs import DONE, FAILED, IDENTITY, INTERRUPTED, MEASURED, NOT_RUN, Told, found_runs, told_of
 
 __all__ = ["SWEEPS", "sweep"]
 
@@ -231,7 +234,8 @@ class _Planner:
             try:
                 found += self._of(combination, seeds)
             except (ValueError, TypeError) as error:
-                raise type(error)(f"sweep(), {combination.told}: {error}") from error
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"sweep(), {combination.told}: {error}") from error
         return found
 
     def train(self, run: _Run, nodes: NodeAssignment) -> JobResult:
@@ -290,7 +294,8 @@ class _Progress:
     def __init__(self, runs: Sequence[_Run], planner: _Planner, directory: Path, result: SweepResult) -> None:
         self._runs, self._planner, self._directory, self.result = runs, planner, directory, result
         self._told = found_runs(directory, (run.identity for run in runs))
-        self._trained = 0
+        self._trained = self._missing = 0
+        self._busy: set[Address] = set()
         self._enter()
 
     def train(self, place: _Place, processes: int | None, retry: bool) -> None:
@@ -315,6 +320,7 @@ class _Progress:
                 self._told |= found_runs(self._directory, (self._runs[number].identity for number in missing.values()))
                 self._enter()
             self.result.write()
+            write_page(self.result)
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         free, resting = list(place.agents), dict[Address, float]()
@@ -344,7 +350,10 @@ class _Progress:
         """Train a run, in a process of the pool; return how it ended, or None where an agent was busy."""
         run = self._runs[order.number]
         try:
-            result = self._planner.train(run, place.taken(run.options.nodes, order.agents))
+            with warnings.catch_warnings():
+                # told when the run was planned
+                warnings.simplefilter("ignore", CodecWarning)
+                result = self._planner.train(run, place.taken(run.options.nodes, order.agents))
         except NodeBusy:
             return None
         except Exception as error:  # noqa: BLE001  a run may fail by any code of its user
@@ -388,7 +397,10 @@ class _Progress:
         )
 
     def _tell_busy(self, order: _Order) -> None:
-        _log.info("Agents are busy: %s.", ", ".join(map(str, order.agents)))
+        # once: they are asked again every few seconds
+        if new := set(order.agents) - self._busy:
+            self._busy |= new
+            _log.info("Busy with another job, and asked again: one of %s.", ", ".join(map(str, order.agents)), extra=PLAIN)
 
     def _state(self, run: _Run) -> str:
         return self._told[run.identity].state if run.identity in self._told else NOT_RUN

@@ -58,7 +58,13 @@ class SweepFile:
 
     @classmethod
     def read(cls, path: Path) -> SweepFile:
-        """Read a sweep file. Raises: ValueError naming the file, the key, the expectation and the value."""
+        """Read a sweep file.
+
+        Args:
+            path: the file.
+
+        Raises: ValueError naming the file, the key, the expectation and the value.
+        """
         try:
             content = Door(path.parent).toml(path.name)
         except OSError as error:

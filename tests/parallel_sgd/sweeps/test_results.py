@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parallel_sgd.sweeps.page import write_page
 from tests.parallel_sgd.sweeps.planned import result_of
 
 
@@ -66,8 +67,7 @@ def test_the_table_for_latex(tmp_path: Path) -> None:
 
 
 def test_the_page_has_curves_by_each_setting_over_epochs_seconds_and_bytes(tmp_path: Path) -> None:
-    result_of(tmp_path).write()
-    page = (tmp_path / "sweep.html").read_text("utf-8")
+    page = write_page(result_of(tmp_path)).read_text("utf-8")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
     assert found is not None
     data = json.loads(found[1])
@@ -89,5 +89,5 @@ def test_seconds_that_are_simulated_are_called_so(tmp_path: Path) -> None:
         for row in result.rows
     ]
     result.write()
-    assert "Seconds are simulated: those of a virtual clock." in (tmp_path / "sweep.html").read_text("utf-8")
+    assert "Seconds are simulated: those of a virtual clock." in write_page(result).read_text("utf-8")
     assert "% seconds are simulated" in (tmp_path / "table.tex").read_text("utf-8")
