@@ -1,6 +1,6 @@
-"""What torch and scikit-learn compute: by themselves where they are installed, else as it is stored in `golden.npz`.
+"""What torch, Keras and scikit-learn compute: by themselves where they are installed, else as it is stored in `golden.npz`.
 
-`python -m tests.nn.golden` runs the cross-checks where both are installed and stores what they answer; the suite checks against
+`python -m tests.nn.golden` runs the cross-checks where all are installed and stores what they answer; the suite checks against
 that always. Inputs are drawn from keys, so they are the same everywhere; a fingerprint of them is stored beside each answer.
 """
 
@@ -178,7 +178,7 @@ class _Plugin:
 def main() -> int:
     """Store the answers of the references, of all tests that ask for some."""
     os.environ[RECORD] = "1"
-    for name in ("torch", "sklearn"):
+    for name in ("torch", "sklearn", "keras"):
         importlib.import_module(name)
     return pytest.main(["-q", "-p", "no:cacheprovider", "tests/nn"], plugins=[_Plugin()])
 
