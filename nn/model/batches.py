@@ -55,7 +55,7 @@ def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
     if samples.dtype.kind not in "iufb":
         hint = "; nn.dataset.ArrayDataset makes numbers of its texts, categories and dates" if hasattr(x, "iloc") else ""
         raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}{hint}")
-    if not fits(samples.shape, input_shape):
+    if (samples.ndim != len(input_shape) or samples.shape[1:] != input_shape[1:]) and not fits(samples.shape, input_shape):
         raise ValueError(
             f"{owner} 'x' must have the model's input shape {input_shape}, got {samples.shape}: "
             f"{_difference(samples.shape, input_shape)}"

@@ -279,31 +279,34 @@ class ScoredNetwork(
                 )
         return samples
 
-    def _output_shapes(self, samples: tuple[Array, ...] | int) -> list[Shape]:
-        """Return the shapes of the outputs for these samples, or for so many of them."""
-        graph, count = self.graph, samples if isinstance(samples, int) else len(samples[0])
+    def _shape_of(self, place: int, samples: tuple[Array, ...] | int) -> Shape:
+        """Return the shape of an output for these samples, or for so many of them."""
+        graph = self.graph
         if isinstance(samples, int) or not graph.has_lengths:
-            return [(count, *output.shape[1:]) for output in graph.outputs]
+            return (samples if isinstance(samples, int) else len(samples[0]), *graph.outputs[place].shape[1:])
         given = tuple([each.shape for each in samples])
         if given not in self._shapes_of:
             if len(self._shapes_of) >= _MOST_SHAPES:
                 self._shapes_of.clear()
             shapes = graph.shapes(given)
             self._shapes_of[given] = [shapes[output] for output in graph.outputs]
-        return self._shapes_of[given]
+        return self._shapes_of[given][place]
 
     def _take_labels(self, label: Any, samples: tuple[Array, ...] | int) -> tuple[Array, ...]:
         """Return the labels of these samples, or of so many, as losses take them; raise ValueError where they do not fit."""
         owner, aim = type(self).__name__, self._aim
         found = []
-        shapes = self._output_shapes(samples)
+        graph = self.graph
+        lengths = graph.has_lengths and not isinstance(samples, int)
+        count = samples if isinstance(samples, int) else len(samples[0])
         for place, loss, name, given in zip(
             aim.places, aim.losses, self._scored_names, self._labels_in_order(label), strict=True
         ):
             several = len(self._output_names) > 1
             array = as_array(f"{owner} label of '{name}'" if several else f"{owner} 'label'", given)
             try:
-                found.append(loss.prepare(array, shapes[place], self.dtype))
+                shape = self._shape_of(place, samples) if lengths else (count, *graph.outputs[place].shape[1:])
+                found.append(loss.prepare(array, shape, self.dtype))
             except ValueError as error:
                 if several:
                     raise ValueError(f"output '{name}': {error}") from error
@@ -346,7 +349,7 @@ class ScoredNetwork(
 
         Weights of positions have the shape of an output without its last axis, or of its first axes.
         """
-        aim, shapes = self._aim, self._output_shapes(samples)
+        aim = self._aim
         parted = isinstance(weight, (list, tuple)) and any(each is None or np.ndim(each) for each in weight)
         if isinstance(weight, Mapping):
             names = self._scored_names
@@ -359,7 +362,7 @@ class ScoredNetwork(
             [
                 None
                 if each is None
-                else position_weights(loss, each, shapes[place], self.dtype)
+                else position_weights(loss, each, self._shape_of(place, samples), self.dtype)
                 if np.ndim(each) > 1
                 else loss.check_weights(each, len(samples[0]), self.dtype)
                 for place, loss, each in zip(aim.places, aim.losses, weight, strict=True)

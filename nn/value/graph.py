@@ -31,6 +31,8 @@ class Graph:
         self.inputs = (inputs,) if isinstance(inputs, Placeholder) else tuple(inputs)
         self.outputs = (outputs,) if isinstance(outputs, Node) else tuple(outputs)
         self.added = added
+        self.has_lengths = any(LENGTH in entry.shape for entry in self.inputs)
+        """Whether the samples of an input have an axis of any length."""
         self.trained: frozenset[Variable] | None = None
         """The variables with gradients and buffers with changes in this graph; None: all that have memory for one."""
         self.nodes: list[Node] = []
@@ -58,11 +60,6 @@ class Graph:
     def output(self) -> Node:
         """The first output."""
         return self.outputs[0]
-
-    @property
-    def has_lengths(self) -> bool:
-        """Whether the samples of an input have an axis of any length."""
-        return any(LENGTH in entry.shape for entry in self.inputs)
 
     def shapes(self, given: Sequence[Shape]) -> dict[Value, Shape]:
         """Return the shape of each value for inputs of these shapes.

@@ -69,7 +69,7 @@ class LSTMOperation(FeatureMajor):
             self._held_h, self._held_c = (self.scratch.empty((units, batch), dtype) for _ in range(2))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        variables, mask, states = self.apart(inputs)
+        variables, mask, states = self.apart(inputs) if self._further else (inputs, (), ())
         self.read(variables, mask, states)
         if states:
             np.copyto(self._first_cell, states[1].T)
@@ -99,7 +99,7 @@ class LSTMOperation(FeatureMajor):
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
-        (for_x, *for_variables), for_mask, for_states = self.apart(wanted)
+        (for_x, *for_variables), for_mask, for_states = self.apart(wanted) if self._further else (wanted, (), ())
         # Inputs of a window are copied only where a variable is trained.
         trained = any(target is not None for target in for_variables)
         self._dh.fill(0)
@@ -133,8 +133,9 @@ class LSTMOperation(FeatureMajor):
             if for_x is not None:
                 self.write_x_gradient(kernel, window.gradients, window, for_x)
         self.write_variables(for_variables)
-        self.write_first(for_states, self._dh, self._carry)
-        clear(for_mask)
+        if self._further:
+            self.write_first(for_states, self._dh, self._carry)
+            clear(for_mask)
 
     def _step_back(self, step: _LSTMStep) -> None:
         """Turn dh and dc of a step into the gradient of its pre-activations and the dc of the step before."""
@@ -208,7 +209,7 @@ class GRUOperation(FeatureMajor):
         self._product = self.scratch.empty((3 * units, batch), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        self.read(*self.apart(inputs))
+        self.read(*(self.apart(inputs) if self._further else (inputs, (), ())))
         for_x, for_h = self._packed[: self._first].T, self._packed[self._first :].T
         half, product, units = self._half, self._product, self._units
         both, candidate, space = product[: 2 * units], product[2 * units :], product[:units]
@@ -236,7 +237,7 @@ class GRUOperation(FeatureMajor):
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
-        (for_x, *for_variables), for_mask, for_states = self.apart(wanted)
+        (for_x, *for_variables), for_mask, for_states = self.apart(wanted) if self._further else (wanted, (), ())
         units, trained = self._units, any(target is not None for target in for_variables)
         self._dh.fill(0)
         for window in self._windows:
@@ -267,8 +268,9 @@ class GRUOperation(FeatureMajor):
             if for_x is not None:
                 self.write_x_gradient(kernel, gates, window, for_x)
         self.write_variables(for_variables)
-        self.write_first(for_states, self._dh)
-        clear(for_mask)
+        if self._further:
+            self.write_first(for_states, self._dh)
+            clear(for_mask)
 
     def _step_back(self, step: _GRUStep) -> None:
         """Turn dh of a step into the gradient of its pre-activations and the part of dh that goes straight to the step before.
@@ -334,7 +336,7 @@ class SimpleRNNOperation(Recurrence):
             self._x_gradient = self.scratch.empty((time * batch, features), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        variables, mask, states = self.apart(inputs)
+        variables, mask, states = self.apart(inputs) if self._further else (inputs, (), ())
         x, features, units = inputs[0], self._features, self._units
         np.copyto(self._slab[:-1, :, :features], x.swapaxes(0, 1))
         # Each time: between two runs the memory is that of other plans.
@@ -343,10 +345,14 @@ class SimpleRNNOperation(Recurrence):
             np.copyto(self._all[0], states[0])
         else:
             self._all[0].fill(0)
-        self.note_mask(mask)
+        if mask:
+            self.note_mask(mask)
         # Each time, because the rule changes the variables between two batches.
         np.concatenate([part.reshape(-1, units) for part in variables[1:]], out=self._packed)
-        self._show(0)
+        if self._dropping:
+            self._show(0)
+        else:
+            np.copyto(self._slab[0, :, features : features + units], self._all[0])
         for t, (activation, score, state) in enumerate(zip(self._activations, self._scores, self._states, strict=True)):
             np.matmul(self._slab[t], self._packed, out=score)
             activation.forward([score], state)
@@ -368,7 +374,7 @@ class SimpleRNNOperation(Recurrence):
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
-        wanted, for_mask, for_states = self.apart(wanted)
+        wanted, for_mask, for_states = self.apart(wanted) if self._further else (wanted, (), ())
         features, units = self._features, self._units
         # A contiguous copy, because it is multiplied in every step.
         np.copyto(self._back, recurrent.T)
@@ -393,7 +399,8 @@ class SimpleRNNOperation(Recurrence):
         for target in for_states:
             if target is not None:
                 np.copyto(target, self._dh)
-        clear(for_mask)
+        if self._further:
+            clear(for_mask)
         flat = self._dz.reshape(-1, units)
         if any(target is not None for target in wanted[1:]):
             # The factors have served: their memory takes their gradients.

@@ -88,7 +88,8 @@ class Recurrence(Operation, ABC):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._batch, self._time, self._features = shapes[0]
         self._units = shapes[2][0]
-        self._ones = self.biases if len(shapes) - self.extras > 3 else 0
+        self._further = self.extras
+        self._ones = self.biases if len(shapes) - self._further > 3 else 0
         self._absent: Array | None = None
         if self.masked:
             self._absent = self._lasting.empty((self._time, self._batch), np.dtype(bool))
@@ -101,7 +102,7 @@ class Recurrence(Operation, ABC):
 
     def apart(self, inputs: Sequence[_Input]) -> tuple[Sequence[_Input], Sequence[_Input], Sequence[_Input]]:
         """Return x and the variables; the mask, if there is one; and the states that are given."""
-        count = len(inputs) - self.extras
+        count = len(inputs) - self._further
         return inputs[:count], inputs[count : count + self.masked], inputs[count + self.masked :]
 
     def note_mask(self, mask: Sequence[Array]) -> None:
@@ -183,7 +184,8 @@ class FeatureMajor(Recurrence):
             self._states[0].fill(0)
         if self._seen:
             self.show(0)
-        self.note_mask(mask)
+        if mask:
+            self.note_mask(mask)
         np.multiply(kernel, self._scale, out=self._packed[: self._features])
         np.multiply(recurrent, self._scale, out=self._packed[self._state_rows])
         # The second bias, if there is one, has the last row.
