@@ -272,6 +272,9 @@ class InProcessNodes(NodeAssignment):
     simulated = ""
     """The platform, in a line, of nodes whose times are simulated; "" of others."""
 
+    learns = True
+    """Whether jobs learn, or only take their time."""
+
     @property
     def clock(self) -> str:
         """Text that tells what the seconds of a job on these nodes depend on, but for this machine."""

@@ -186,8 +186,9 @@ def _delete(given: argparse.Namespace) -> int:
 def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.history import BYTES, EPOCH  # noqa: PLC0415 - as above
-    from parallel_sgd.record.summary import best_epoch, epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import SIMULATED, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
+    from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
+    from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
@@ -196,17 +197,20 @@ def _show(given: argparse.Namespace) -> int:
         raise ValueError(facts["problem"])
     history = history_of(records)
     effort = effort_in(records)
-    best = best_epoch(history)
+    platform, best = platform_of(records), best_of(records)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]
     lines += [f"job      {run.job}"]
     if facts["differs"]:
         lines += ["settings that differ from the defaults:"]
         lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
     # none for a run without an epoch
-    told = [{name: value for name, value in row.items() if name != BYTES} for row in history.rows[-1:]]
+    told = [
+        {name: value for name, value in row.items() if name != BYTES}
+        for row in history.rows[-1:]
+        if not platform.endswith(TIME_ONLY)
+    ]
     lines += [epoch_line(row, int(row[EPOCH])) for row in told]
     lines += [f"best     {best}"] if best is not None else []
-    platform = platform_of(records)
     lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
     lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 
 from parallel_sgd import in_process, simulated
 from tests.processes.training.jobs import digits_job
+from tests.statements import covers
 
 
 def train(title: str = "digits", workers: int = 2, **settings: object) -> str:
@@ -45,6 +47,7 @@ def links(place: Path) -> dict[str, str]:
     return {link.name: os.readlink(link) for link in every if link.is_symlink()}
 
 
+@covers("RUN-10")
 def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Title and number, when, state, figures, what differs from the defaults; the newest first; also for programs."""
     assert psgd(capsys, "runs") == (0, "There are no runs in ./runs. Each job that is started here leaves one there.\n", "")
@@ -70,6 +73,7 @@ def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@covers("RUN-10")
 def test_links_after_a_run_was_deleted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They lead to the newest run that is left and has what they name, or go; other links and folders stay."""
     for workers in (2, 3, 1):
@@ -90,6 +94,7 @@ def test_links_after_a_run_was_deleted(place: Path, capsys: pytest.CaptureFixtur
     assert links(place) == {"Node-8-Retrieve": "elsewhere"} and (place / "Node-9-Retrieve").is_dir()
 
 
+@covers("RUN-10")
 @pytest.mark.parametrize("how", ["psgd", "by hand"])
 def test_a_number_is_never_given_twice(place: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
     assert [train(), train(), train("digits-2")] == ["digits-1", "digits-2", "digits-2-1"]
@@ -171,6 +176,22 @@ def test_a_simulated_run_is_told_as_one(place: Path, capsys: pytest.CaptureFixtu
     assert table["simulated on"][0] == "-" and f"simulated on {table['simulated on'][1]}".startswith(told)
 
 
+def test_figures_of_a_job_that_learns_nothing_are_not_told(
+    place: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = simulated(2, "star 100Mbit/s 1ms", compute="1ms", codec_time=0, learn=False)
+    caplog.set_level(logging.INFO)
+    digits_job().parallel(nodes, epoch=2, mission_title="digits")
+    console = "\n".join(record.getMessage() for record in caplog.records)
+    assert "done in" in console and "nothing is learned" in console
+    shown = psgd(capsys, "show", "digits-1")[1]
+    assert "nothing is learned" in shown
+    for text in (console, shown):
+        assert not re.search("^(epoch|best) ", text, re.MULTILINE), text
+    assert "Best: epoch" not in (place / "runs/digits-1/report.html").read_text("utf-8")
+
+
+@covers("RUN-10")
 def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What differs, and nothing else; a page with the curves of all, by epoch, second and byte."""
     train(), train(block_size=32, epoch=3), train(workers=1)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+TIME_ONLY: Final = "time only, nothing is learned"
+"""End of the line on the platform of a job that takes times alone."""
 
 
 class Failure(NamedTuple):

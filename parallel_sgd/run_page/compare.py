@@ -11,10 +11,10 @@ from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.settings import settings_of_run
-from parallel_sgd.record.summary import best_epoch, seconds
+from parallel_sgd.record.summary import seconds
 
 from . import tables
-from .data import SIMULATED, crowd_of, effort_in, history_of, platform_of
+from .data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of
 from .records import RunRecords
 from .report import document, embedded
 
@@ -44,8 +44,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     if platform := platform_of(run):
         found[SIMULATED] = platform
-    history = history_of(run)
-    best = best_epoch(history)
+    best = best_of(run)
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
@@ -53,6 +52,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:.2g}"
+    history = history_of(run)
     if BYTES in history.columns():
         found["bytes sent"] = f"{sum(history[BYTES]):,.0f}"
     if outcome.get("incidents"):

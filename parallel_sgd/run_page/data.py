@@ -13,7 +13,8 @@ from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.history import BYTES, COUNTS, EPOCH, STEP, JobHistory
 from parallel_sgd.record.settings import settings_of_run
-from parallel_sgd.record.summary import Effort, effort_of, times_of
+from parallel_sgd.record.simulated import TIME_ONLY
+from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
@@ -83,6 +84,11 @@ def platform_of(records: RunRecords) -> str:
         records: those of the run.
     """
     return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
+
+
+def best_of(records: RunRecords) -> Best | None:
+    """Return the best epoch of a run; None of one without an evaluation, or in which nothing is learned."""
+    return None if platform_of(records).endswith(TIME_ONLY) else best_epoch(history_of(records))
 
 
 def effort_in(records: RunRecords) -> Effort | None:

@@ -14,12 +14,12 @@ from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.history import BYTES, COUNTS
 from parallel_sgd.record.settings import settings_of_run
-from parallel_sgd.record.summary import best_epoch, crowd_sentence
+from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
-from .data import WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data, platform_of
+from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, history_of, page_data, platform_of
 from .records import RunRecords
 from .terms import PHASES, term, worker
 from .timeline import write_timeline
@@ -162,7 +162,7 @@ def _result(records: RunRecords) -> str:
     told = "" if cards else "<p>The run has no result: it did not come to the end of its last epoch.</p>"
     crowd = crowd_of(records)
     lines = [_crowded(records, *crowd)] if crowd else []
-    if (best := best_epoch(history_of(records))) is not None:
+    if (best := best_of(records)) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
     effort = effort_in(records)

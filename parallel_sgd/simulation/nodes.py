@@ -11,6 +11,7 @@ from network.nodes import Address
 from ..engine.channel import Parameter_Server
 from ..nodes import InProcessNodes, check_ps
 from ..options.checks import positive
+from ..record.simulated import TIME_ONLY
 from .codec_time import CodecTime, codec_time_of
 from .compute import MEASURED, Compute, compute_of, time_of
 from .order import Arrivals
@@ -130,7 +131,7 @@ def simulated(
     nodes.shared = shared
     nodes.distinct, nodes.learns = distinct if distinct is None or distinct < count else None, learn
     if not learn:
-        nodes.simulated += "; time only, nothing is learned"
+        nodes.simulated += f"; {TIME_ONLY}"
     elif nodes.distinct is not None:
         nodes.simulated += f"; {nodes.distinct:,} different blocks in a batch, the other workers send the gradients of these"
     nodes.start_seconds = time_of("'restart'", restart)

@@ -49,6 +49,8 @@ class JobConsole:
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
         if crowd:
             _log.info("%s", crowd, extra=PLAIN)
+        # figures of a job that takes times alone say nothing
+        self._learns = not isinstance(nodes, InProcessNodes) or nodes.learns
         self._crowded = bool(crowd) or (isinstance(nodes, InProcessNodes) and not nodes.simulated)
 
     def begin(self, folder: Path, job: str) -> None:
@@ -105,6 +107,8 @@ class JobConsole:
         self._told = int(row[EPOCH])
         for epoch in [epoch for epoch in self._steps if epoch <= self._told]:
             del self._steps[epoch]
+        if not self._learns:
+            return
         _log.info(
             "%s",
             epoch_line({name: row[name] for name in row if name != BYTES}, max(self._spec.options.epoch, self._told)),
@@ -120,7 +124,7 @@ class JobConsole:
         common = f"TR-{self._spec.options.mission_title}.csv"  # of those that have no tables of their own
         workers = len(result.models) if any(path.name == common for paths in result.files.values() for path in paths) else 0
         effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy, workers)
-        best = best_epoch(result.history)
+        best = best_epoch(result.history) if self._learns else None
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
         if result.simulated is not None:  # the shares are of virtual seconds, as all that follows
