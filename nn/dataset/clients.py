@@ -34,6 +34,13 @@ class ClientDataset(AbsDataset):
     on. A subclass defines `parts`.
 
     `parallel_sgd.Clients` without a `split` gives each client its own samples.
+
+    >>> class Two(nn.dataset.ClientDataset):
+    ...     def parts(self):
+    ...         x, y = np.zeros((3, 4)), np.zeros(3, int)
+    ...         return [("a", (x, y), (x[:1], y[:1])), ("b", (x[:2], y[:2]), (x[:1], y[:1]))]
+    >>> Two().client_sizes
+    (3, 2)
     """
 
     @abstractmethod

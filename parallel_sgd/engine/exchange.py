@@ -99,7 +99,7 @@ class BlockExchange:
 
     def still_computing(self) -> None:
         """Tell the other workers that this one computes, where a quarter of the time-out has passed since the batch began or
-        since they last heard so: what they wait for is not overdue. To be called before each step of a long batch.
+        since they last heard so: no result that they await is overdue then. To be called before each step of a long batch.
         """
         now = self.sync.clock()
         if now - self._told > self.sync.timeout * _TELLS_AFTER:

@@ -61,7 +61,7 @@ class WholeExchange(BlockExchange):
         super().begin(epoch, batch)
 
     def pairs(self, optimizer: IOptimizer) -> frozenset[int]:
-        """Return no blocks: what is collected here is of one block."""
+        """Return no blocks: a vector holds the gradient of one block."""
         return frozenset()
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:

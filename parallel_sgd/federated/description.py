@@ -83,7 +83,7 @@ class Description:
         return pandas.DataFrame({"samples": self.sizes, **columns}, index=pandas.RangeIndex(len(self.sizes), name="client"))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Draw who has what: a bar per client, the largest first, in which colours are classes.
+        """Draw the samples of each client: a bar per client, the largest first, in which colours are classes.
 
         Args:
             path: the file, of the kind that its ending names; None shows the picture below the cell of a notebook.
@@ -124,7 +124,7 @@ def describe(clients: Clients, data: AbsDataset, transform: AbsTransformer | Non
         seed: that of the job.
 
     >>> data = nn.dataset.SyntheticClients(clients=3)
-    >>> parallel_sgd.federated.describe(parallel_sgd.Clients(3, sample=2), data).sizes.shape
+    >>> describe(Clients(3, sample=2), data).sizes.shape
     (3,)
     """
     arrays = data.load()

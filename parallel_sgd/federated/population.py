@@ -57,7 +57,7 @@ class Population:
         Args:
             number: that of the round, from 0.
 
-        Raises: ValueError where the sampler has chosen what it must not.
+        Raises: ValueError for a choice that a sampler must not make.
         """
         clients = self.clients
         found = [int(each) for each in clients.sample.choose(self.sizes, number, keyed(self.seed, "clients", number))]

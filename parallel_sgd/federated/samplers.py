@@ -56,7 +56,7 @@ class FixedSampler(Sampler, configured=True):
         number: clients of a round.
 
     >>> sorted(FixedSampler(2).choose(np.ones(5), 0, np.random.default_rng(0)).tolist())
-    [2, 4]
+    [3, 4]
     """
 
     def __init__(self, number: int) -> None:

@@ -22,11 +22,11 @@ class Sizes(Configurable):
     Args:
         least: samples that each client has at least.
 
-    >>> class Halves(parallel_sgd.federated.Sizes):
+    >>> class Halves(Sizes):
     ...     def weights(self, clients, random):
     ...         return np.where(np.arange(clients) % 2, 1.0, 3.0)
     >>> Halves().draw(40, 4, np.random.default_rng(0)).tolist()
-    [15, 5, 15, 5]
+    [15, 6, 14, 5]
     """
 
     def __init__(self, least: int = 1) -> None:

@@ -29,7 +29,7 @@ class Split(Configurable):
     It sees the labels as the transform of the job leaves them, and must deal the same on every node: all draws come from
     `random`. A subclass defines `deal`.
 
-    >>> class Halves(parallel_sgd.federated.Split):
+    >>> class Halves(Split):
     ...     def deal(self, labels, clients, sizes, random):
     ...         return np.array_split(np.arange(len(labels)), clients)
     >>> [len(rows) for rows in Halves().deal(np.zeros(5), 2, None, np.random.default_rng(0))]
@@ -159,8 +159,8 @@ class DirichletSplit(Split, configured=True):
 
 
 class OwnSplit(Split):
-    """Samples as a data set that knows its clients says: a `nn.dataset.ClientDataset`, or one with `client_sizes`. It is what
-    such a data set has without a `split`.
+    """Split of a data set that knows its clients: a `nn.dataset.ClientDataset`, or one with `client_sizes`. Such a data set has
+    it where no `split` is given.
 
     >>> rows = OwnSplit().deal(np.zeros(5), 2, np.array([3, 2]), np.random.default_rng(0))
     >>> [each.tolist() for each in rows]
@@ -187,7 +187,7 @@ class RowsSplit(Split):
         rows: numbers of the samples of each client, as the transform of the job leaves them; no sample twice.
 
     >>> RowsSplit([[0, 1], [2]])
-    RowsSplit(2 clients, 3 samples, 9e3c4b2a)
+    RowsSplit(2 clients, 3 samples, b766a842)
     """
 
     takes_sizes: ClassVar[bool] = False
@@ -231,7 +231,7 @@ def check_rows(split: Split, rows: Sequence[Rows], clients: int, samples: int) -
 
     Args:
         split: the split, for messages.
-        rows: what it has dealt.
+        rows: those of each client.
         clients: number of clients.
         samples: number of samples.
 

@@ -27,6 +27,7 @@ from network.nodes import NodeAssignment
 from nn.callback import Callback
 from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
+from nn.model.class_weights import ClassWeight
 from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc import limits, submit
 from rpc.job import BITS
@@ -68,7 +69,7 @@ MEANT: Final = {
         "workers per block.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     ),
-    block_size=about("samples of one block.", check.positive, flag("--batch-size", "training", type=int)),
+    block_size=about("samples per block.", check.positive, flag("--batch-size", "training", type=int)),
     epoch=about(
         "passes over data (`epochs` is another name for it).",
         check.positive,
@@ -93,7 +94,7 @@ MEANT: Final = {
         CODE,
     ),
     gd_type=about(
-        "rule of gradient descent: a class or its word such as 'adam', made with `gd_params`.",
+        "gradient descent rule: a class or its word such as 'adam', made with `gd_params`.",
         check.subclass(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", "rule"),
         CODE,
@@ -204,7 +205,7 @@ MEANT: Final = {
         ),
     ),
     min_workers=about(
-        "fewest to go on: with 'shrink' the job fails below this number; default 1.",
+        "fewest left: with 'shrink' the job fails below this number; default 1.",
         flag=flag("--min-workers", "faults", "with --on-failure shrink: fewest that go on (default: 1)", type=int, metavar="N"),
     ),
     max_workers=about(
@@ -258,7 +259,7 @@ MEANT: Final = {
         flag("--commit-every", "faults", "how often a worker copies a state that no other has", type=int, metavar="BATCHES"),
     ),
     resume=about(
-        "an earlier run, from which to go on, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or "
+        "earlier run, from which to go on, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or "
         "the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
             "--resume",
@@ -387,12 +388,12 @@ class JobOptions(Options):
 
     nodes: where it trains
     redundancy: workers per block
-    block_size: samples of one block
+    block_size: samples per block
     epoch: passes over data
     assignment_type: deals the blocks
     sync_type: when a result is ready
     op_type: what is exchanged
-    gd_type: rule of gradient descent
+    gd_type: gradient descent rule
     codec: how values travel
     gd_params: arguments of the rule
     ps_codec: server's codec
@@ -409,14 +410,14 @@ class JobOptions(Options):
     on_failure: when a node dies
     max_restarts: then it fails
     stall_timeout: seconds until stuck
-    min_workers: fewest to go on
+    min_workers: fewest left
     max_workers: most to grow to
     discovery: new workers
     fault: planned fault
     checkpoint_every: when to save
     keep_every: epochs to keep
     commit_every: batches per commit
-    resume: an earlier run
+    resume: earlier run
     directory: where runs go
     shuffle: new order each epoch
     verbose: how much is shown
@@ -467,7 +468,7 @@ class JobOptions(Options):
     verbose: int = 1
     page: bool = False
     clients: Clients | str | None = None
-    class_weight: Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | None = None
+    class_weight: ClassWeight = None
     callbacks: Sequence[Callback] = ()
     writers: Sequence[Any] = ()
     keep_data: float = 64

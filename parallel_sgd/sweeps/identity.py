@@ -74,7 +74,7 @@ def identity_of(parts: Mapping[str, Any], model: str, seed: int) -> str:
 
 
 def _place(nodes: Any) -> list[str]:
-    """Return the kind of nodes: it decides about what seconds mean, and about the order of arrivals."""
+    """Return the kind of nodes: it decides about the meaning of seconds, and about the order of arrivals."""
     if not isinstance(nodes, InProcessNodes):
         return ["agents"]
     return ["simulated", hashlib.sha256(nodes.clock.encode()).hexdigest()] if nodes.simulated else ["in process"]

@@ -232,7 +232,7 @@ class SweepResult:
 
 
 def spread_of(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation of a sample; NaN for what the number of values does not tell."""
+    """Return mean and standard deviation of a sample; NaN where there are too few values."""
     mean = statistics.fmean(values) if values else math.nan
     return mean, statistics.stdev(values) if len(values) > 1 else math.nan
 

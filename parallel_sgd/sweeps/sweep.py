@@ -102,7 +102,7 @@ def sweep(
 
     A run has an identity: a hash of the options that decide about its result, of its first weights, its data, blocks, seed,
     and of the versions. It stands in the record of the run in `directory/runs`, so a sweep that was interrupted, or has a
-    larger grid, goes on with what is missing. Runs that were interrupted are trained again, runs that failed with `retry`.
+    larger grid, goes on with the missing runs. Runs that were interrupted are trained again, runs that failed with `retry`.
 
     Args:
         job: model, data set and transform.
@@ -282,7 +282,7 @@ def _start(model: Model, seed: int, new_weights: bool) -> Model:
 
 
 class _Progress:
-    """Progress of a sweep: trains what is missing, and keeps the tables up to date.
+    """Progress of a sweep: trains the missing runs, and keeps the tables up to date.
 
     Args:
         runs: all runs.
