@@ -163,7 +163,7 @@ class JobHistory(History):
         """Put the bytes sent into the rows of steps and epochs, if they were `counted`. Packets between two epochs belong to
         the first one.
         """
-        self._counted = counted
+        self.counted = counted
         by_step: Counter[tuple[int, int]] = Counter()
         by_epoch: Counter[int] = Counter()
         # sums of what each node tells it has sent: each packet once, by its sender
@@ -209,7 +209,7 @@ class JobHistory(History):
         Raises: ValueError for bytes of a run that has not kept them; else as `History.plot`.
         """
         arguments.one_of("JobHistory.plot()", "x", x, get_args(Axis))
-        if x == BYTES and not self._counted:
+        if x == BYTES and not self.counted:
             raise ValueError("JobHistory.plot() 'x' must be 'epoch' for a run without tables of bytes (BY-...csv), got 'bytes'")
         self._per_row = STEP if self._per(per) == STEP else EPOCH
         self._until = {BYTES: self.bytes_until, SECONDS: self.seconds_until}[x]() if x != EPOCH else None
@@ -257,7 +257,7 @@ class JobHistory(History):
 
     # columns that are no figures, so they have no panel of their own
     _apart = frozenset({EPOCH, BYTES})
-    _counted = False
+    counted = False
     _until: dict[tuple[float, float], float] | None = None
     _per_row = EPOCH
 
@@ -285,6 +285,9 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
     for node, table in tables.items():
         places = zip(*(table.get(name, ()) for name in ("Codec", "Epochs", "Batches", *COUNTS.values())), strict=False)
         for codec, epoch, batch, *counts in places:
+            # a row of zeros says that all before it are written
+            if not any(counts):
+                continue
             sums = found.setdefault((node, str(codec), int(epoch), int(batch)), [0] * len(COUNTS))
             # a table may have a batch in several rows: packets that came after the row was written
             sums[:] = (before + int(count) for before, count in zip(sums, counts, strict=True))

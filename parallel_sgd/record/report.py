@@ -198,7 +198,11 @@ class TrainingReport:
         if over or self._batch_rows:
             # packets of batches that have a row: later ones may still come
             last = None if over else (int(self._batch_rows[-1][1]) - 1, int(self._batch_rows[-1][2]) - 1)
-            self._packets_of_batches.add(self._traffic(last))
+            rows = list(self._traffic(last))
+            if last is not None and not any((row.epoch - 1, row.batch - 1) == last for row in rows):
+                # of zeros, so that a reader of the running job knows that these batches are whole
+                rows.append(BatchPackets("", last[0] + 1, last[1] + 1, 0, 0, 0, 0, 0, 0))
+            self._packets_of_batches.add(rows)
         # as text, which takes a fifth of the time of a general writer
         self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
         self._batch_rows.clear()

@@ -264,7 +264,7 @@ def _traffic(records: RunRecords) -> list[list[Any]]:
         for codec, *counts in _rows(tables.get("BY", {}), "Codec", *COUNTS.values()):
             sums = found.setdefault((node, str(codec)), [0] * len(COUNTS))
             sums[:] = (before + int(count) for before, count in zip(sums, counts, strict=True))
-    return [[*key, *counts] for key, counts in sorted(found.items())]
+    return [[*key, *counts] for key, counts in sorted(found.items()) if any(counts)]
 
 
 def _batches(runs: Runs, failures: Sequence[float] = ()) -> dict[str, Any]:

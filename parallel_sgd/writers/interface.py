@@ -7,7 +7,7 @@ it writes stands in tests/equivalence/test_writers.py, and `make extras` install
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from nn.callback import Callback
@@ -19,10 +19,16 @@ _log = get_logger("parallel_sgd.writers")
 DONE: Final = "done"
 FAILED: Final = "failed"
 Config: TypeAlias = Mapping[str, bool | int | float | str]
+Traffic: TypeAlias = Mapping[str, int | str]
+"""Row of `JobHistory.traffic`: node, codec, epoch, batch, packets and bytes."""
 
 
 class Writer(Protocol):
-    """Follower of one run: `start` once, `log` as often as there are figures, `finish` once, however the run ends."""
+    """Follower of one run: `start` once, `log` as often as there are figures, `finish` once, however the run ends.
+
+    A writer may have a method `log_traffic(step, rows)`, too: after each `log` of a job it gets the rows of
+    `JobHistory.traffic` of that batch, one for each worker and codec.
+    """
 
     def start(self, config: Config) -> None:
         """Begin a run; `config` are its settings, by name, of a job with `run`, the path of its folder, and `job`, its id."""
@@ -34,8 +40,9 @@ class Writer(Protocol):
         Args:
             step: number of the step, from 1.
             values: figures by name. Of a job `Loss` and the metrics are those in training, the mean over all blocks of the
-                batch, and `time` the seconds since training began; with the last batch of an epoch come `epoch` and the results
-                on test data, `val_...`.
+                batch, and `time` the seconds since training began; `packets_sent`, `bytes_sent`, `wire_sent` and those received
+                are of all workers together; with the last batch of an epoch come `epoch` and the results on test data,
+                `val_...`.
         """
 
     def finish(self, status: str) -> None:
@@ -99,6 +106,9 @@ class Writers:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._each(lambda writer: writer.log(step, values))
 
+    def log_traffic(self, step: int, rows: Sequence[Traffic]) -> None:
+        self._each(lambda writer: getattr(writer, "log_traffic", _nothing)(step, rows))
+
     def finish(self, status: str) -> None:
         self._each(lambda writer: writer.finish(status))
 
@@ -112,6 +122,10 @@ class Writers:
                 self._writers.remove(writer)
                 told = raised_by(error) or f"{type(error).__name__}: {error}"
                 _log.warning("%s fails and is left out: %s", type(writer).__name__, told)
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing: of a writer that takes no rows."""
 
 
 class WriterCallback(Callback):

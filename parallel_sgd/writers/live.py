@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -16,18 +17,22 @@ from rpc.submit import RunFolder
 from rpc.support.logs import get_logger
 
 from ..errors import JobFailed
-from ..record.history import JobHistory
+from ..record.history import BYTES, COUNTS, JobHistory
 from ..record.spared import spared
 from ..record.tables import Columns, TableRows
 from .console import JobConsole
-from .interface import DONE, FAILED, Config, Writer, Writers
+from .interface import DONE, FAILED, Config, Traffic, Writer, Writers
 
 __all__ = ["Followers", "LiveFigures", "following"]
 _log = get_logger("parallel_sgd.writers")
 Place = tuple[int, int]  # epoch and batch, from 1
 _START: Place = (0, 0)
 _MOST_ROW = 1 << 20  # bytes
-_ORDER = {"TR": (["Time", "Epochs", "Batches", "in", "Total"], list[str]()), "EV": (list[str](), ["Epoch"])}
+_ORDER = {
+    "TR": (["Time", "Epochs", "Batches", "in", "Total"], list[str]()),
+    "EV": (list[str](), ["Epoch"]),
+    "BY": (["Codec", "Epochs", "Batches"], list[str]()),
+}
 
 
 class _Lines:
@@ -55,6 +60,11 @@ class _Lines:
         if self._table is not None:
             self.rows += filter(self._table.fits, rows)
 
+    @property
+    def begun(self) -> bool:
+        """Whether its head is there."""
+        return self._table is not None
+
     def columns(self, rows: Iterable[list[str]]) -> Columns:
         """Return the columns of some of the rows."""
         if self._table is None:
@@ -65,10 +75,10 @@ class _Lines:
 
 
 class _Worker:
-    """Tables `TR` and `EV` of a worker, as far as they are there."""
+    """Tables `TR`, `EV` and `BY` of a worker, as far as they are there."""
 
     def __init__(self) -> None:
-        self._tables = {kind: _Lines(kind) for kind in ("TR", "EV")}
+        self._tables = {kind: _Lines(kind) for kind in _ORDER}
 
     def add(self, kind: str, at: int, data: bytes) -> None:
         # a later attempt begins the file anew
@@ -78,10 +88,18 @@ class _Worker:
 
     @property
     def next(self) -> Place:
-        """Place before which all is complete: the rows of its batches, and with the last one of an epoch the evaluation."""
-        steps = self._tables["TR"].rows
+        """Place before which all is complete: the rows of its batches, their packets, and with the last one of an epoch the
+        evaluation.
+        """
+        steps, packets = self._tables["TR"].rows, self._tables["BY"]
         if not steps:
             return _START
+        # a table of packets has a row of the last batch whenever it is written, and none before the first time
+        if packets.begun and (told := max(map(_place, packets.rows), default=_START)) < _place(steps[-1]):
+            return min(self._trained(steps), told)
+        return self._trained(steps)
+
+    def _trained(self, steps: list[list[str]]) -> Place:
         epoch, batch, each, total = map(int, steps[-1][1:5])
         # `TR` is complete at its last step of an epoch; `EV` tells when it was evaluated
         tested = max((int(row[-1]) for row in self._tables["EV"].rows), default=0)
@@ -91,14 +109,16 @@ class _Worker:
         untested = [_place(row) for row in steps if int(row[1]) == tested + 1 < epoch]
         return untested[-1] if untested else (epoch, batch)
 
-    def between(self, begin: Place, end: Place) -> tuple[Columns, Columns]:
-        """Return the columns of both tables from one place up to before another; rows before the first place are forgotten."""
-        steps, tests = self._tables.values()
+    def between(self, begin: Place, end: Place) -> tuple[Columns, Columns, Columns]:
+        """Return the columns of the tables from one place up to before another; rows before the first place are forgotten."""
+        steps, tests, packets = self._tables.values()
         # forgotten once told, so that the memory of a long job stays small
-        steps.rows = [row for row in steps.rows if _place(row) >= begin]
+        for table in (steps, packets):
+            table.rows = [row for row in table.rows if _place(row) >= begin]
         return (
             steps.columns(row for row in steps.rows if _place(row) < end),
             tests.columns(row for row in tests.rows if begin[0] <= int(row[-1]) < end[0]),
+            packets.columns(row for row in packets.rows if _place(row) < end),
         )
 
 
@@ -132,7 +152,8 @@ class LiveFigures:
             worker: id of the worker.
             files: paths of its tables.
         """
-        for file in files:
+        # in the order of names, as agents read them: `BY` begins before `TR`, whose rows wait for it
+        for file in sorted(files, key=lambda path: path.name):
             with file.open("rb") as opened:
                 at = opened.seek(self._read.get(file, 0))
                 data = opened.read()
@@ -149,7 +170,7 @@ class LiveFigures:
             data: the bytes.
         """
         kind = name.partition("-")[0]
-        if kind in ("TR", "EV") and worker in self._workers:
+        if kind in _ORDER and worker in self._workers:
             try:
                 self._workers[worker].add(kind, at, data)
             # its figures would be wrong or late for all; at the end they are read from the files
@@ -168,7 +189,8 @@ class LiveFigures:
             end = min((worker.next for worker in self._workers.values()), default=_START)
             if end > self._next:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
-                self._log(JobHistory.of(found))
+                tables = {node: (steps, tests) for node, (steps, tests, _) in found.items()}
+                self._log(JobHistory.of(tables, {node: packets for node, (*_, packets) in found.items()}))
                 self._next = end
         except Exception as error:  # noqa: BLE001  a worker may send anything
             self._give_up(error)
@@ -267,16 +289,23 @@ class Followers:
         """
         tests = {row["epoch"]: {name: row[name] for name in row if name.startswith(VALIDATION)} for row in history.rows}
         last = {row["epoch"]: row["batch"] for row in history.steps}
+        traffic: defaultdict[Place, list[Traffic]] = defaultdict(list)
+        for packets in history.traffic:
+            # of a parameter server there are no rows until the end; its packets are those of the workers
+            if int(packets["node"]) >= 0:
+                traffic[int(packets["epoch"]), int(packets["batch"])].append(packets)
         for row in history.steps:
             place = int(row["epoch"]), int(row["batch"])
             # places only grow, so figures that a restart computes again are not told twice
             if place > self._last:
                 self._last, self._step = place, self._step + 1
-                values = {name: value for name, value in row.items() if name not in ("epoch", "batch")}
+                values = {name: value for name, value in row.items() if name not in ("epoch", "batch", BYTES)}
+                values |= {name: sum(int(packets[name]) for packets in traffic[place]) for name in COUNTS if history.counted}
                 if last[place[0]] == place[1] and tests[place[0]]:
                     values |= {"epoch": place[0], **tests[place[0]]}
                 if self._writers is not None:
                     self._calls.put(partial(self._writers.log, self._step, values))
+                    self._calls.put(partial(self._writers.log_traffic, self._step, traffic[place]))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..record.history import COUNTS
 from .interface import Config
 
 __all__ = ["TensorBoardWriter"]
@@ -68,7 +69,8 @@ class TensorBoardWriter:
         for name, value in values.items():
             if name != "time":
                 kind, own = ("test", name.removeprefix("val_")) if name.startswith("val_") else ("training", name)
-                self._events.add_scalar(f"{own}/{kind}" if name != "epoch" else name, value, step, moment)
+                tag = f"traffic/{name}" if name in COUNTS else name if name == "epoch" else f"{own}/{kind}"
+                self._events.add_scalar(tag, value, step, moment)
 
     def finish(self, status: str) -> None:
         """Write the `status`, "done" or "failed", and close the event file."""

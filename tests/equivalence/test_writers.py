@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ import pytest
 import nn
 from nn.model import SequentialModel
 from parallel_sgd import JobResult, in_process
-from parallel_sgd.record.history import JobHistory
+from parallel_sgd.codec import Plain, Ring, SyncPS
+from parallel_sgd.record.history import COUNTS, JobHistory
 from parallel_sgd.writers import MLflowWriter, TensorBoardWriter, WriterCallback
 from parallel_sgd.writers.live import LiveFigures
 from tests.processes.training.jobs import line_job
+from tests.statements import covers
 
 
 class Kept:
@@ -40,6 +42,13 @@ class Kept:
 
     def finish(self, status: str) -> None:
         self._tell("finish", status)
+
+
+class Counting(Kept):
+    """Takes the packets of each batch, too."""
+
+    def log_traffic(self, step: int, rows: Sequence[Mapping[str, int | str]]) -> None:
+        self._tell("traffic", step, list(rows))
 
 
 class Tracker:
@@ -88,6 +97,39 @@ def test_a_job_tells_all_its_figures_and_a_failing_writer_harms_nothing(
     told = [record.getMessage() for record in caplog.records]
     said = r"Kept fails and is left out: Kept\.\w+ raised ConnectionError: the service is away \(.*:\d+, in \w+\)"
     assert len(told) == 3 and all(re.fullmatch(said, text) for text in told), told
+
+
+@covers("RUN-12")
+@pytest.mark.parametrize("ps", [False, True])
+def test_writers_get_packets_and_bytes(tmp_path: Path, ps: bool) -> None:
+    """Of each batch, worker and codec as in the history, and with the figures their sums, whether told live or at the end."""
+    kept = Counting()
+    with in_process(2, ps=ps) as nodes:
+        codec = {0: SyncPS if ps else Ring, 1: Plain}
+        result = line_job().parallel(nodes, epoch=2, block_size=4, directory=tmp_path, writers=[kept], codec=codec)
+    rows = [row for row in result.history.traffic if int(row["node"]) >= 0]
+    told = [(step, each) for call, step, each in kept.told[1:-1] if call == "traffic"]
+    places = [(row["epoch"], row["batch"]) for row in result.history.steps]
+    assert told == [(n, [row for row in rows if (row["epoch"], row["batch"]) == at]) for n, at in enumerate(places, 1)]
+    assert sum(len(each) for _, each in told) == len(rows) > len(places)
+    figures = [values for call, _, values in kept.told[1:-1] if call == "log"]
+    for values, (_, each) in zip(figures, told, strict=True):
+        assert {name: values[name] for name in COUNTS} == {name: sum(int(row[name]) for row in each) for name in COUNTS}
+    assert sum(values["bytes_sent"] for values in figures) > 0 and not any("bytes" in values for values in figures)
+
+
+def test_a_batch_waits_for_its_packets() -> None:
+    """A table of training that is read before that of the packets tells nothing; a row of zeros says that there were none."""
+    told: list[JobHistory] = []
+    figures = LiveFigures(lambda: None, told.append)
+    figures.begin([0])
+    heads = b"Codec,Epochs,Batches,Packets sent,Bytes sent,Wire sent,Packets received,Bytes received,Wire received\n"
+    figures.take(0, "BY-x-N(0).csv", 0, heads)
+    figures.take(0, "TR-x-N(0).csv", 0, HEAD + b"1,1,1,3,1,4\n2,1,2,3,2,3\n3,1,3,3,3,3\n")
+    assert told == []
+    figures.take(0, "BY-x-N(0).csv", len(heads), b"Plain,1,1,2,8,9,1,4,5\n,1,3,0,0,0,0,0,0\n")
+    (history,) = told
+    assert [(row["batch"], row["bytes"]) for row in history.steps] == [(1, 8), (2, 0)] and len(history.traffic) == 1
 
 
 HEAD = b"Time,Epochs,Batches,in,Total,Loss\n"
@@ -160,7 +202,8 @@ def test_event_files_are_read_by_tensorboard(tmp_path: Path) -> None:
     result = run(tmp_path, TensorBoardWriter(tmp_path / "tb", "mine"), TensorBoardWriter())
     assert list((tmp_path / "runs" / "P-SGD-1" / "tensorboard").iterdir())
     events = reading.EventAccumulator(str(tmp_path / "tb" / "mine")).Reload()
-    assert set(events.Tags()["scalars"]) == {"Loss/training", "Loss/test", "mse/training", "mse/test", "epoch"}
+    traffic = {f"traffic/{name}" for name in COUNTS}
+    assert set(events.Tags()["scalars"]) == {"Loss/training", "Loss/test", "mse/training", "mse/test", "epoch", *traffic}
     read = [(point.step, point.value) for point in events.Scalars("Loss/training")]
     written = [(step, float(np.float32(row["Loss"]))) for step, row in enumerate(result.history.steps, 1)]
     assert read == written

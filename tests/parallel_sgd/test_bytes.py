@@ -30,6 +30,7 @@ from parallel_sgd.run_page.compare import compare_page, figures_of
 from parallel_sgd.run_page.data import history_of
 from parallel_sgd.run_page.records import RunRecords
 from tests.parallel_sgd.stub_channel import StubChannel
+from tests.statements import covers
 
 FIGURES = ("packets_sent", "bytes_sent", "wire_sent", "packets_received", "bytes_received", "wire_received")
 
@@ -87,6 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@covers("RUN-12")
 @pytest.mark.share(3)
 @pytest.mark.parametrize("case", CASES)
 def test_the_sums_over_batches_are_the_accounts(case: str) -> None:
@@ -157,6 +159,7 @@ def test_runs_are_compared_over_bytes() -> None:
         assert [losses] == [line["points"] for line in lines if line["label"] == f"{each.folder.name} test"]  # type: ignore[union-attr]
 
 
+@covers("RUN-12")
 def test_the_report_has_packets_and_bytes_by_node_and_codec() -> None:
     result = run(codec={"dense_1": SyncPS, "dense_2": Ring}, ps=True)
     assert result.folder is not None
