@@ -120,6 +120,25 @@ def test_statistics_and_dropout_of_clients_have_equal_bits_too(tmp_path: Path) -
     assert found[0] == found[1]
 
 
+def test_a_model_with_two_outputs_has_the_loss_of_each_in_a_row_per_client(tmp_path: Path) -> None:
+    x, y, test_x, test_y = arrays()
+    given = nn.Input([64])
+    hidden = nn.layer.Dense(12, "tanh")(given)
+    outputs = {"digit": nn.layer.Dense(10, "softmax")(hidden), "bright": nn.layer.Dense(1)(hidden)}
+    made = nn.model.Model(given, outputs, seed=3)
+    made.setup({"digit": "crossentropy_with_softmax", "bright": "mse"}, {"digit": "accuracy"})
+    labels = [{"digit": part_y, "bright": part_x.mean(axis=1, keepdims=True)} for part_x, part_y in ((x, y), (test_x, test_y))]
+    with in_process(2) as nodes:
+        result = ParallelSGD(made, nn.dataset.ArrayDataset(x, labels[0], test_x, labels[1])).parallel(
+            nodes, clients=Clients(30, 6, rounds=5), directory=tmp_path, **{**OPTIONS, "epoch": 1}
+        )
+    row = result.history.rows[0]
+    parts = [
+        row[name] for name in row if name not in ("epoch", "Loss", "bytes") and "oss" in name and not name.startswith("val")
+    ]
+    assert len(parts) == 2 and np.isclose(sum(parts), row["Loss"])
+
+
 def test_a_training_goes_on_with_the_same_clients_on_other_workers_and_with_no_others(tmp_path: Path) -> None:
     given = clients()
     expected = trained(given, 1, tmp_path / "whole")
