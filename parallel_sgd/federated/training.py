@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..engine.plan import WorkerPlan
 
 Samples = tuple[Array, ...]
+_MOST_SHOWN: Final = 16 << 20
+"""Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none."""
 
 
 class ClientFeeder(BlockFeeder):
@@ -136,7 +138,7 @@ class ClientTraining(TrainingProcess):
         step, first, loss = 0, 0.0, 0.0
         for each in range(clients.epochs):
             last = each + 1 == clients.epochs
-            losses, labels, predictions = 0.0, list[Samples](), list[Samples]()
+            losses, labels, predictions, room = np.zeros(1), list[Samples](), list[Samples](), _MOST_SHOWN
             order = self._source.rows[client][self._population.order(now.number, client, each)]
             for part in _parts(order, self._block_size):
                 # for each step: other workers may wait long for the one that has the largest client
@@ -162,14 +164,17 @@ class ClientTraining(TrainingProcess):
                     first = loss
                 step += 1
                 if last and self._rows is not None:
-                    losses += loss * len(part)
-                    labels.append(tuple([array.copy() for array in label]))
-                    predictions.append(tuple([array.copy() for array in prediction]))
+                    # with several outputs the loss of each behind their sum
+                    losses = losses + np.array([loss, *(model.runner.losses if self._several else ())]) * len(part)
+                    if room > 0:
+                        labels.append(tuple([array.copy() for array in label]))
+                        predictions.append(tuple([array.copy() for array in prediction]))
+                        room -= sum(array.nbytes for array in prediction)
             # a client may take longer than all others, and the detector must not take its worker for a stuck one
             self._monitor.alive()
             if last and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
-                head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, losses / len(order))
+                head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, *(losses / len(order)).tolist())
                 self._rows.add(head, _joined(labels), _joined(predictions))
         return step, first, loss
 

@@ -39,7 +39,7 @@ def clients(**changes: Any) -> Clients:
 
 
 def job(dtype: str = "float64") -> ParallelSGD:
-    return ParallelSGD(model(dtype), nn.dataset.Digits(), ImageCls())
+    return ParallelSGD(model(dtype), nn.dataset.ArrayDataset(*arrays()))
 
 
 def trained(given: Clients, workers: int, folder: Path, **options: Any) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_a_scheme_equals_plain_numpy(name: str, tmp_path: Path) -> None:
 
 def test_any_number_of_workers_any_exact_exchange_and_redundancy_give_the_same_bits(tmp_path: Path) -> None:
     given = clients()
-    expected = trained(given, 1, tmp_path).tobytes()
+    expected = trained(given, 1, tmp_path, epoch=1).tobytes()
     for workers, options in (
         (2, {}),
         (3, {"codec": Ring}),
@@ -84,7 +84,7 @@ def test_any_number_of_workers_any_exact_exchange_and_redundancy_give_the_same_b
         (2, {"ps": True}),
         (3, {"op_type": ShardedPSGDOptimizer}),
     ):
-        assert trained(given, workers, tmp_path, **options).tobytes() == expected, (workers, options)
+        assert trained(given, workers, tmp_path, epoch=1, **options).tobytes() == expected, (workers, options)
 
 
 @pytest.mark.processes
@@ -111,13 +111,32 @@ def test_statistics_and_dropout_of_clients_have_equal_bits_too(tmp_path: Path) -
         before = made.store.buffer_values.copy()
         with in_process(workers) as nodes:
             options = {**OPTIONS, "epoch": 2}
-            result = ParallelSGD(made, nn.dataset.Digits(), ImageCls()).parallel(
+            result = ParallelSGD(made, nn.dataset.ArrayDataset(*arrays())).parallel(
                 nodes, clients=clients(weigh="steps"), directory=tmp_path, **options
             )
         store = result.models[0].store
         assert np.abs(store.buffer_values - before).max() > 0.01
         found.append(store.values.tobytes() + store.buffer_values.tobytes())
     assert found[0] == found[1]
+
+
+def test_a_model_with_two_outputs_has_the_loss_of_each_in_a_row_per_client(tmp_path: Path) -> None:
+    x, y, test_x, test_y = arrays()
+    given = nn.Input([64])
+    hidden = nn.layer.Dense(12, "tanh")(given)
+    outputs = {"digit": nn.layer.Dense(10, "softmax")(hidden), "bright": nn.layer.Dense(1)(hidden)}
+    made = nn.model.Model(given, outputs, seed=3)
+    made.setup({"digit": "crossentropy_with_softmax", "bright": "mse"}, {"digit": "accuracy"})
+    labels = [{"digit": part_y, "bright": part_x.mean(axis=1, keepdims=True)} for part_x, part_y in ((x, y), (test_x, test_y))]
+    with in_process(2) as nodes:
+        result = ParallelSGD(made, nn.dataset.ArrayDataset(x, labels[0], test_x, labels[1])).parallel(
+            nodes, clients=Clients(30, 6, rounds=5), directory=tmp_path, **{**OPTIONS, "epoch": 1}
+        )
+    row = result.history.rows[0]
+    parts = [
+        row[name] for name in row if name not in ("epoch", "Loss", "bytes") and "oss" in name and not name.startswith("val")
+    ]
+    assert len(parts) == 2 and np.isclose(sum(parts), row["Loss"])
 
 
 def test_a_training_goes_on_with_the_same_clients_on_other_workers_and_with_no_others(tmp_path: Path) -> None:
@@ -231,7 +250,7 @@ def test_a_loss_that_is_not_finite_names_the_client(tmp_path: Path) -> None:
     said = r"The loss is (nan|inf) in epoch 1, batch 1, client \d+; the first"
     with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=said), in_process(1) as nodes:
         given = {**OPTIONS, "gd_params": (1e30,)}
-        ParallelSGD(made, nn.dataset.Digits(), ImageCls()).parallel(nodes, clients=clients(), directory=tmp_path, **given)
+        ParallelSGD(made, nn.dataset.ArrayDataset(*arrays())).parallel(nodes, clients=clients(), directory=tmp_path, **given)
 
 
 def test_a_worker_without_clients_imports_nothing_of_them() -> None:
