@@ -130,7 +130,8 @@ class CodecKind(Extension):
             if joins:
                 kind.traits = replace(kind.traits, elementwise=bool(kind.joins()))
         # only a text can be meant: a method or a number of this name is the author's own
-        if isinstance(scope := said.get("scope"), str):
+        scope = next((vars(base)["scope"] for base in kind.__mro__ if "scope" in vars(base)), None)
+        if isinstance(scope, str) and scope != kind.traits.scope:
             if scope not in SCOPES:
                 raise ValueError(f"{name}.scope must be 'variable' or 'model', got {scope!r}{did_you_mean(scope, SCOPES)}")
             own: Traits = kind.traits

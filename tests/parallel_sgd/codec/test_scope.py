@@ -439,6 +439,8 @@ def test_a_class_says_its_scope_in_one_word() -> None:
         SizeAdaptive(big=KRUM)
     with pytest.raises(ValueError, match="Traits 'scope' must be 'variable' or 'model', got 'all'"):
         Traits(scope="all")  # type: ignore[arg-type]
+    # a subclass with traits of its own has the scope that the attribute tells, too
+    assert type("Further", (Whole,), {"traits": Traits(agrees=False)}).traits == Traits(agrees=False, scope="model")
     # a name of the author's own, for anything else
     own = type("Other", (Plain,), {"scope": lambda self: 3})
     assert own.traits.scope == "variable"
