@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from parallel_sgd.codec import Plain
 from parallel_sgd.sweeps.grid import checked_seeds, combinations
 from parallel_sgd.sweeps.sweep_file import SweepFile
 from tests.parallel_sgd.networks import mlp
+from tests.parallel_sgd.sweeps.planned import Plan
 from tests.processes.training.jobs import digits_job
 
 
@@ -179,3 +182,31 @@ def test_a_wrong_file_is_told_in_a_sentence(
     shown = capsys.readouterr().err
     assert code == 2 and said in shown and shown.count("\n") == 1
     assert sorted(path.name for path in place.iterdir()) == ["small.model", "sweep.toml"]
+
+
+def test_the_command_knows_the_runs_of_a_program_and_prints_mean_and_spread(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also as LaTeX and as JSON; runs that are not done are told, with exit code 1."""
+    plan = Plan({"gd_params": {"learn_rate": [0.1]}}, [0, 1], directory=place)
+    losses = [plan.train(number)["Loss"] for number in (0, 1)]
+    (place / "sweep.toml").write_text(
+        'model = "small.model"\ndataset = "digits"\nseeds = 2\n[options]\nepoch = 1\nblock_size = 128\ngd_type = "sgd"\n'
+        "[grid.gd_params]\nlearn_rate = [0.1]\n"
+    )
+    code, text = cli.main(["sweep", "sweep.toml", "-q"]), capsys.readouterr().out
+    head, row, *_, tables, page = text.splitlines()
+    assert code == 0 and head.split()[:2] == ["learn_rate", "runs"] and row.split()[:2] == ["0.1", "2"]
+    assert f"{statistics.fmean(losses):.4f} ± {statistics.stdev(losses):.4f}" in row
+    for line in (tables, page):
+        assert Path(line.split()[-1]).is_file()
+    assert cli.main(["sweep", "sweep.toml", "-q", "--latex"]) == 0
+    assert rf"{statistics.fmean(losses):.4f} $\pm$ {statistics.stdev(losses):.4f}" in capsys.readouterr().out
+    assert cli.main(["sweep", "sweep.toml", "-q", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [run["Loss"] for run in told["runs"]] == losses and told["clock"] == "measured"
+    # of a run that has failed the sweep tells so, and trains it only with --retry
+    outcome = place / "runs" / "digits-2" / "outcome.json"
+    outcome.write_text(json.dumps({**json.loads(outcome.read_text()), "state": "failed", "message": "RuntimeError: a bug"}))
+    assert cli.main(["sweep", "sweep.toml", "-q"]) == 1
+    assert "1 of 2 runs are not done" in capsys.readouterr().out
