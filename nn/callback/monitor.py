@@ -17,7 +17,7 @@ Result: TypeAlias = Literal["Loss", "val_Loss", "accuracy", "val_accuracy"] | st
 """Names of results of an epoch: those of most models, or another metric's."""
 Mode: TypeAlias = Literal["auto", "min", "max"]
 _SMALL = ("loss", "error", "mse", "eer", "false")
-_LARGE = ("accuracy", "auc", "precision", "recall", "f1", "true")
+_LARGE = ("accuracy", "auc", "precision", "recall", "f1", "true", "iou", "r2", "sensitivity", "specificity")
 
 
 def of_keras(name: str) -> str:

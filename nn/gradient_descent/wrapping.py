@@ -30,7 +30,7 @@ class WrappingRule(IGradientDescent):
         given = arguments.instance(self, "rule", rule, IGradientDescent)
         # A rule keeps state, and the same arguments may make rules for several workers.
         self.rule = type(given)(**given.get_config())
-        super().__init__(given.argument("learn_rate") if "learn_rate" in given.get_config() else given.learn_rate)
+        super().__init__(given.argument("learn_rate"))
 
     @property
     def learn_rate(self) -> float:
@@ -55,6 +55,10 @@ class WrappingRule(IGradientDescent):
         """Tell the inner rule the sizes of the variables, and their shapes."""
         super().partition(sizes, shapes)
         self.rule.partition(sizes, shapes)
+
+    def argument(self, name: str) -> Any:
+        """Return one argument; the learning rate as it was set last."""
+        return self.rule.argument(name) if name == "learn_rate" else super().argument(name)
 
     def state_dict(self) -> dict[str, Array | int | float]:
         return {**super().state_dict(), **{f"{_INNER}{name}": value for name, value in self.rule.state_dict().items()}}

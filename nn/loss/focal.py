@@ -161,7 +161,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
         np.multiply(slope.reshape(out.shape), share, out=out)
 
     def prediction(self, output: Array) -> Array:
-        return self._probabilities.reshape(output.shape)
+        return np.asarray(self._probabilities.reshape(output.shape))
 
 
 _FAR = 1e30

@@ -130,6 +130,8 @@ class Dice(BinaryLoss, configured=True):
     0.1429
     """
 
+    _losses: Array
+
     def __init__(self, smooth: float = 1e-7) -> None:
         self.smooth = arguments.number(self, "smooth", smooth, 0, open_low=True)
 
@@ -174,6 +176,8 @@ class Contrastive(Loss, configured=True):
     >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
     0.4062
     """
+
+    _losses: Array
 
     def __init__(self, margin: float = 1.0) -> None:
         self.margin = arguments.number(self, "margin", margin, 0, open_low=True)
@@ -226,6 +230,8 @@ class Triplet(Loss, configured=True):
     >>> round(loss.value(np.zeros(1), output), 4)
     1.75
     """
+
+    _losses: Array
 
     def __init__(self, margin: float = 1.0) -> None:
         self.margin = arguments.number(self, "margin", margin, 0, open_low=True)

@@ -7,28 +7,65 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from nn.lazy import lazily
 
 if TYPE_CHECKING:
-    from nn.metric.accuracy import CategoricalAccuracy, ConfusionMatrix, TopKAccuracy
-    from nn.metric.binary import F1, BinaryAccuracy, FalseNegative, FalsePositive, Precision, Recall, TrueNegative, TruePositive
+    from nn.metric.accuracy import CategoricalAccuracy, ClassF1, ConfusionMatrix, MeanIoU, TopKAccuracy
+    from nn.metric.binary import (
+        F1,
+        BinaryAccuracy,
+        BinaryIoU,
+        FalseNegative,
+        FalsePositive,
+        Precision,
+        Recall,
+        TrueNegative,
+        TruePositive,
+    )
     from nn.metric.metric import Metric
-    from nn.metric.ranking import AreaUnderCurve, EqualErrorRate
-    from nn.metric.regression import MeanAbsoluteError, MeanSquareError, RelativeError, RelativeMeanSquareError
+    from nn.metric.ranking import (
+        AreaUnderCurve,
+        AveragePrecision,
+        EqualErrorRate,
+        PrecisionAtRecall,
+        RecallAtPrecision,
+        SensitivityAtSpecificity,
+        SpecificityAtSensitivity,
+    )
+    from nn.metric.regression import (
+        R2,
+        Mean,
+        MeanAbsoluteError,
+        MeanSquareError,
+        RelativeError,
+        RelativeMeanSquareError,
+        RootMeanSquareError,
+    )
 
 __all__ = [
     "F1",
+    "R2",
     "AreaUnderCurve",
+    "AveragePrecision",
     "BinaryAccuracy",
+    "BinaryIoU",
     "CategoricalAccuracy",
+    "ClassF1",
     "ConfusionMatrix",
     "EqualErrorRate",
     "FalseNegative",
     "FalsePositive",
+    "Mean",
     "MeanAbsoluteError",
+    "MeanIoU",
     "MeanSquareError",
     "Metric",
     "Precision",
+    "PrecisionAtRecall",
     "Recall",
+    "RecallAtPrecision",
     "RelativeError",
     "RelativeMeanSquareError",
+    "RootMeanSquareError",
+    "SensitivityAtSpecificity",
+    "SpecificityAtSensitivity",
     "TopKAccuracy",
     "TrueNegative",
     "TruePositive",
@@ -43,14 +80,23 @@ MetricName: TypeAlias = Literal[
     "f1",
     "false_negative",
     "false_positive",
+    "iou",
+    "macro_f1",
     "mae",
+    "mean",
     "mean_absolute_error",
+    "mean_iou",
     "mean_squared_error",
     "mse",
+    "pr_auc",
     "precision",
+    "r2",
+    "r2_score",
     "recall",
     "relative_error",
     "relative_mse",
+    "rmse",
+    "root_mean_squared_error",
     "top_k_accuracy",
     "true_negative",
     "true_positive",
@@ -66,14 +112,23 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "f1": "F1",
         "false_negative": "FalseNegative",
         "false_positive": "FalsePositive",
+        "iou": "BinaryIoU",
+        "macro_f1": "ClassF1",
         "mae": "MeanAbsoluteError",
+        "mean": "Mean",
         "mean_absolute_error": "MeanAbsoluteError",
+        "mean_iou": "MeanIoU",
         "mean_squared_error": "MeanSquareError",
         "mse": "MeanSquareError",
+        "pr_auc": "AveragePrecision",
         "precision": "Precision",
+        "r2": "R2",
+        "r2_score": "R2",
         "recall": "Recall",
         "relative_error": "RelativeError",
         "relative_mse": "RelativeMeanSquareError",
+        "rmse": "RootMeanSquareError",
+        "root_mean_squared_error": "RootMeanSquareError",
         "top_k_accuracy": "TopKAccuracy",
         "true_negative": "TrueNegative",
         "true_positive": "TruePositive",
@@ -84,10 +139,13 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "accuracy": "CategoricalAccuracy ConfusionMatrix TopKAccuracy",
-        "binary": "F1 BinaryAccuracy FalseNegative FalsePositive Precision Recall TrueNegative TruePositive",
+        "accuracy": "CategoricalAccuracy ClassF1 ConfusionMatrix MeanIoU TopKAccuracy",
+        "binary": ("F1 BinaryAccuracy BinaryIoU FalseNegative FalsePositive Precision Recall TrueNegative TruePositive"),
         "metric": "Metric",
-        "ranking": "AreaUnderCurve EqualErrorRate",
-        "regression": "MeanAbsoluteError MeanSquareError RelativeError RelativeMeanSquareError",
+        "ranking": (
+            "AreaUnderCurve AveragePrecision EqualErrorRate PrecisionAtRecall RecallAtPrecision SensitivityAtSpecificity "
+            "SpecificityAtSensitivity"
+        ),
+        "regression": ("Mean MeanAbsoluteError MeanSquareError R2 RelativeError RelativeMeanSquareError RootMeanSquareError"),
     },
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -126,9 +127,9 @@ class ConfusionMatrix(Metric):
     def matrix(self) -> Array:
         """Return the counts as int64 (classes, classes); raise ValueError without samples, or where a prediction was NaN."""
         if self._counts is None:
-            raise ValueError("ConfusionMatrix has seen no samples")
+            raise ValueError(f"{type(self).__name__} has seen no samples")
         if self._nan:
-            raise ValueError("ConfusionMatrix has seen predictions that are NaN, which belong to no class")
+            raise ValueError(f"{type(self).__name__} has seen predictions that are NaN, which belong to no class")
         return self._counts.copy()
 
     def result(self) -> float:
@@ -151,5 +152,66 @@ class ConfusionMatrix(Metric):
         if self._counts is None:
             self._counts = np.zeros((classes, classes), np.int64)
         elif len(self._counts) != classes:
-            raise ValueError(f"ConfusionMatrix has seen {len(self._counts)} classes so far, got {classes}")
+            raise ValueError(f"{type(self).__name__} has seen {len(self._counts)} classes so far, got {classes}")
         return self._counts
+
+
+class MeanIoU(ConfusionMatrix):
+    """Mean over the classes of intersection over union, matrix[k, k] / (sum(matrix[k]) + sum(matrix[:, k]) - matrix[k, k]).
+
+    For segmentation: predictions (batch, height, width, classes) and class numbers (batch, height, width). Classes that
+    neither labels nor predictions hold do not count (Everingham et al., "The Pascal Visual Object Classes Challenge", 2010).
+    Predictions, labels and `matrix()` as in `ConfusionMatrix`.
+
+    >>> metric = nn.metric.MeanIoU()
+    >>> metric.update([0, 0, 1], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "mean_iou"
+
+    def result(self) -> float:
+        if self._counts is None or self._nan:
+            return math.nan
+        both = self._counts.diagonal()
+        union = self._counts.sum(axis=1) + self._counts.sum(axis=0) - both
+        occurs = union > 0
+        return float(np.mean(both[occurs] / union[occurs])) if occurs.any() else math.nan
+
+
+Average: TypeAlias = Literal["macro", "micro", "weighted"]
+
+
+class ClassF1(ConfusionMatrix, configured=True):
+    """F1 of several classes, 2 TP / (2 TP + FP + FN) of each against the rest, in one number (van Rijsbergen, 1979).
+
+    "macro" is the mean over the classes that labels or predictions hold, "weighted" the mean over the labels, "micro" that of
+    all counts together, which equals the accuracy where each sample has one class; of several labels for a sample it is `F1`.
+    The key is `<average>_f1`. Predictions, labels and `matrix()` as in `ConfusionMatrix`.
+
+    Args:
+        average: macro, micro or weighted.
+        name: the key in the results.
+
+    >>> metric = nn.metric.ClassF1()
+    >>> metric.update([0, 0, 1], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    def __init__(self, average: Average = "macro", name: str | None = None) -> None:
+        self.average = arguments.one_of(self, "average", average, get_args(Average))
+        self.name = f"{self.average}_f1"
+        super().__init__(name)
+
+    def result(self) -> float:
+        if self._counts is None or self._nan or not self._counts.any():
+            return math.nan
+        right, samples = self._counts.diagonal(), self._counts.sum(axis=1)
+        if self.average == "micro":
+            return float(right.sum() / samples.sum())
+        marked = samples + self._counts.sum(axis=0)
+        occurs = marked > 0
+        each = 2 * right[occurs] / marked[occurs]
+        return float(np.average(each, weights=samples[occurs] if self.average == "weighted" else None))

@@ -146,6 +146,24 @@ class F1(BinaryCounts):
         return share(2 * self._hits, self._taken + self._positives)
 
 
+class BinaryIoU(BinaryCounts):
+    """Intersection over union of the positive outputs, TP / (TP + FP + FN); 0 where there are none: of masks, the overlap.
+
+    Predictions, labels and `threshold` as in `BinaryAccuracy`. (Jaccard, "The distribution of the flora in the
+    alpine zone", 1912.) Keras takes the mean with that of the negative ones unless `target_class_ids=[1]`.
+
+    >>> metric = nn.metric.BinaryIoU()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    0.5
+    """
+
+    name = "iou"
+
+    def value(self) -> float:
+        return share(self._hits, self._taken + self._positives - self._hits)
+
+
 class TruePositive(BinaryCounts):
     """The number of positive samples that were taken for positive: a count, over all samples since `reset`.
 

@@ -1,4 +1,4 @@
-"""Metrics of two classes that depend on the order of all scores: area under the ROC curve, equal error rate."""
+"""Metrics of two classes that depend on the order of all scores: areas under curves, equal error rate, rates at a level."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nn import arguments
 from nn.arrays import Array
 from nn.metric.metric import Metric, TwoClassMetric, has_nan
 
@@ -141,3 +142,157 @@ class EqualErrorRate(Ranking):
         step = excess_after - excess_before
         # The crossing on the straight line between both points.
         return (false_before * step - excess_before * (false_after - false_before)) / (len(negative) * step)
+
+
+class AveragePrecision(Ranking):
+    """Area under the curve of precision over recall, as steps: sum over the thresholds of (R_n - R_(n-1)) P_n.
+
+    For few positives among many negatives, where the ROC curve hides false alarms (Davis and Goadrich, "The relationship
+    between precision-recall and ROC curves", ICML 2006). It equals scikit-learn's `average_precision_score`; Keras's
+    `AUC(curve="PR")` interpolates between 200 thresholds.
+
+    >>> metric = nn.metric.AveragePrecision()
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.9167
+    """
+
+    name = "pr_auc"
+
+    def value(self, positive: Array, negative: Array) -> float:
+        """Return the sum of the precisions at the score of each positive sample, over their number."""
+        true = len(positive) - positive.searchsorted(positive)
+        false = len(negative) - negative.searchsorted(positive)
+        return math.fsum(true / (true + false)) / len(positive)
+
+
+class BestAtLevel(Ranking):
+    """The best of one rate over all thresholds at which another one reaches a level.
+
+    A score equal to the threshold is taken for positive; one threshold lies above all scores, so that nothing is. Keras looks
+    at 200 thresholds from 0 to 1. A result is 0 where no threshold reaches the level.
+    """
+
+    def value(self, positive: Array, negative: Array) -> float:
+        """Return the largest first number of `rates` where the second reaches the level."""
+        thresholds = np.unique(np.concatenate((positive, negative)))
+        true = np.append(len(positive) - positive.searchsorted(thresholds), 0)
+        false = np.append(len(negative) - negative.searchsorted(thresholds), 0)
+        rate, other, level = self.rates(true, false, len(positive), len(negative))
+        reached = other >= level
+        return float(rate[reached].max()) if reached.any() else 0.0
+
+    @abstractmethod
+    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+        """Return the rate, the other one, and its level, from the positives and negatives taken at each threshold."""
+
+    def _level(self, name: str, value: float) -> float:
+        level = arguments.number(self, name, value, 0)
+        if level > 1:
+            raise ValueError(f"{type(self).__name__} '{name}' must be a number from 0 to 1, got {value}")
+        return level
+
+
+def _precision(true: Array, false: Array) -> Array:
+    # 0 where nothing is taken for positive.
+    return np.asarray(true / np.maximum(true + false, 1))
+
+
+class PrecisionAtRecall(BestAtLevel, configured=True):
+    """The largest precision at which the recall is at least `recall`; see `Precision` and `Recall`.
+
+    Predictions and labels as in `AreaUnderCurve`.
+
+    Args:
+        recall: the level, from 0 to 1.
+        name: the key in the results.
+
+    >>> metric = nn.metric.PrecisionAtRecall(0.9)
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    0.75
+    """
+
+    name = "precision_at_recall"
+
+    def __init__(self, recall: float = 0.5, name: str | None = None) -> None:
+        self.recall = self._level("recall", recall)
+        super().__init__(name)
+
+    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+        return _precision(true, false), true / positives, self.recall
+
+
+class RecallAtPrecision(BestAtLevel, configured=True):
+    """The largest recall at which the precision is at least `precision`; see `Precision` and `Recall`.
+
+    Predictions and labels as in `AreaUnderCurve`.
+
+    Args:
+        precision: the level, from 0 to 1.
+        name: the key in the results.
+
+    >>> metric = nn.metric.RecallAtPrecision(0.9)
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    name = "recall_at_precision"
+
+    def __init__(self, precision: float = 0.5, name: str | None = None) -> None:
+        self.precision = self._level("precision", precision)
+        super().__init__(name)
+
+    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+        return true / positives, _precision(true, false), self.precision
+
+
+class SensitivityAtSpecificity(BestAtLevel, configured=True):
+    """The largest sensitivity, share of positives found, at which at least `specificity` of the negatives are refused.
+
+    Predictions and labels as in `AreaUnderCurve`.
+
+    Args:
+        specificity: the level, from 0 to 1.
+        name: the key in the results.
+
+    >>> metric = nn.metric.SensitivityAtSpecificity(0.9)
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    name = "sensitivity_at_specificity"
+
+    def __init__(self, specificity: float = 0.5, name: str | None = None) -> None:
+        self.specificity = self._level("specificity", specificity)
+        super().__init__(name)
+
+    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+        return true / positives, 1 - false / negatives, self.specificity
+
+
+class SpecificityAtSensitivity(BestAtLevel, configured=True):
+    """The largest specificity, share of negatives refused, at which at least `sensitivity` of the positives are found.
+
+    Predictions and labels as in `AreaUnderCurve`.
+
+    Args:
+        sensitivity: the level, from 0 to 1.
+        name: the key in the results.
+
+    >>> metric = nn.metric.SpecificityAtSensitivity(0.6)
+    >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])
+    >>> metric.result()
+    1.0
+    """
+
+    name = "specificity_at_sensitivity"
+
+    def __init__(self, sensitivity: float = 0.5, name: str | None = None) -> None:
+        self.sensitivity = self._level("sensitivity", sensitivity)
+        super().__init__(name)
+
+    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+        return 1 - false / negatives, true / positives, self.sensitivity

@@ -71,6 +71,51 @@ class MeanSquareError(ElementError):
         return np.square(np.subtract(prediction, label, out=prediction), out=prediction)
 
 
+class RootMeanSquareError(MeanSquareError):
+    """Root of the mean of (p - y)^2 over all elements, in the unit of the labels; labels as in `MeanSquareError`.
+
+    >>> metric = nn.metric.RootMeanSquareError()
+    >>> metric.update([1.0, 2.0], [1.0, 4.0])
+    >>> round(metric.result(), 4)
+    1.4142
+    """
+
+    name = "rmse"
+
+    def result(self) -> float:
+        return math.sqrt(super().result())
+
+
+class Mean(MeanError):
+    """Mean of numbers, without rounding: of values that a loop of one's own gives, or of the predictions of a model.
+
+    `update(values)` takes numbers or arrays of them. As a metric of a model it is the mean of all elements of its outputs, such
+    as distances; labels have their shape and are not looked at.
+
+    >>> metric = nn.metric.Mean()
+    >>> metric.update([1.0, 2.0])
+    >>> metric.update(6.0)
+    >>> metric.result()
+    3.0
+    """
+
+    name = "mean"
+
+    def update(self, label: ArrayLike, prediction: ArrayLike | None = None) -> None:
+        """Add values.
+
+        Args:
+            label: the values, where nothing else is given.
+            prediction: the values, where a model calls with labels as well.
+        """
+        if prediction is None:
+            label = prediction = np.atleast_1d(as_arrays(self, label, label)[0])
+        super().update(label, prediction)
+
+    def errors(self, label: Array, prediction: Array) -> Array:
+        return prediction
+
+
 class MeanAbsoluteError(ElementError):
     """Mean of |p - y| over all elements, each computed in double precision, their sum exact; labels as `MeanSquareError` takes.
 
@@ -189,8 +234,27 @@ class RelativeMeanSquareError(Metric):
         if self._labels is None:
             self._labels = ExactSum(outputs)
         elif len(self._labels.units) != outputs:
-            raise ValueError(f"RelativeMeanSquareError has seen {len(self._labels.units)} outputs so far, got {outputs}")
+            raise ValueError(f"{type(self).__name__} has seen {len(self._labels.units)} outputs so far, got {outputs}")
         return self._labels
+
+
+class R2(RelativeMeanSquareError):
+    """Share of the spread of the labels that the predictions explain, 1 - `RelativeMeanSquareError`: the coefficient of
+    determination (Draper and Smith, "Applied Regression Analysis", 1998).
+
+    1 is perfect, 0 no better than the mean of the labels. With several outputs the sums go over all of them, scikit-learn's
+    `r2_score(..., multioutput="variance_weighted")`; Keras takes the mean over the outputs. Labels as there.
+
+    >>> metric = nn.metric.R2()
+    >>> metric.update([1.0, 3.0, 5.0], [1.0, 2.0, 5.0])
+    >>> metric.result()
+    0.875
+    """
+
+    name = "r2"
+
+    def result(self) -> float:
+        return 1 - super().result()
 
 
 UNIT_BITS = 1074

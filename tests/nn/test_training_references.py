@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nn import gradient_descent as gd
-from nn import loss
+from nn import loss, metric
 from nn.arrays import Array
 from nn.random import keyed
 from tests.nn.golden import Golden, optional
@@ -18,6 +18,7 @@ from tests.nn.golden import Golden, optional
 os.environ.setdefault("KERAS_BACKEND", "torch")
 torch = optional("torch")
 keras = optional("keras")
+reference = optional("sklearn.metrics")
 STEPS = 60
 
 
@@ -217,3 +218,27 @@ def test_losses_are_those_of_torch_and_keras(golden: Golden, name: str) -> None:
         # Keras clips probabilities at 1e-7 where these have a tangent.
         expected.close(value, rtol=1e-6)
         wanted.close(gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("levels", [5, 10**6])
+def test_metrics_are_those_of_scikit_learn(golden: Golden, levels: int) -> None:
+    """With scores of which many are equal where there are few levels."""
+    generator = keyed(levels, "metrics")
+    truth, score = generator.integers(0, 2, 60), generator.integers(0, levels, 60) / levels
+    label, rows_ = generator.integers(0, 5, 60), generator.standard_normal((60, 6))
+    found, number = rows_.argmax(axis=1), generator.standard_normal((60, 2))
+    cases: list[tuple[metric.Metric, Array, Array, Callable[[], Any]]] = [
+        (metric.AveragePrecision(), truth, score, lambda: reference.average_precision_score(truth, score)),
+        (metric.BinaryIoU(), truth, score, lambda: reference.jaccard_score(truth, score > 0.5)),
+        (metric.MeanIoU(), label, rows_, lambda: reference.jaccard_score(label, found, average="macro")),
+        *((metric.ClassF1(average), label, rows_, lambda average=average: reference.f1_score(label, found, average=average))
+          for average in ("macro", "micro", "weighted")),
+        (metric.RootMeanSquareError(), number, number + rows_[:, :2],
+         lambda: reference.root_mean_squared_error(number.ravel(), (number + rows_[:, :2]).ravel())),
+        (metric.R2(), number, number + rows_[:, :2],
+         lambda: reference.r2_score(number, number + rows_[:, :2], multioutput="variance_weighted")),
+    ]  # fmt: skip
+    answers = golden(lambda: [ask() for *_, ask in cases], truth, score, label, rows_, needs=reference)
+    for answer, (made, true, predicted, _) in zip(answers, cases, strict=True):
+        made.update(true, predicted)
+        answer.close(made.result(), rtol=1e-9, message=str(made))

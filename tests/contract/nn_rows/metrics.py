@@ -74,6 +74,41 @@ def balanced(y: Array, p: Array) -> float:
     return float(np.mean([(p[y == k].argmax(axis=-1) == k).mean() for k in np.unique(y)]))
 
 
+def cells(y: Array, p: Array) -> list[tuple[int, int, int]]:
+    """How many samples of each class that occurs are found, have the label, and are taken for it."""
+    found = p.argmax(axis=-1)
+    counted = [(int(((y == k) & (found == k)).sum()), int((y == k).sum()), int((found == k).sum())) for k in range(p.shape[-1])]
+    return [cell for cell in counted if cell[1] or cell[2]]
+
+
+def class_f1(y: Array, p: Array, *, weighted: bool) -> float:
+    scores = [2 * both / (labels + taken) for both, labels, taken in cells(y, p)]
+    return float(np.average(scores, weights=[labels for _, labels, _ in cells(y, p)] if weighted else None))
+
+
+def curve(y: Array, p: Array) -> Array:
+    """Precision, recall and specificity at each threshold, one of them above all scores."""
+    truth, score = y.ravel() == 1, p.ravel()
+    rows = []
+    for threshold in (*np.unique(score), np.inf):
+        taken = score >= threshold
+        rows.append((truth[taken].mean() if taken.any() else 0, taken[truth].mean(), 1 - taken[~truth].mean()))
+    return np.array(rows)
+
+
+def best(rate: int, other: int, level: float) -> Callable[[Array, Array], float]:
+    def value(y: Array, p: Array) -> float:
+        found = curve(y, p)
+        return float(found[found[:, other] >= level, rate].max())
+
+    return value
+
+
+def average_precision(y: Array, p: Array) -> float:
+    precision, recall, _ = curve(y, p)[::-1].T
+    return float((np.diff(recall, prepend=0) * precision).sum())
+
+
 METRICS = [
     MetricRow(metric.AreaUnderCurve, metric.AreaUnderCurve, probabilities, won_pairs),
     MetricRow(metric.AreaUnderCurve, metric.AreaUnderCurve, scores, won_pairs, "scores"),
@@ -145,4 +180,34 @@ METRICS = [
     ),
     MetricRow(metric.TrueNegative, metric.TrueNegative, probabilities, count(0.5, truth=False, taken=False)),
     MetricRow(metric.TruePositive, lambda: metric.TruePositive(0), scores, count(0, truth=True, taken=True)),
+    MetricRow(metric.AveragePrecision, metric.AveragePrecision, probabilities, average_precision),
+    MetricRow(metric.AveragePrecision, metric.AveragePrecision, scores, average_precision, "scores"),
+    MetricRow(metric.PrecisionAtRecall, lambda: metric.PrecisionAtRecall(0.6), probabilities, best(0, 1, 0.6)),
+    MetricRow(metric.RecallAtPrecision, lambda: metric.RecallAtPrecision(0.5), scores, best(1, 0, 0.5)),
+    MetricRow(metric.SensitivityAtSpecificity, lambda: metric.SensitivityAtSpecificity(0.7), probabilities, best(1, 2, 0.7)),
+    MetricRow(metric.SpecificityAtSensitivity, lambda: metric.SpecificityAtSensitivity(0.4), scores, best(2, 1, 0.4)),
+    MetricRow(
+        metric.BinaryIoU,
+        metric.BinaryIoU,
+        probabilities,
+        lambda y, p: float(((p > 0.5) & (y == 1)).sum() / ((p > 0.5) | (y == 1)).sum()),
+    ),
+    MetricRow(
+        metric.MeanIoU,
+        metric.MeanIoU,
+        positions,
+        lambda y, p: float(np.mean([both / (labels + taken - both) for both, labels, taken in cells(y, p)])),
+    ),
+    MetricRow(metric.ClassF1, metric.ClassF1, classes, lambda y, p: class_f1(y, p, weighted=False)),
+    MetricRow(
+        metric.ClassF1, lambda: metric.ClassF1("weighted"), positions, lambda y, p: class_f1(y, p, weighted=True), "weighted"
+    ),
+    MetricRow(
+        metric.ClassF1, lambda: metric.ClassF1("micro"), classes, lambda y, p: float((p.argmax(axis=1) == y).mean()), "micro"
+    ),
+    MetricRow(metric.Mean, metric.Mean, numbers, lambda y, p: float(p.mean())),
+    MetricRow(metric.R2, metric.R2, numbers, lambda y, p: float(1 - ((p - y) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())),
+    MetricRow(
+        metric.RootMeanSquareError, metric.RootMeanSquareError, numbers, lambda y, p: float(np.sqrt(((p - y) ** 2).mean()))
+    ),
 ]

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import struct
 from collections.abc import Mapping
 from itertools import pairwise
 from math import inf, nan
@@ -11,7 +12,19 @@ import numpy as np
 import pytest
 
 import nn
-from nn.callback import Callback, CSVLogger, EarlyStopping, LearningRateScheduler, ModelCheckpoint, ReduceOnPlateau
+from nn.callback import (
+    Callback,
+    CSVLogger,
+    EarlyStopping,
+    LambdaCallback,
+    LearningRateScheduler,
+    ModelCheckpoint,
+    ReduceOnPlateau,
+    SwapEMA,
+    TensorBoard,
+    tensorboard,
+)
+from nn.gradient_descent import SGDOptimizer as SGD
 from nn.model import Model
 from tests.nn.model.models import classifier, samples
 
@@ -327,3 +340,78 @@ def test_results_are_read_by_keras_words_too() -> None:
     history = model.fit(x, y, epochs=2, validation_data=(x, y), callbacks=[Reader()], verbose=0)
     assert seen == [(row["Loss"], row["val_Loss"], row["Loss"], None) for row in history.rows]
     assert model.evaluate(x, y)["loss"] == history["val_Loss"][-1]
+
+
+def scalars(path):
+    """What an event file holds, read field by field: (step, tag, value), and the steps at which a run goes on."""
+
+    def fields(content):
+        place = 0
+        while place < len(content):
+            key, kind = content[place] >> 3, content[place] & 7
+            place += 1
+            if kind in (0, 2):
+                number = shift = 0
+                while True:
+                    byte = content[place]
+                    number |= (byte & 127) << shift
+                    place, shift = place + 1, shift + 7
+                    if byte < 128:
+                        break
+                yield key, content[place : place + number] if kind == 2 else number
+                place += number if kind == 2 else 0
+            else:
+                size = {1: 8, 5: 4}[kind]
+                yield key, struct.unpack({8: "<d", 4: "<f"}[size], content[place : place + size])[0]
+                place += size
+
+    data, found, begun, place = path.read_bytes(), [], [], 0
+    while place < len(data):
+        (length,) = struct.unpack_from("<Q", data, place)
+        for start, size in ((place, 8), (place + 12, length)):
+            crc = tensorboard.checksum(data[start : start + size])
+            assert struct.unpack_from("<I", data, start + size)[0] == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+        event = dict(fields(data[place + 12 : place + 12 + length]))
+        if 7 in event:
+            begun.append(event[2])
+        for _, value in fields(event.get(5, b"")):
+            entry = dict(fields(value))
+            found.append((event[2], entry[1].decode(), entry[2]))
+        place += length + 16
+    return found, begun
+
+
+def test_event_files_hold_the_results_of_each_epoch(tmp_path):
+    assert tensorboard.checksum(b"123456789") == 0xE3069283  # the check value of the polynomial
+    model, board = classifier(), TensorBoard(log_dir=tmp_path)
+    history = model.fit(X, Y, epochs=2, callbacks=[board], validation_data=VALIDATION, verbose=0)
+    again = model.fit(X, Y, epochs=1, callbacks=[board], verbose=0)
+    (first, second), (tested,) = (sorted((tmp_path / part).iterdir()) for part in ("train", "validation"))
+    found, begun = scalars(first)
+    losses = [(step, value) for step, tag, value in found if tag == "epoch_loss"]
+    assert begun == [0] and losses == [(step, np.float32(loss)) for step, loss in enumerate(history["Loss"][:2])]
+    assert {tag for _, tag, _ in found} == {"epoch_loss", "epoch_accuracy", "epoch_learning_rate"}
+    assert [value for _, tag, value in scalars(tested)[0] if tag == "epoch_loss"] == [
+        np.float32(v) for v in history["val_Loss"]
+    ]
+    found, begun = scalars(second)
+    assert begun == [2] and (2, "epoch_loss", np.float32(again["Loss"][-1])) in found
+
+
+def test_averages_take_the_place_of_the_weights_at_the_end_and_functions_are_called():
+    told, model = [], classifier()
+    names = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
+    note = LambdaCallback(**{name: lambda *given, name=name: told.append((name, *given[:1])) for name in names})
+    model.compile(nn.gradient_descent.GradientAccumulation(nn.gradient_descent.MovingAverage(SGD(0.1), 0.5), 2))
+    fitted(SwapEMA(), note, model=model, batch_size=10)
+    assert np.array_equal(model.store.values, model.rule.rule.average)
+    assert [name for name, *_ in told] == list(names) and told[1:3] == [("on_epoch_begin", 0), ("on_epoch_end", 0)]
+    model.compile(SGD(0.1))
+    before = model.store.values.copy()
+    with pytest.raises(ValueError, match=r"SwapEMA needs a rule that keeps averages, such as .*, got SGDOptimizer"):
+        fitted(SwapEMA(), model=model)
+    assert np.array_equal(model.store.values, before)
+    with pytest.raises(TypeError, match="LambdaCallback 'on_epoch_end' must be a function, got 3"):
+        LambdaCallback(on_epoch_end=3)
+    with pytest.raises(TypeError, match="TensorBoard 'path' must be the path of a folder, got 3"):
+        TensorBoard(3)

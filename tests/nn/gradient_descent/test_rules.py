@@ -354,6 +354,8 @@ def test_accumulation_steps_once_for_every_few_batches_and_its_schedule_counts_s
         seen.append((values.tolist(), rule.learn_rate))
     assert seen == [([-0.0, 1.0], 1.0), ([-2.0, -2.0], 0.5), ([-2.0, -2.0], 0.5), ([-2.5, -2.5], 0.5)]
     assert (rule.step, rule.rule.step) == (4, 2)
+    nested = gd.GradientAccumulation(gd.MovingAverage(SGDOptimizer(gd.Cosine(0.1, 5))), 2)
+    assert isinstance(nested.schedule, Cosine) and isinstance(nested.rule, gd.MovingAverage)
     rule.learning_rate = 0.25
     assert rule.rule.learn_rate == 0.25 and rule.schedule is None
     with pytest.raises(TypeError, match=r"GradientAccumulation 'rule' must be an instance of IGradientDescent, got str 'adam'"):
