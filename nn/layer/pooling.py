@@ -111,7 +111,8 @@ class GlobalAveragePool(Layer, configured=True):
         # Axes behind the steps, such as the rows of images in time, count whole.
         among = math.prod(x.shape[2:-1])
         count = maximum(steps.sum(places, keepdims=True), 1) * float(among)
-        return (x * steps).sum(places, self.keepdims) / (count if self.keepdims else count[(slice(None), *[0] * len(places))])
+        first: tuple[Entry, ...] = (slice(None), *(0 for _ in places))
+        return (x * steps).sum(places, self.keepdims) / (count if self.keepdims else count[first])
 
 
 class GlobalMaxPool(Layer, configured=True):
