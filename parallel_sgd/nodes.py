@@ -280,6 +280,9 @@ class InProcessNodes(NodeAssignment):
         """Place where they compute, for messages."""
         return "on simulated hosts" if self.simulated else "in this process"
 
+    def close(self) -> None:
+        """Do nothing: there are no processes to end. So that these nodes can stand in the place of local workers."""
+
     def __enter__(self) -> InProcessNodes:
         return self
 
