@@ -63,7 +63,12 @@ NEEDED: Final = ("submit", "runs", "compare", "page", "worker", "doctor")
 MEANT: Final = {
     **dict.fromkeys(("list", "ls", "history"), "runs"),
     **dict.fromkeys(("delete", "rm", "remove", "clean"), "runs --delete"),
-    **{"diff": "compare", "info": "show", "status": "show", "train": "submit", "fit": "submit", "test": "evaluate"},
+    "diff": "compare",
+    "info": "show",
+    "status": "show",
+    "train": "submit",
+    "fit": "submit",
+    "test": "evaluate",
 }
 """Words that other tools have, and what to suggest for each."""
 SHELLS: Final = ("bash", "zsh")
