@@ -251,8 +251,8 @@ AssignmentType = Callable[[int, int], ISetting]
         flag("--commit-every", "faults", "how often a worker copies a state that no other has", type=int, metavar="BATCHES"),
     ),
     resume=about(
-        "an earlier run, from which to go on, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or the name or "
-        "the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
+        "an earlier run, from which to go on, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or "
+        "the name or the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
             "--resume",
             "training",
