@@ -294,6 +294,9 @@ class InProcessNodes(NodeAssignment):
         """
         return in_process(count, ps)
 
+    def close(self) -> None:
+        """Do nothing: there are no processes to end. So that these nodes can stand in the place of local workers."""
+
     def __enter__(self) -> InProcessNodes:
         return self
 

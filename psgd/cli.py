@@ -61,6 +61,17 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
 # few: a list of all of them hides the ones to begin with
 NEEDED: Final = ("submit", "runs", "compare", "page", "worker", "doctor")
 """The commands that `psgd` without an argument shows; `--help` and `--help-all` show all of them."""
+MEANT: Final = {
+    **dict.fromkeys(("list", "ls", "history"), "runs"),
+    **dict.fromkeys(("delete", "rm", "remove", "clean"), "runs --delete"),
+    "diff": "compare",
+    "info": "show",
+    "status": "show",
+    "train": "submit",
+    "fit": "submit",
+    "test": "evaluate",
+}
+"""Words that other tools have, and what to suggest for each."""
 SHELLS: Final = ("bash", "zsh")
 # a script with all words, so no key waits for Python
 _COMPLETION = """_psgd() {{
@@ -123,6 +134,7 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
         description="Train neural networks in parallel on ordinary CPUs, and look after the jobs.",
         epilog="'%(prog)s COMMAND --help' tells the options of a command.",
     )
+    parser.meant = MEANT
     parser.add_argument("--version", action="version", version=VERSION)
     parser.add_argument("--help-all", action="store_true", help="show all commands")
     parser.add_argument(

@@ -20,4 +20,4 @@ __all__ = [
 __getattr__, __dir__ = lazily(__name__, {
     "convolutional": "AlexNet LeNet5 ResNet20", "functional": "Functional", "history": "History", "model": "Fragment Model",
     "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",
-}, meant={"Sequential": "nn.model.SequentialModel"})  # fmt: skip
+}, meant={"Sequential": "nn.model.SequentialModel", "load_model": "nn.model.Model.load"})  # fmt: skip

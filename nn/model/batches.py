@@ -224,9 +224,12 @@ class StreamSource(Source):
 
     def __init__(self, data: Any, prepare: Prepare, name: str, *, seed: int = 0, steps: int | None = None) -> None:
         if not isinstance(data, (DataFeeder, Iterable)) or isinstance(data, (np.ndarray, str, bytes, dict)):
+            arrays = (
+                "; load() of a data set returns x, label, test_x, test_label" if callable(getattr(data, "load", None)) else ""
+            )
             raise TypeError(
                 f"{name} must be an array with a label, or a DataFeeder or an iterable of (x, label) batches, "
-                f"got {type(data).__name__}"
+                f"got {type(data).__name__}{arrays}"
             )
         self._data, self._prepare, self._name = data, prepare, name
         self._seed, self._limit, self._told = seed, steps, False

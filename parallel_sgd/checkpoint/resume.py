@@ -83,8 +83,14 @@ class ResumePoint:
     local: LocalCheckpoint | None = None
 
     @property
-    def told(self) -> str:
-        """Sentence on where the training goes on."""
+    def before(self) -> int:
+        """Number of epochs that are known to be trained."""
+        return 0 if self.local is None else self.local.choice.position.epoch
+
+    def told(self, epochs: int) -> str:
+        """Return the sentence on where the training of a job of so many `epochs` goes on."""
+        if self.local is not None and self.before >= epochs:
+            return f"The checkpoint is after {self.local.choice.position}: nothing is left to train, for 'epoch' is {epochs}."
         if self.local is not None:
             return self.local.choice.said
         return f"Training goes on from the newest state of job {self.name}; logs tell which."
@@ -129,6 +135,9 @@ def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
         return _of_run(newest, directory, seen)
     path, text = Path(resume), str(resume)[:200]
     if not os.path.exists(path):
+        # the name of a run, as `psgd runs` lists it, may look like a job's id, too
+        if isinstance(resume, str) and (named := next((run for run in runs_in(directory) if run.path.name == resume), None)):
+            return _of_run(named, directory, seen)
         if not (isinstance(resume, str) and is_job_id(resume)):
             raise CheckpointError(
                 f"'resume' must be '{LAST}', a job id or the path of a checkpoint, and there is nothing at {text}"

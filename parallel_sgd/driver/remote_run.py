@@ -64,7 +64,7 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
     if spec.resume is not None:
-        _log.info("%s", spec.resume.told)
+        _log.info("%s", spec.resume.told(spec.options.epoch))
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
             # folders of local workers are in the run's folder, so the run is closed when these have ended

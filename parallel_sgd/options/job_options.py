@@ -260,7 +260,7 @@ MEANT: Final = {
     ),
     resume=about(
         "earlier run, from which to go on, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or "
-        "the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
+        "the name or the path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
             "--resume",
             "training",

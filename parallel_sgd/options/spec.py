@@ -87,6 +87,7 @@ class JobSpec:
             assignment.block_count,
             assignment.redundancy,
             self.resume is not None,
+            0 if self.resume is None else self.resume.before,
         )
 
     def config(self) -> dict[str, bool | int | float | str]:

@@ -45,6 +45,7 @@ class Grid:
         redundancy: how many workers compute each block.
         resumed: it began with another job, in which epochs may have had another size; then an epoch need only be complete in
             itself, but for the last.
+        before: epochs that the other job is known to have trained, of which the last may be one.
     """
 
     epochs: int
@@ -52,6 +53,7 @@ class Grid:
     blocks: int
     redundancy: int = 1
     resumed: bool = False
+    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _holes(keys: Table, grid: Grid) -> list[str]:
     for epoch in range(1, grid.epochs + 1):
         batches, blocks = grid.batches, grid.blocks
         own = keys[keys[:, EPOCH] == epoch]
-        if grid.resumed and epoch < grid.epochs and len(own):
+        if grid.resumed and (epoch < grid.epochs or epoch <= grid.before) and len(own):
             # a job before may have had another size of epoch: it must be complete in itself
             batches, blocks = int(own[:, BATCH].max()), int(own[:, BLOCK].max()) + 1
         room -= batches * blocks

@@ -82,7 +82,7 @@ class JobConsole:
         if isinstance(nodes, InProcessNodes) and nodes.simulated:
             _log.info("hosts    %s", nodes.simulated, extra=BRIEF)
         if self._spec.resume is not None:  # the epochs before are told, too
-            _log.info("%s", self._spec.resume.told, extra=BRIEF)
+            _log.info("%s", self._spec.resume.told(given.epoch), extra=BRIEF)
         _log.info("job %s, files in %s", job, shown(folder), extra=BRIEF)
 
     def take(self, history: JobHistory) -> None:

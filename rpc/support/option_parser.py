@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +15,8 @@ class OptionParser(argparse.ArgumentParser):
     """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words, and can show few of many options."""
 
     _hidden: Sequence[argparse.Action] = ()
+    meant: Mapping[str, str] = {}
+    """Word that is no choice of an argument without a name: the choice to suggest in its place."""
 
     def show_first(self, names: Collection[str]) -> None:
         """Show only the named options and those added later in `--help`, and all of them in `--help-all`.
@@ -56,7 +58,8 @@ class OptionParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
         if action.choices is not None and value not in action.choices:
             known = ", ".join(repr(each) for each in action.choices)
-            near = did_you_mean(value, action.choices, quoted=False)
+            meant = {} if action.option_strings else self.meant
+            near = did_you_mean(value, [*meant, *action.choices], quoted=False, meant=meant)
             raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {known}){near}")
 
     def error(self, message: str) -> NoReturn:

@@ -283,6 +283,7 @@ TYPES: list[tuple[str, Made]] = [
     ("MultiHeadAttention 'causal' must be an instance of bool, got int 1", lambda: MultiHeadAttention(2, 3, causal=1)),
     ("Add is called on a value of a graph, got ndarray", lambda: Add()([x(3), np.ones(3)])),
     (r"Add is called on a list of values, layer\(\[a, b\]\), got 2 arguments", lambda: Add()(x(3), x(3))),
+    (r"got Digits; load\(\) of a data set returns x, label, test_x, test_label", lambda: _model().fit(nn.dataset.Digits())),
     ("Dense is called on one value, got 2 arguments", lambda: Dense(3)(x(3), x(3))),
     ("Model needs the argument 'outputs'; its arguments are inputs, outputs, name, seed, dtype", lambda: nn.model.Model(x(3))),
     (r"Concatenate 'axis' must be an integer of at least -32, got 1\.0", lambda: Concatenate(1.0)),

@@ -278,6 +278,15 @@ def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
     assert not (tmp_path / "one").exists()  # it was refused before anything began
 
 
+def test_the_name_of_a_run_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As `psgd runs` lists it; a job for which nothing is left to train says so."""
+    whole = run(tmp_path, epoch=1, checkpoint_every="epoch")
+    caplog.set_level("INFO")
+    assert bits(run(tmp_path, resume="P-SGD-1", epoch=1)) == bits(whole)
+    assert "The checkpoint is after 1 epoch: nothing is left to train, for 'epoch' is 1." in caplog.text
+    assert "exactly once" not in caplog.text
+
+
 def test_checkpoints_are_off_by_default(tmp_path: Path) -> None:
     """Every epoch with on_failure='restart', else off."""
     run(tmp_path, epoch=1)

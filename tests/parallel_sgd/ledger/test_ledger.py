@@ -75,6 +75,10 @@ def test_workers_that_disagree() -> None:
 
 def test_an_earlier_job_had_another_batch() -> None:
     before, after = list(Stretch(0, 0, 0, 7, (0,)).rows()), list(Stretch(1, 1, 0, 3, (0, 1)).rows())
+    # nothing was left to do after the other job, whose last epoch had other blocks
+    other = [[1, batch, 0, 0, 1, 1] for batch in (1, 2)]
+    assert Ledger.of([np.array(other)], Grid(1, 3, 2, resumed=True, before=1)).problems == ()
+    assert Ledger.of([np.array(other)], Grid(1, 3, 2, resumed=True)).problems != ()
     grid = Grid(2, 3, 2, resumed=True)
     assert ledger(before + after, grid=grid).problems == ()
     assert ledger(before[:3] + before[4:] + after, grid=grid).problems == ("block 0 of epoch 1, batch 4 was not applied",)
