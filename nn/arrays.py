@@ -65,7 +65,7 @@ what programs write and read."""
 
 
 def fits(shape: Shape, expected: Shape) -> bool:
-    """Return whether the axes of samples after the first, the batch, are those of a shape that may hold `LENGTH`."""
+    """Return whether the axes of samples of a `shape`, after the batch, are those `expected`, which may be `LENGTH`."""
     return len(shape) == len(expected) and all(
         found == axis or axis == LENGTH for found, axis in zip(shape[1:], expected[1:], strict=True)
     )

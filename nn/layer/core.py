@@ -10,12 +10,12 @@ from nn import arguments
 from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, LENGTH, Shape
-from nn.function import not_equal
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Uniform, Zeros
 from nn.layer.layer import Layer, bounds, chosen, penalty
+from nn.operation.arithmetic import Compare
 from nn.operation.index import Lookup
 from nn.operation.shape import Repeat
-from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value
+from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value, as_value
 
 
 class Dense(Layer, configured=True):
@@ -243,7 +243,7 @@ class Embedding(Layer, configured=True):
         # The method, not its text: the name may be settled later, and only an error needs it.
         made = x.apply(Lookup(self.describe), self.embeddings)
         if self.mask_zero:
-            made.mask = not_equal(x, 0)
+            made.mask = x.apply(Compare("!="), as_value(0))
         return made
 
 
@@ -274,7 +274,7 @@ class Masking(Layer, configured=True):
     def call(self, x: Value) -> Value:
         if len(x.shape) != 3:
             raise ValueError(f"expected inputs of shape (batch, time, features), got {x.shape}")
-        filled = not_equal(x, self.mask_value)
+        filled = x.apply(Compare("!="), as_value(self.mask_value))
         made = x * filled.max(axis=-1, keepdims=True)
         made.mask = filled.max(axis=-1)
         return made

@@ -13,7 +13,6 @@ from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, LENGTH, Array, Shape
-from nn.function import concatenate
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Orthogonal, Zeros
 from nn.layer.layer import Inputs, Layer, chosen, direct
 from nn.operation.recurrent.cells import (
@@ -25,6 +24,7 @@ from nn.operation.recurrent.cells import (
     SimpleRNNOperation,
 )
 from nn.operation.recurrent.recurrence import Recurrence
+from nn.operation.shape import Concatenate
 from nn.value.value import Node, Value
 
 
@@ -129,7 +129,8 @@ class Recurrent(Layer, configured=True):
         made = direct(operation, x, self.kernel, self.recurrent_kernel, *bias, *masks, *states)
         if self.return_sequences:
             # The cell stands behind the last step, as one more.
-            made.mask = concatenate([x.mask, x.mask[:, -1:]], 1) if masks and operation.with_cell else x.mask
+            longer = masks and operation.with_cell
+            made.mask = x.mask.apply(Concatenate(1), x.mask[:, -1:]) if longer else x.mask
         return made
 
     def __call__(self, x: Inputs, initial_state: Value | Sequence[Value] | None = None) -> Any:

@@ -17,7 +17,6 @@ from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
 from nn.extension import renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
-from nn.model.calls import recalled
 from nn.model.history import show
 from nn.model.objective import in_order
 from nn.model.structure import Structure
@@ -111,8 +110,12 @@ class Network(
                 raise ValueError(
                     f"{called}: input{f' {name!r}' if name else ''} must be a value of shape {entry.shape}, got {found}"
                 )
-        # The layers are called anew where masks come in: the graph was made without them.
-        made = recalled(graph, values) if any(value.mask is not None for value in values) else graph.applied(values)
+        made: Sequence[Value] = graph.applied(values)
+        if any(value.mask is not None for value in values):
+            from nn.model.calls import recalled  # noqa: PLC0415 - for models that are called on values with masks
+
+            # The layers are called anew: the graph was made without masks.
+            made = recalled(graph, values)
         return self._shown(made[: len(graph.outputs) - graph.added])
 
     @property

@@ -62,7 +62,7 @@ class Graph:
         return self.outputs[0]
 
     def shapes(self, given: Sequence[Shape]) -> dict[Value, Shape]:
-        """Return the shape of each value for inputs of these shapes.
+        """Return the shape of each value for inputs of the shapes `given`.
 
         Raises ValueError, naming the layer, where an operation cannot be computed for these.
         """

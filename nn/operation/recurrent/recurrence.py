@@ -101,7 +101,7 @@ class Recurrence(Operation, ABC):
         """Allocate the arrays that the steps need, of this `dtype`."""
 
     def apart(self, inputs: Sequence[_Input]) -> tuple[Sequence[_Input], Sequence[_Input], Sequence[_Input]]:
-        """Return x and the variables; the mask, if there is one; and the states that are given."""
+        """Return of `inputs` x and the variables; the mask, if there is one; and the states that are given."""
         count = len(inputs) - self._further
         return inputs[:count], inputs[count : count + self.masked], inputs[count + self.masked :]
 
