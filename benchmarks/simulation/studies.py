@@ -30,12 +30,12 @@ from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import codec as codecs
 from parallel_sgd.batch_sync import FirstK
 from parallel_sgd.codec import Codec
-from parallel_sgd.simulation.calibrate import usual_model
 from parallel_sgd.simulation.network import network_of
 from parallel_sgd.simulation.plan import Planner, Way, throttled
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import parse_platform
 from parallel_sgd.simulation.steps import step_of
+from parallel_sgd.simulation.usual_model import usual_model
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures" / "simulated"
 SIZE: Final = 473_128

@@ -19,13 +19,12 @@ from typing import Any, Final
 
 import numpy as np
 
-import nn
 from network.nodes import NodeAssignment
 from network.request import Request
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.gradient_descent import SGDOptimizer
-from nn.model import Model, SequentialModel
+from nn.model import Model
 from rpc import Coordinator
 from rpc.errors import SubmissionError
 from rpc.support.logs import QUIET, verbosity
@@ -38,6 +37,7 @@ from .link_probe import LinkProbe, rounds_of, work_seconds
 from .nodes import simulated
 from .platform import MATRIX, STAR, Platform
 from .steps import step_of
+from .usual_model import usual_model
 
 _ALIKE: Final = 1.3
 """Largest ratio of two bandwidths, and of two speeds, that count as one; latencies may differ by `_ALIKE_LATENCY`."""
@@ -48,21 +48,6 @@ _WORKERS: Final = 8
 _STEPS: Final = 9
 _LIMIT_SECONDS: Final = 60.0
 """Of a calibration; when two thirds are over, nothing is measured a second time."""
-
-
-def usual_model(inputs: int = 784, classes: int = 10) -> Model:
-    """Return the network that is taken where none is given: 118,282 parameters for images of 28 x 28 and 10 classes.
-
-    Args:
-        inputs: numbers of a sample.
-        classes: number of classes.
-    """
-    model = SequentialModel(input_shape=[-1, inputs])
-    for units in (128, 128):
-        model.add(nn.layer.Dense(units, activation="tanh"))
-    model.add(nn.layer.Dense(classes, activation="softmax"))
-    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
-    return model
 
 
 def calibrate(

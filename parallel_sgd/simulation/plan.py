@@ -33,10 +33,10 @@ from ..job import ParallelSGD
 from ..nodes import in_process
 from ..profiles import FixedBlocks
 from ..record.run import JobResult
-from .calibrate import usual_model
 from .nodes import simulated
 from .platform import Platform
 from .steps import step_moments, step_of, table_of
+from .usual_model import usual_model
 
 #: Relative error of a simulated step inside of a calibration: the 95th percentile of `benchmarks.simulation.truth`.
 _STEP_ERROR: Final = 0.10
