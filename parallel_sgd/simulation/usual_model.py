@@ -1,11 +1,9 @@
-"""Network of `psgd calibrate` and `psgd plan` where none is given."""
+"""Network that calibrations and plans take where none is given."""
 
 from __future__ import annotations
 
 import nn
 from nn.model import Model, SequentialModel
-
-__all__ = ["usual_model"]
 
 
 def usual_model(inputs: int = 784, classes: int = 10) -> Model:
