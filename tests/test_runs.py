@@ -245,3 +245,10 @@ def test_without_an_argument_six_commands(capsys: pytest.CaptureFixture[str]) ->
     assert code == 2 and tuple(shown) == cli.NEEDED and len(shown) == 6 and "--help-all" in text
     code, text, _ = psgd(capsys, "--help-all")
     assert code == 0 and all(re.search(rf"^    {name} ", text, re.MULTILINE) for name in cli.COMMANDS)
+
+
+def test_nodes_of_this_process_stand_in_the_place_of_local_workers(place: Path) -> None:
+    """Also without `with`: a program that closes its nodes need not know which it has."""
+    nodes = in_process(1)
+    digits_job().parallel(nodes, epoch=1, verbose=0)
+    nodes.close()
