@@ -10,7 +10,7 @@ import numpy as np
 from nn import arguments
 from nn.activation.sigmoids import Softmax
 from nn.arrays import Array, Shape
-from nn.loss.loss import ClassLoss, ignored
+from nn.loss.loss import ClassLoss, Taken, ignored
 from nn.operation.operation import Operation
 
 _ROUNDING = 1e-2
@@ -35,6 +35,8 @@ class Cross_Entropy(ClassLoss, configured=True):
     >>> round(loss.value(np.array([0, 1]), output), 4)
     1.0397
     """
+
+    _takes: ClassVar[Taken] = "class probabilities"
 
     @arguments.also(ignore_class="ignore_index")
     def __init__(self, ignore_index: int | None = None) -> None:
@@ -127,6 +129,7 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
     0.6931
     """
 
+    _takes: ClassVar[Taken] = "class scores"
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
     @arguments.also(ignore_class="ignore_index")

@@ -10,7 +10,7 @@ import numpy as np
 from nn.activation.sigmoids import Sigmoid, log_beside_zero
 from nn.arrays import Array, Shape
 from nn.loss.cross_entropy import tangent_log
-from nn.loss.loss import Loss, classes, targets
+from nn.loss.loss import Loss, Taken, classes, targets
 from nn.operation.operation import Operation
 
 
@@ -45,6 +45,7 @@ class Binary_Cross_Entropy(BinaryLoss):
     0.6931
     """
 
+    _takes: ClassVar[Taken] = "scores"
     absorbs: ClassVar[type[Operation] | None] = Sigmoid
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
@@ -107,6 +108,7 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
     0.4904
     """
 
+    _takes: ClassVar[Taken] = "probabilities"
     absorbs: ClassVar[type[Operation] | None] = Sigmoid
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -189,6 +191,8 @@ class Hinge(Loss):
     >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
     0.25
     """
+
+    _takes: ClassVar[Taken] = "decisions"
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
         # Labels of the shape of the output say that each output is a decision.

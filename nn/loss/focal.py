@@ -11,7 +11,7 @@ from nn import arguments
 from nn.activation.sigmoids import Softmax
 from nn.arrays import Array, Shape
 from nn.loss.decisions import Binary_Cross_Entropy
-from nn.loss.loss import Loss, classes
+from nn.loss.loss import Loss, Taken, classes
 from nn.operation.operation import Operation
 
 
@@ -102,6 +102,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
     0.1733
     """
 
+    _takes: ClassVar[Taken] = "class scores"
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
     def __init__(self, gamma: float = 2.0, alpha: float = 1.0) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from nn.arguments import Configurable
 from nn.arrays import Array, OwnMemory, Scratch, Shape, as_array
 from nn.extension import renamed
 from nn.operation.operation import Operation
+
+Taken: TypeAlias = Literal["any", "scores", "probabilities", "decisions", "class scores", "class probabilities", "rates"]
 
 
 class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (4,)}):
@@ -40,6 +42,9 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     absorbs: ClassVar[type[Operation] | None] = None
     """An operation that the loss contains. A model that ends in it hands the loss the values before it, and takes its value
     for the metrics from `prediction`, which such a loss has to define."""
+
+    _takes: ClassVar[Taken] = "any"
+    """Kind of the values that it takes: a model that ends in others is refused."""
 
     @property
     def _ignores(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, Shape
 from nn.loss.cross_entropy import tangent_log
-from nn.loss.loss import Loss, targets
+from nn.loss.loss import Loss, Taken, targets
 
 
 class DifferenceLoss(Loss):
@@ -232,6 +232,8 @@ class PoissonLoss(Loss):
     >>> round(loss.value(np.array([[2.0], [2.0]]), output), 4)
     1.1137
     """
+
+    _takes: ClassVar[Taken] = "rates"
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
         numbers = targets(self, label, shape, dtype)

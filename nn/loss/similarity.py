@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from nn import arguments
 from nn.arrays import Array, Shape
 from nn.loss.cross_entropy import tangent_log
 from nn.loss.decisions import BinaryLoss
-from nn.loss.loss import Loss, check_length, targets
+from nn.loss.loss import Loss, Taken, check_length, targets
 
 
 class KLDivergence(Loss):
@@ -27,6 +27,8 @@ class KLDivergence(Loss):
     >>> round(loss.value(np.array([[0.25, 0.75]]), output), 4)
     0.1308
     """
+
+    _takes: ClassVar[Taken] = "class probabilities"
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
         rows = targets(self, label, shape, dtype)
@@ -129,6 +131,8 @@ class Dice(BinaryLoss, configured=True):
     >>> round(loss.value(np.array([[1.0, 1.0, 0.0]]), output), 4)
     0.1429
     """
+
+    _takes: ClassVar[Taken] = "probabilities"
 
     _losses: Array
 

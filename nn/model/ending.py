@@ -9,8 +9,8 @@ from nn.activation.activation import Activation, Linear
 from nn.activation.sigmoids import LogSoftmax, Sigmoid, Softmax
 from nn.arrays import LENGTH
 from nn.extension import is_ours
-from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
-from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge
+from nn.loss.cross_entropy import Cross_Entropy
+from nn.loss.decisions import Binary_Cross_Entropy_Of_Probabilities
 from nn.loss.loss import Loss
 from nn.operation.arithmetic import Add
 from nn.operation.operation import Operation
@@ -122,7 +122,7 @@ def check_ending(output: Node, loss: Loss) -> None:
             f"the model ends in {end.name} of one output, which is always {always}, so it cannot learn; for yes or no take "
             "Dense(1, 'sigmoid') with the loss 'binary_crossentropy', for classes one output each"
         )
-    if isinstance(loss, (Cross_Entropy, Cross_Entropy_With_Softmax)) and shape[-1:] == (1,):
+    if loss._takes in ("class probabilities", "class scores") and shape[-1:] == (1,):
         raise ValueError(
             f"setup() 'loss': {type(loss).__name__} compares the probabilities of classes, but the model has one output"
             f"{'' if end is None else f', of {end.name}'}; for yes or no take Dense(1, 'sigmoid') with the loss "
@@ -149,32 +149,36 @@ def _misfit(end: _End, loss: Loss, outputs: int) -> tuple[str, str]:
     """Return the values that the loss takes, and the repair where the end does not fit it, else an empty repair."""
     sigmoid, softmax = (isinstance(end.operation, kind) for kind in (Sigmoid, Softmax))
     units = max(outputs, 1)
-    if isinstance(loss, Binary_Cross_Entropy_Of_Probabilities):
+    if loss._takes == "probabilities":
         fits = end.low >= 0 and end.high <= 1
         repair = f"end in 'sigmoid', such as Dense({units}, 'sigmoid')"
-        if end.unbounded:
+        if end.unbounded and isinstance(loss, Binary_Cross_Entropy_Of_Probabilities):
             repair += ", or for scores take the loss 'binary_crossentropy_with_sigmoid', the class Binary_Cross_Entropy"
         return "probabilities", "" if fits else repair
-    if isinstance(loss, Binary_Cross_Entropy):
+    if loss._takes == "scores":
         repair = f"end in scores, such as Dense({units}) without an activation, or in 'sigmoid'"
         if softmax:
             repair = "for classes take the loss 'categorical_crossentropy', for yes or no of each output end in 'sigmoid'"
         return "scores of any size", "" if sigmoid or end.unbounded else repair
-    if isinstance(loss, Cross_Entropy):
+    if loss._takes == "class probabilities":
         repair = "end in 'softmax'"
+        if not isinstance(loss, Cross_Entropy):
+            return "rows of probabilities that sum to 1", "" if softmax else repair
         if not sigmoid:
             repair += ", or for scores take the loss 'crossentropy_with_softmax'"
         else:
             repair += ", or for yes or no of each output take the loss 'binary_crossentropy'"
         return "rows of probabilities that sum to 1", "" if softmax else repair
-    if isinstance(loss, Cross_Entropy_With_Softmax):
+    if loss._takes == "rates":
+        return "rates above 0", "" if end.low >= 0 else "end in 'softplus' or 'exponential'"
+    if loss._takes == "class scores":
         # A side that is open is enough: rectified scores may grow.
         fits = softmax or math.inf in (end.high, -end.low)
         repair = "end in scores, a layer without an activation, or in 'softmax'"
         if sigmoid:
             repair += ", or for yes or no of each output take the loss 'binary_crossentropy'"
         return "scores of any size", "" if fits else repair
-    if isinstance(loss, Hinge) and outputs == 1:
+    if loss._takes == "decisions" and outputs == 1:
         fits = end.low <= -1 and end.high >= 1
         return "decisions, of which -1 and 1 are sure ones", "" if fits else (
             "end in scores, such as Dense(1) without an activation, or in 'tanh'"

@@ -28,8 +28,19 @@ FITS: dict[type[loss.Loss], tuple[set[Any], set[Any]]] = {
     loss.Binary_Cross_Entropy_Of_Probabilities: ({"Sigmoid", "HardSigmoid"}, {"Sigmoid", "HardSigmoid", "Softmax"}),
     loss.Cross_Entropy: (set(), {"Softmax"}),
     loss.Cross_Entropy_With_Softmax: (set(), OPEN | ONE_SIDED | {"Softmax"}),
-    loss.Hinge: (OPEN | {"Tanh", "HTanh", "ELU", "SELU", "Softsign"}, ANY),
-    **dict.fromkeys((loss.MSELoss, loss.MAELoss, loss.HuberLoss, loss.TanhLoss), (ANY - {"Softmax", "LogSoftmax"}, ANY)),
+    **dict.fromkeys((loss.Hinge, loss.SquaredHinge), (OPEN | {"Tanh", "HTanh", "ELU", "SELU", "Softsign"}, ANY)),
+    loss.Binary_Focal_Cross_Entropy: (OPEN | {"Sigmoid"}, OPEN | {"Sigmoid"}),
+    loss.Focal_Cross_Entropy_With_Softmax: (set(), OPEN | ONE_SIDED | {"Softmax"}),
+    loss.KLDivergence: (set(), {"Softmax"}),
+    loss.Dice: ({"Sigmoid", "HardSigmoid"}, {"Sigmoid", "HardSigmoid", "Softmax"}),
+    loss.PoissonLoss: (
+        {"ReLU", "ReLU6", "Softplus", "Exponential", "Sigmoid", "HardSigmoid"},
+        {"ReLU", "ReLU6", "Softplus", "Exponential", "Sigmoid", "HardSigmoid", "Softmax"},
+    ),
+    **dict.fromkeys(
+        (loss.MSELoss, loss.MAELoss, loss.HuberLoss, loss.TanhLoss, loss.QuantileLoss, loss.CosineSimilarity, loss.Contrastive),
+        (ANY - {"Softmax", "LogSoftmax"}, ANY),
+    ),
 }
 
 
@@ -48,7 +59,7 @@ def data(samples: int = 60, features: int = 3) -> tuple[Array, Array]:
 
 
 def test_every_loss_and_every_activation_is_in_the_table() -> None:
-    assert {getattr(loss, name) for name in loss.__all__} - {loss.Loss, loss.DifferenceLoss} == set(FITS)
+    assert {getattr(loss, name) for name in loss.__all__} - {loss.Loss, loss.DifferenceLoss, loss.Triplet} == set(FITS)
     assert len(ENDS) == 21
 
 

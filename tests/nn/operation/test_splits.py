@@ -5,6 +5,7 @@ import pytest
 
 from nn import function
 from nn.operation import Attention, BatchNormalize, Broadcasting, LayerNormalize, Lookup, Operation
+from nn.operation.operation import Mode
 from nn.value import Constant, Node, Placeholder, Value, Variable
 from tests.contract.nn_rows import OPERATIONS, GraphRow
 from tests.nn.graphs import Compiled
@@ -46,6 +47,7 @@ def computed(
     """The output and, for a gradient of it, those of all inputs that vary; zeros for the others."""
     output = np.empty(operation.infer(*(array.shape for array in inputs)))
     operation.allocate([array.shape for array in inputs], output.shape, output.dtype)
+    operation.begin(Mode(), 0)
     operation.forward(inputs, output)
     wanted = [np.zeros(array.shape) for array in inputs]
     if weights is not None:
