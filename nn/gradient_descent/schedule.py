@@ -203,7 +203,7 @@ class Piecewise(Schedule, configured=True):
         self.boundaries = tuple(arguments.integer(self, "boundaries", boundary, minimum=0) for boundary in boundaries)
         self.rates = tuple(arguments.number(self, "rates", rate, 0) for rate in rates)
         if any(after <= before for before, after in pairwise(self.boundaries)):
-            raise ValueError(f"{type(self).__name__} 'boundaries' must ascend, got {self.boundaries}")
+            raise ValueError(f"{type(self).__name__} 'boundaries' must ascend, got {list(self.boundaries)}")
         if len(self.rates) != len(self.boundaries) + 1:
             raise ValueError(
                 f"{type(self).__name__} 'rates' must hold one more than the {len(self.boundaries)} boundaries, "

@@ -174,16 +174,16 @@ class BestAtLevel(Ranking):
     """
 
     def value(self, positive: Array, negative: Array) -> float:
-        """Return the largest first number of `rates` where the second reaches the level."""
+        """Return the largest first number of `_rates` where the second reaches the level."""
         thresholds = np.unique(np.concatenate((positive, negative)))
         true = np.append(len(positive) - positive.searchsorted(thresholds), 0)
         false = np.append(len(negative) - negative.searchsorted(thresholds), 0)
-        rate, other, level = self.rates(true, false, len(positive), len(negative))
+        rate, other, level = self._rates(true, false, len(positive), len(negative))
         reached = other >= level
         return float(rate[reached].max()) if reached.any() else 0.0
 
     @abstractmethod
-    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+    def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
         """Return the rate, the other one, and its level, from the positives and negatives taken at each threshold."""
 
     def _level(self, name: str, value: float) -> float:
@@ -219,7 +219,7 @@ class PrecisionAtRecall(BestAtLevel, configured=True):
         self.recall = self._level("recall", recall)
         super().__init__(name)
 
-    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+    def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
         return _precision(true, false), true / positives, self.recall
 
 
@@ -244,7 +244,7 @@ class RecallAtPrecision(BestAtLevel, configured=True):
         self.precision = self._level("precision", precision)
         super().__init__(name)
 
-    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+    def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
         return true / positives, _precision(true, false), self.precision
 
 
@@ -269,7 +269,7 @@ class SensitivityAtSpecificity(BestAtLevel, configured=True):
         self.specificity = self._level("specificity", specificity)
         super().__init__(name)
 
-    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+    def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
         return true / positives, 1 - false / negatives, self.specificity
 
 
@@ -294,5 +294,5 @@ class SpecificityAtSensitivity(BestAtLevel, configured=True):
         self.sensitivity = self._level("sensitivity", sensitivity)
         super().__init__(name)
 
-    def rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
+    def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
         return 1 - false / negatives, true / positives, self.sensitivity
