@@ -133,7 +133,10 @@ class Recurrent(Layer, configured=True):
             made.mask = x.mask.apply(Concatenate(1), x.mask[:, -1:]) if longer else x.mask
         return made
 
-    def __call__(self, x: Inputs, initial_state: Value | Sequence[Value] | None = None) -> Any:
+    # of the base it takes one value more; what the base takes besides is there to be refused
+    def __call__(  # type: ignore[override]
+        self, x: Inputs, initial_state: Value | Sequence[Value] | None = None
+    ) -> Any:
         """Return the output for `x`, with `return_state` a list of it and the states.
 
         Args:

@@ -17,6 +17,11 @@ class Pool(Operation, ABC):
     """One number for each window and channel: (batch, height, width, channels) to (batch, height', width', channels).
 
     Sequences (batch, time, channels) have windows along the time. Cells of the padding do not count.
+
+    Args:
+        size: cells of a window along each axis.
+        strides: cells from one window to the next along each axis.
+        padding: "valid" or "same".
     """
 
     def __init__(self, size: Sequence[int], strides: Sequence[int], padding: Padding = "valid") -> None:

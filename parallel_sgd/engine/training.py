@@ -388,8 +388,11 @@ class TrainingProcess:
         in_tail = batch == self._batches.whole
         # each block of the tail has a factor of its own, with which its gradient must be multiplied before it is added
         pairs = frozenset[int]() if in_tail else self._pairs
+        others_wait = False
         for block, gradient_ready in self._blocks:
-            self._exchange.still_computing()
+            if others_wait:
+                self._exchange.still_computing()
+            others_wait = True
             factor = self._tail_factors[block] if in_tail else 1.0
             if self._reuse is not None and factor and (put_again := self._reuse(block)) is not None:
                 self._steps += 1
@@ -415,16 +418,17 @@ class TrainingProcess:
                 key = (self._seed, epoch, batch, block)
                 put = None if block + 1 in pairs else ready  # the sum is, with the next one
                 adds = self._exchange.sums = block in pairs
-                loss, prediction = model.runner.step(samples, label, put, key, weight, on_loss=self._check, add=adds)
+                runner = model.runner
+                loss, prediction = runner.step(samples, label, put, key, weight, on_loss=self._check, add=adds)
                 # buffers are put below, and they are no sums
                 self._exchange.sums = False
                 self._steps += 1
                 if self._rows is not None:
                     seconds = round(self._clock() - self._start, 6)
-                    parts = model.runner.losses if self._several else ()
-                    if model.runner.masked:
+                    parts = runner.losses if self._several else ()
+                    if runner.masked:
                         pairs_of = [
-                            model.runner.counted(place, *both) for place, both in enumerate(zip(label, prediction, strict=True))
+                            runner.counted(place, *both) for place, both in enumerate(zip(label, prediction, strict=True))
                         ]
                         label, prediction = tuple([each[0] for each in pairs_of]), tuple([each[1] for each in pairs_of])
                     head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss, *parts)
