@@ -46,6 +46,8 @@ WIDE = (
     "tests/test_hidden_packages.py",
     "tests/test_readme_programs.py",
 )
+# looks at the files alone, so every interpreter says the same
+_ALIKE = "tests/test_near_misses.py::test_there_are_no_more_of_them"
 _TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "setuptools")
 _NEWER = (3, 14)  # not stated to work, and tried where it is here
 
@@ -125,7 +127,20 @@ def run(version: Version, interpreter: Path, oldest: bool, files: Sequence[str] 
         sys.stdout.write(f"Not tried: {' '.join(error.cmd[:4])} ... ended with {error.returncode}.\n")
         return 0
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    command = [str(python), "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not long and not alone", *files]
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "worksteal",
+        "-m",
+        "not long and not alone",
+        f"--deselect={_ALIKE}",
+        *files,
+    ]
     return subprocess.run(command, cwd=ROOT, env={**kept, "PYTHONPATH": str(ROOT)}, check=False).returncode
 
 

@@ -184,6 +184,7 @@ job.parallel(parallel_sgd.parse_worker(worker_cnt=9), epoch=1, block_size=8, mis
 """
 
 
+@pytest.mark.long
 @covers("SUB-15")
 def test_the_reclaimer_fetches_what_the_newest_job_left(tmp_path: Path) -> None:
     """Nine workers and a parameter server, from another process; the server has served no job yet."""

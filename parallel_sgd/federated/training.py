@@ -54,7 +54,7 @@ class ClientFeeder(BlockFeeder):
 class ClientTraining(TrainingProcess):
     """Training of the clients in this worker's slots of every round.
 
-    For each slot parameters and statistics are set to those of the global model, a new rule is made, and the client trains on
+    For each slot parameters and statistics are set to those of the global model, the rule begins anew, and the client trains on
     its own samples. `factor * (w_global - w_client)` is put as the gradient of the block: the mean over all blocks is the
     weighed mean change, and the rule that all workers run on it is the server's.
     """
@@ -67,7 +67,8 @@ class ClientTraining(TrainingProcess):
         self._clients = options.clients
         # one rule for all clients, which begins anew for each: its scratch memory stays
         self._local = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
-        self._local.partition([variable.value.size for variable in model.store.variables])
+        values = [variable.value for variable in model.store.variables]
+        self._local.partition([value.size for value in values], [value.shape for value in values])
         self._schedule = self._local.schedule
         self._origin = np.empty_like(model.store.values)
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None

@@ -319,6 +319,13 @@ class _Progress:
                 # those under way have left folders, which tell how they ended
                 self._told |= found_runs(self._directory, (self._runs[number].identity for number in missing.values()))
                 self._enter()
+                done = self.result.count(DONE)
+                _log.warning(
+                    "Sweep %s has ended early: %s of %s runs are done, the same sweep trains the others.",
+                    self.result.title,
+                    done,
+                    len(self._runs),
+                )
             self.result.write()
             write_page(self.result)
 

@@ -98,6 +98,7 @@ def test_gradients(row: GraphRow) -> None:
     check_gradients(row.applied(), row.sample, draw=row.draw)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("row", [row for row in GRAPHS if row.value is not None], ids=name)
 def test_values(row: GraphRow, training: bool) -> None:
@@ -115,6 +116,7 @@ def test_values(row: GraphRow, training: bool) -> None:
     assert output.shape == (-1, *result.shape[1:])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("row", [*ACTIVATIONS, *LAYERS], ids=name)
 def test_after_a_row_like_any_other(row: GraphRow) -> None:
     """In place or not, between other operations the gradients stay right."""

@@ -116,6 +116,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
 }
 
 
+@pytest.mark.share(3)
 @covers("RES-11")
 @pytest.mark.parametrize("case", CASES)
 def test_an_error_of_a_part_is_its_own(case: str, tmp_path: Path) -> None:

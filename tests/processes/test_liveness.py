@@ -136,6 +136,7 @@ def test_stuck_in_a_loop(trio: Cluster, tmp_path: Path) -> None:
     assert "in meet_fault" in first.trace and "the last words of node 1" in first.log[-1]
 
 
+@pytest.mark.share(2)
 @covers("FD-2", "FD-6", "FD-18")
 @pytest.mark.parametrize("stall", [0.7, STALL])
 def test_stopped(trio: Cluster, tmp_path: Path, stall: float) -> None:
@@ -178,6 +179,7 @@ def test_silent_agent(trio: Cluster, tmp_path: Path) -> None:
     assert any("Node(1) at" in detail and "its host has been silent" in detail for _, detail in others)
 
 
+@pytest.mark.long
 @covers("FD-1", "FD-2")
 def test_stopped_worker_of_parallel(trio: Cluster, tmp_path: Path) -> None:
     """a worker of `parallel()` signals by itself; stopped within its third batch it is the first cause."""
@@ -190,6 +192,7 @@ def test_stopped_worker_of_parallel(trio: Cluster, tmp_path: Path) -> None:
     assert STALL < first.seconds <= STALL + 0.5 and str(caught.value).index("Node(1)") < str(caught.value).index("Node(0)")
 
 
+@pytest.mark.long
 @covers("FD-2")
 def test_stopped_parameter_server(trio: Cluster, tmp_path: Path) -> None:
     """a server signals one long batch, and shows that it lives whenever it waits; the workers that wait are not stuck."""

@@ -814,6 +814,7 @@ def test_kinds_can_be_made_by_hand():
         Plan(("a",))
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.alone
 def test_one_row_costs_what_one_row_costs():

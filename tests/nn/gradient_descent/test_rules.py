@@ -227,7 +227,7 @@ def cycle(step: int, top: float, last: int, first: float, final: float) -> float
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Piecewise([3, 3], [1, 2, 3]), r"Piecewise 'boundaries' must ascend, got \(3, 3\)"),
+        (lambda: Piecewise([3, 3], [1, 2, 3]), r"Piecewise 'boundaries' must ascend, got \[3, 3\]"),
         (lambda: Piecewise([3], [1]), "Piecewise 'rates' must hold one more than the 1 boundaries, got 1"),
         (lambda: CosineRestarts(1, 5, 0.5), "CosineRestarts 'stretch' must be a number .*, got 0.5"),
         (lambda: CosineRestarts(1, 5, factor=2), "CosineRestarts 'factor' must be a number from 0 to 1, got 2"),

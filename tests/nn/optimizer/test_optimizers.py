@@ -339,7 +339,7 @@ def test_gradient_averaging_takes_the_parameters_of_the_server() -> None:
     assert_all(Cluster(GradientAveragingOptimizer, sgd, TWO, serve).train(6, quadratic), whole_batches(momentum()))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind.__name__} {row.label}".strip())
 @pytest.mark.parametrize("kind", EXCHANGING, ids=lambda kind: kind.__name__)
 def test_resumed_is_never_stopped(kind: type[IOptimizer], row: Any) -> None:

@@ -226,6 +226,7 @@ class Own(PSGDOptimizer):
     """Says nothing of vectors, so it puts single variables."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("op_type", [ParameterAveragingOptimizer, LocalUpdateOptimizer, DoubleBufferingOptimizer, Own])
 def test_every_optimizer_goes_with_it(op_type: Any) -> None:
     """What puts single variables has the bits that it has with a codec of each variable, where the codec is a mean."""

@@ -59,6 +59,7 @@ SCHEMES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_scheme_equals_plain_numpy(name: str, tmp_path: Path) -> None:
     ours, theirs = SCHEMES[name]

@@ -166,6 +166,7 @@ def test_faults_need_nodes_that_can_have_them(tmp_path: Path) -> None:
         parallel_sgd.simulated(2, STAR, compute=1, restart=-1)
 
 
+@pytest.mark.long
 @covers("SIM-6")
 @pytest.mark.parametrize(
     ("workers", "failures"), [(20, 6), pytest.param(200, 100, marks=[pytest.mark.long, pytest.mark.timeout(900)])]

@@ -77,7 +77,7 @@ def calls(work: Callable[[], object]) -> Counter[Any]:
 # ---- growth
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Ring", "SyncPS"])
 def test_calls_grow_with_the_packets(name: str, tmp_path: Path) -> None:
     """A job of 128 workers has so many times the calls of one of 64 as it has packets, and what is asked about each worker once

@@ -130,6 +130,7 @@ def test_kill_and_interrupt_lose_at_most_the_runs_under_way(tmp_path: Path) -> N
     process.send_signal(signal.SIGINT)
     text = process.communicate(timeout=120)[1]
     assert process.returncode == -signal.SIGINT or "KeyboardInterrupt" in text
+    assert "has ended early: " in text and "the same sweep trains the others." in text
     assert _ended(children)
     after = _states(tmp_path)
     assert after.items() >= done.items() and {state for _, state in after.values()} >= {"done"}

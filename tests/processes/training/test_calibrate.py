@@ -23,6 +23,7 @@ from tests.processes.harness import Cluster, wait_for
 from tests.statements import covers
 
 
+@pytest.mark.long
 @covers("SIM-31")
 def test_workers_are_measured_into_a_file_that_jobs_are_simulated_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -66,7 +66,7 @@ def third_epoch(agent: Path) -> bool:
 
 @covers("SUB-44")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_an_interrupted_job_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     """`resume="last"` in the same directory ends with the bits and the tables of the uninterrupted run; the model of
     the newest checkpoint is there, and the first run stays as it was."""
