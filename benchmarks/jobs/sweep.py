@@ -57,7 +57,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=60, help="runs in all (default 60)")
     parser.add_argument("--processes", type=int, default=2, help="processes of the sweep (default 2)")
-    parser.add_argument("--parts", type=int, default=4, help="turns of runs alone and sweep (default 4)")
+    parser.add_argument("--parts", type=int, default=1, help="turns of runs alone and sweep (default 1; more under load)")
     options = parser.parse_args()
     machine.show()
     each = options.runs // (len(BLOCKS) * options.parts)
