@@ -252,6 +252,16 @@ class Runner:
         axes = valid.ndim
         return _rows(label, axes, keep=True)[places], _rows(seen, axes, keep=True)[places]
 
+    def all_counted(self, labels: Sequence[Array], seen: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Return labels and predictions of all outputs as `counted` does those of one.
+
+        Args:
+            labels: those of each output that has a loss.
+            seen: the predictions of each.
+        """
+        both = [self.counted(place, *each) for place, each in enumerate(zip(labels, seen, strict=True))]
+        return tuple([label for label, _ in both]), tuple([prediction for _, prediction in both])
+
     def _write_shares(self, plan: Plan) -> None:
         """Write the gradients of values that are part of the loss by themselves."""
         for place in self._shares:

@@ -427,10 +427,7 @@ class TrainingProcess:
                     seconds = round(self._clock() - self._start, 6)
                     parts = runner.losses if self._several else ()
                     if runner.masked:
-                        pairs_of = [
-                            runner.counted(place, *both) for place, both in enumerate(zip(label, prediction, strict=True))
-                        ]
-                        label, prediction = tuple([each[0] for each in pairs_of]), tuple([each[1] for each in pairs_of])
+                        label, prediction = runner.all_counted(label, prediction)
                     head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss, *parts)
                     self._rows.add(head, label, prediction)
             else:

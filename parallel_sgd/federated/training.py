@@ -154,7 +154,8 @@ class ClientTraining(TrainingProcess):
                 self._current = (epoch, batch, client, samples)
                 # keys dropout and its kind: a client draws the same in whichever slot it is
                 key = (self._seed, now.number, client, step)
-                loss, prediction = model.runner.step(samples, label, None, key, weight, on_loss=self._check)
+                runner = model.runner
+                loss, prediction = runner.step(samples, label, None, key, weight, on_loss=self._check)
                 if self._pull is not None:
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
@@ -166,7 +167,9 @@ class ClientTraining(TrainingProcess):
                 step += 1
                 if last and self._rows is not None:
                     # with several outputs the loss of each behind their sum
-                    losses = losses + np.array([loss, *(model.runner.losses if self._several else ())]) * len(part)
+                    losses = losses + np.array([loss, *(runner.losses if self._several else ())]) * len(part)
+                    if runner.masked:
+                        label, prediction = runner.all_counted(label, prediction)
                     if room > 0:
                         labels.append(tuple([array.copy() for array in label]))
                         predictions.append(tuple([array.copy() for array in prediction]))

@@ -14,7 +14,7 @@ from nn.dataset.transforms import Shuffle
 from nn.layer import LSTM, BatchNorm, Dense, Embedding, MultiHeadAttention
 from nn.model import SequentialModel
 from nn.random import keyed
-from parallel_sgd import JobResult, ParallelSGD, in_process
+from parallel_sgd import Clients, JobResult, ParallelSGD, in_process
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.profiles import FixedBlockAssignment
 
@@ -64,3 +64,19 @@ def test_any_number_of_workers_trains_to_the_same_bits(tmp_path: Path) -> None:
     x, y = ArrayDataset(WORDS, KINDS, test_fraction=0.2).load()[2:]
     alone = found[0].models[0].evaluate(x, y)
     assert alone["accuracy"] == pytest.approx(next(value for name, value in found[0].items() if "accuracy" in name))
+
+
+def test_clients_count_what_masks_and_labels_leave(tmp_path: Path) -> None:
+    """Each word has its kind, so every position that counts is learned; the padding and what is ignored would stay wrong."""
+    made: Any = SequentialModel([-1, None], [Embedding(12, 4, mask_zero=True), Dense(3, "softmax")], seed=5)
+    made.compile("sgd", nn.loss.Cross_Entropy(ignore_index=-100), ["accuracy"])
+    result = ParallelSGD(made, ArrayDataset(WORDS, KINDS, test_fraction=0.2)).parallel(
+        in_process(2),
+        clients=Clients(6, sample=3, epochs=4),
+        gd_type="sgd",
+        gd_params=(4.0,),
+        block_size=8,
+        epochs=6,
+        directory=tmp_path,
+    )
+    assert result.history.steps[-1]["accuracy"] == 1
