@@ -61,6 +61,21 @@ def number(owner: object, name: str, value: Any, low: float, high: float = math.
     return result
 
 
+def share(owner: object, name: str, value: Any) -> float:
+    """Return `value` if it is a number from 0 to 1; see `number`.
+
+    Args:
+        owner: object or class with the argument, which errors name.
+        name: name of the argument, for errors.
+        value: the share.
+    """
+    # the upper bound of `number` is the first value beyond the range, and 1 is allowed
+    found = number(owner, name, value, 0.0)
+    if found > 1:
+        raise ValueError(f"{_name(owner)} '{name}' must be a number from 0 to 1, got {value}")
+    return found
+
+
 def instance(owner: object, name: str, value: Any, kind: type[Any], source: str = "") -> Any:
     """Return `value` if it is an instance of `kind`; a class in its place gets the hint to call it.
 

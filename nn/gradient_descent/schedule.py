@@ -132,9 +132,7 @@ class CosineRestarts(Schedule, configured=True):
         self.rate = arguments.number(self, "rate", rate, 0)
         self.steps = arguments.integer(self, "steps", steps, minimum=1)
         self.stretch = arguments.number(self, "stretch", stretch, 1)
-        self.factor = arguments.number(self, "factor", factor, 0)
-        if self.factor > 1:
-            raise ValueError(f"{type(self).__name__} 'factor' must be a number from 0 to 1, got {factor}")
+        self.factor = arguments.share(self, "factor", factor)
         self.final = arguments.number(self, "final", final, 0)
 
     def __call__(self, step: int) -> float:

@@ -82,8 +82,10 @@ class WrappingRule(IGradientDescent):
         """Change `parameters` in place by one step."""
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Never called: the inner rule computes increments."""
-        raise NotImplementedError(f"{type(self).__name__} leaves increments to {type(self.rule).__name__}")
+        """Raise TypeError: the inner rule computes increments."""
+        raise TypeError(
+            f"{type(self).__name__} has no increment of its own: call update(), which steps {type(self.rule).__name__}"
+        )
 
     def _step_inner(self, parameters: Array, gradients: Array | Stretches) -> None:
         self.rule.team = self.team

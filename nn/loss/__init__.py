@@ -8,10 +8,9 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
-    from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge
+    from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge, SquaredHinge
     from nn.loss.focal import Binary_Focal_Cross_Entropy, Focal_Cross_Entropy_With_Softmax
     from nn.loss.loss import Loss
-    from nn.loss.margin import SquaredHinge
     from nn.loss.regression import DifferenceLoss, HuberLoss, MAELoss, MSELoss, PoissonLoss, QuantileLoss, TanhLoss
     from nn.loss.similarity import Contrastive, CosineSimilarity, Dice, KLDivergence, Triplet
 
@@ -94,10 +93,9 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "cross_entropy": "Cross_Entropy Cross_Entropy_With_Softmax",
-        "decisions": "Binary_Cross_Entropy Binary_Cross_Entropy_Of_Probabilities Hinge",
+        "decisions": "Binary_Cross_Entropy Binary_Cross_Entropy_Of_Probabilities Hinge SquaredHinge",
         "focal": "Binary_Focal_Cross_Entropy Focal_Cross_Entropy_With_Softmax",
         "loss": "Loss",
-        "margin": "SquaredHinge",
         "regression": "DifferenceLoss HuberLoss MAELoss MSELoss PoissonLoss QuantileLoss TanhLoss",
         "similarity": "Contrastive CosineSimilarity Dice KLDivergence Triplet",
     },

@@ -38,7 +38,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
-        self._miss, self._focus = np.empty((2, *shape), dtype)
+        self._miss, self._focus = self._memory.empty((2, *shape), dtype)
 
     def each(self, label: Array, output: Array) -> Array:
         super().each(label, output)
@@ -116,7 +116,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
         super().allocate(shape, dtype)
         self._positions = math.prod(shape[1:-1])
         rows = (shape[0] * self._positions, shape[-1])
-        self._log, self._probabilities, self._rest, self._focus, self._wanted = np.empty((5, *rows), dtype)
+        self._log, self._probabilities, self._rest, self._focus, self._wanted = self._memory.empty((5, *rows), dtype)
         self._row = np.empty((rows[0], 1), dtype)
         self._starts, self._places = np.arange(0, math.prod(rows), rows[1]), np.empty(rows[0], np.intp)
         self._losses = np.empty(shape[0], dtype)

@@ -199,7 +199,7 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ign
         raise ValueError(f"{name} takes outputs of shape (batch, ..., classes), got {shape}")
     check_length(owner, label, shape[0])
     if label.shape == shape:
-        return _rows(name, label, dtype)
+        return probability_rows(name, label, dtype)
     places, count = shape[:-1], shape[-1]
     if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iufb":
         raise ValueError(
@@ -227,7 +227,14 @@ def _whole(name: str, label: Array) -> Array:
     return numbers.astype(np.int64)
 
 
-def _rows(name: str, label: Array, dtype: np.dtype[Any]) -> Array:
+def probability_rows(name: str, label: Array, dtype: np.dtype[Any]) -> Array:
+    """Return labels that are rows of probabilities, each of which must sum to 1.
+
+    Args:
+        name: of the loss, for errors.
+        label: the rows, (batch, ..., classes).
+        dtype: type of the result.
+    """
     rows = _finite(name, label, dtype)
     sums = rows.sum(axis=-1).reshape(-1)
     # Rows in float32 are not exact, and those of a file may have three digits.

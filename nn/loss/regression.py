@@ -245,7 +245,7 @@ class PoissonLoss(Loss):
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
         self._bound = float(np.finfo(dtype).eps)
-        self._clipped, self._tangent, self._logarithm = np.empty((3, *shape), dtype)
+        self._clipped, self._tangent, self._logarithm = self._memory.empty((3, *shape), dtype)
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:

@@ -11,7 +11,7 @@ from nn import arguments
 from nn.arrays import Array, Shape
 from nn.loss.cross_entropy import tangent_log
 from nn.loss.decisions import BinaryLoss
-from nn.loss.loss import Loss, Taken, check_length, targets
+from nn.loss.loss import Loss, Taken, check_length, probability_rows, targets
 
 
 class KLDivergence(Loss):
@@ -31,21 +31,13 @@ class KLDivergence(Loss):
     _takes: ClassVar[Taken] = "class probabilities"
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        rows = targets(self, label, shape, dtype)
-        sums = rows.sum(axis=-1)
-        if rows.min() < 0 or (np.abs(sums - 1) > _ROUNDING).any():
-            found = sums.reshape(-1)[np.abs(sums - 1).argmax()]
-            raise ValueError(
-                f"{type(self).__name__} labels must be rows of probabilities that sum to 1, got numbers from {rows.min():g} "
-                f"and a row that sums to {found:g}"
-            )
-        return rows
+        return probability_rows(type(self).__name__, targets(self, label, shape, dtype), dtype)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._positions = math.prod(shape[1:-1])
         self._bound, self._least = float(np.finfo(dtype).eps), float(np.finfo(dtype).tiny)
-        self._clipped, self._tangent, self._logarithm = np.empty((3, *shape), dtype)
+        self._clipped, self._tangent, self._logarithm = self._memory.empty((3, *shape), dtype)
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
@@ -63,9 +55,6 @@ class KLDivergence(Loss):
         share /= -self._positions
         np.divide(label, self._clipped, out=out)
         np.multiply(out, share, out=out)
-
-
-_ROUNDING = 1e-3
 
 
 class CosineSimilarity(Loss):
@@ -89,7 +78,7 @@ class CosineSimilarity(Loss):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._positions, rows = math.prod(shape[1:-1]), math.prod(shape[:-1])
-        self._unit = np.empty((rows, shape[-1]), dtype)
+        self._unit = self._memory.empty((rows, shape[-1]), dtype)
         self._length, self._cosine = np.empty((2, rows), dtype)
         self._losses = np.empty(shape[0], dtype)
 
@@ -195,7 +184,7 @@ class Contrastive(Loss, configured=True):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
-        self._near, self._far, self._gap = np.empty((3, *shape), dtype)
+        self._near, self._far, self._gap = self._memory.empty((3, *shape), dtype)
         self._losses, self._sums = np.empty((2, shape[0]), dtype)
 
     def each(self, label: Array, output: Array) -> Array:
@@ -251,7 +240,7 @@ class Triplet(Loss, configured=True):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         features = math.prod(shape[2:])
-        self._to_positive, self._to_negative = np.empty((2, shape[0], features), dtype)
+        self._to_positive, self._to_negative = self._memory.empty((2, shape[0], features), dtype)
         self._losses, self._other = np.empty((2, shape[0]), dtype)
 
     def each(self, label: Array, output: Array) -> Array:

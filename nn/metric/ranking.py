@@ -186,12 +186,6 @@ class BestAtLevel(Ranking):
     def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
         """Return the rate, the other one, and its level, from the positives and negatives taken at each threshold."""
 
-    def _level(self, name: str, value: float) -> float:
-        level = arguments.number(self, name, value, 0)
-        if level > 1:
-            raise ValueError(f"{type(self).__name__} '{name}' must be a number from 0 to 1, got {value}")
-        return level
-
 
 def _precision(true: Array, false: Array) -> Array:
     # 0 where nothing is taken for positive.
@@ -216,7 +210,7 @@ class PrecisionAtRecall(BestAtLevel, configured=True):
     name = "precision_at_recall"
 
     def __init__(self, recall: float = 0.5, name: str | None = None) -> None:
-        self.recall = self._level("recall", recall)
+        self.recall = arguments.share(self, "recall", recall)
         super().__init__(name)
 
     def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
@@ -241,7 +235,7 @@ class RecallAtPrecision(BestAtLevel, configured=True):
     name = "recall_at_precision"
 
     def __init__(self, precision: float = 0.5, name: str | None = None) -> None:
-        self.precision = self._level("precision", precision)
+        self.precision = arguments.share(self, "precision", precision)
         super().__init__(name)
 
     def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
@@ -266,7 +260,7 @@ class SensitivityAtSpecificity(BestAtLevel, configured=True):
     name = "sensitivity_at_specificity"
 
     def __init__(self, specificity: float = 0.5, name: str | None = None) -> None:
-        self.specificity = self._level("specificity", specificity)
+        self.specificity = arguments.share(self, "specificity", specificity)
         super().__init__(name)
 
     def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:
@@ -291,7 +285,7 @@ class SpecificityAtSensitivity(BestAtLevel, configured=True):
     name = "specificity_at_sensitivity"
 
     def __init__(self, sensitivity: float = 0.5, name: str | None = None) -> None:
-        self.sensitivity = self._level("sensitivity", sensitivity)
+        self.sensitivity = arguments.share(self, "sensitivity", sensitivity)
         super().__init__(name)
 
     def _rates(self, true: Array, false: Array, positives: int, negatives: int) -> tuple[Array, Array, float]:

@@ -7,12 +7,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from itertools import groupby
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn.arrays import BATCH, Array, Scratch, Shape
-from nn.operation.operation import Operation, batch_leads
+from nn.operation.operation import MaskOf, Operation, batch_leads
 
 
 def broadcast_shape(owner: str, first: Shape, second: Shape) -> Shape:
@@ -61,7 +61,7 @@ class Unbroadcast:
 class Broadcasting(Operation):
     """An element-wise operation on arrays; a subclass gives its value and its partial derivatives."""
 
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "all"
+    mask_of: ClassVar[MaskOf] = "all"
     in_place: ClassVar[bool] = True
 
     computes: ClassVar[bool] = True

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.operation import Operation, batch_leads
+from nn.operation.operation import MaskOf, Operation, batch_leads
 
 
 class Elementwise(Operation):
     """y_i = f(x_i); a subclass gives f and its derivative, and says by `reads_inputs` and `reads_output` the arrays read."""
 
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
+    mask_of: ClassVar[MaskOf] = "first"
     in_place: ClassVar[bool] = True
 
     def infer(self, *shapes: Shape) -> Shape:

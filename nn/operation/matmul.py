@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import BATCH, Array, Shape
 from nn.operation.broadcasting import Unbroadcast, batch_stays_aside, broadcast_shape
-from nn.operation.operation import Operation, batch_leads
+from nn.operation.operation import MaskOf, Operation, batch_leads
 from nn.threads import sum_of_products
 
 SMALL: Final = 1 << 12
@@ -30,7 +30,7 @@ class MatMul(Operation):
     """a @ b for a (..., m, k) and b (k, n), or b (..., k, n) with leading axes that broadcast against those of a."""
 
     multiplies: ClassVar[bool] = True
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
+    mask_of: ClassVar[MaskOf] = "first"
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
     _add: Callable[[Array, Array, Array], None] | None = None
 
@@ -168,7 +168,7 @@ class TensorDot(Operation):
     """
 
     multiplies: ClassVar[bool] = True
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
+    mask_of: ClassVar[MaskOf] = "first"
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, axes: int = 1) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn.arrays import Array, Shape
 from nn.operation.broadcasting import Summation
-from nn.operation.operation import Mode, Operation, batch_leads
+from nn.operation.operation import MaskOf, Mode, Operation, batch_leads
 
 
 class BatchNormalize(Operation):
@@ -23,7 +23,7 @@ class BatchNormalize(Operation):
     `freeze_statistics` is set. A mask (batch, time) may come as one more input: only positions where it is not 0 count.
     """
 
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
+    mask_of: ClassVar[MaskOf] = "first"
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
@@ -64,6 +64,8 @@ class BatchNormalize(Operation):
             mask = masks[0]
             np.not_equal(mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)), 0, out=self._counts)
             self._positions = max(float(self._counts.sum()) / wide.features, 1.0)
+            # of padding alone there is no mean, and the statistics stay
+            self._training = self._training and bool(mask.any())
         if self._training:
             self._measure(rows)
         else:
@@ -185,7 +187,7 @@ ROW_BLOCK = 32_768
 class _SampleNormalization(Operation):
     """Base of operations that normalise every sample by itself."""
 
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "first"
+    mask_of: ClassVar[MaskOf] = "first"
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 

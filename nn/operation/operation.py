@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ class Applicable(Protocol[Other, Result]):
 
     def apply(self, operation: Operation, *others: Other) -> Result:
         """Return the node that applies `operation` to this value and the others."""
+
+
+MaskOf: TypeAlias = Literal["none", "first", "all"]
 
 
 class Mode(NamedTuple):
@@ -58,7 +61,7 @@ class Operation(ABC):
     multiplies: ClassVar[bool] = False
     """Its time goes into products of matrices."""
 
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "none"
+    mask_of: ClassVar[MaskOf] = "none"
     """The inputs with steps that the steps of the output belong to, so that it has their masks."""
 
     bounds: ClassVar[tuple[float, float] | None] = None

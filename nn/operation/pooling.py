@@ -21,7 +21,7 @@ class Pool(Operation, ABC):
     Args:
         size: cells of a window along each axis.
         strides: cells from one window to the next along each axis.
-        padding: "valid" or "same".
+        padding: cells beyond the borders, as `window.Padding` tells.
     """
 
     def __init__(self, size: Sequence[int], strides: Sequence[int], padding: Padding = "valid") -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import BATCH, LENGTH, Array, Shape
-from nn.operation.operation import Operation, batch_leads
+from nn.operation.operation import MaskOf, Operation, batch_leads
 
 
 class Reshape(Operation):
@@ -103,7 +103,7 @@ class Concatenate(Operation):
     Raises ValueError naming shapes that do not fit together or an axis that does not exist.
     """
 
-    mask_of: ClassVar[Literal["none", "first", "all"]] = "all"
+    mask_of: ClassVar[MaskOf] = "all"
     reads_inputs: ClassVar[bool] = False
 
     def __init__(self, axis: int = -1) -> None:

@@ -17,7 +17,7 @@ from nn.random import keyed
 
 __all__ = [
     "Dirichlet", "Make_Non_IID", "Order", "Shuffle", "SortedBatches", "True_Non_IID",
-    "check_pairs", "check_share", "deal", "disorder", "draw_classes", "reordered", "whole_batches",
+    "check_pairs", "deal", "disorder", "draw_classes", "reordered", "whole_batches",
 ]  # fmt: skip
 
 Order = NDArray[np.intp]
@@ -43,21 +43,6 @@ def disorder(order: Order, share: float, random: np.random.Generator) -> Order:
     # The chosen places in order take the samples of the chosen places in random order.
     np.put_along_axis(mixed, np.sort(chosen, axis=1), np.take_along_axis(order, chosen, axis=1), axis=1)
     return mixed
-
-
-def check_share(owner: object, name: str, value: float) -> float:
-    """Return `value` if it is a number from 0 to 1; see `nn.arguments.number`.
-
-    Args:
-        owner: transform with the argument, named by its class in errors.
-        name: name of the argument, for errors.
-        value: the share.
-    """
-    # Its upper bound is the first value beyond the range, and 1 is allowed.
-    share = arguments.number(owner, name, value, 0.0)
-    if share > 1:
-        raise ValueError(f"{type(owner).__name__} '{name}' must be a number from 0 to 1, got {value}")
-    return share
 
 
 def check_pairs(owner: object, x: Array, y: Array) -> None:
@@ -137,7 +122,7 @@ class SortedBatches(AbsTransformer, configured=True):
 
     def __init__(self, batch_size: int, disorder: float = 0.0) -> None:
         self.batch_size = arguments.integer(self, "batch_size", batch_size, minimum=1)
-        self.disorder = check_share(self, "disorder", disorder)
+        self.disorder = arguments.share(self, "disorder", disorder)
 
     @property
     def deals_blocks(self) -> bool:

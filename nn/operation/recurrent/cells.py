@@ -366,11 +366,7 @@ class SimpleRNNOperation(Recurrence):
 
     def _show(self, step: int) -> None:
         """Write the state before a step where the product reads it, without the units that are dropped."""
-        place = self._slab[step, :, self._features : self._features + self._units]
-        if self._dropping:
-            np.multiply(self._all[step], self._drop.T, out=place)
-        else:
-            np.copyto(place, self._all[step])
+        np.multiply(self._all[step], self._drop.T, out=self._slab[step, :, self._features : self._features + self._units])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs

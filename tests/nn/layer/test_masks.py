@@ -308,3 +308,15 @@ def test_masks_go_through_operators_and_slices_of_time() -> None:
         assert value.mask is mask
     assert x[:, ::-1].mask.shape == (-1, 5) and x[:, 1:3].mask.shape == (-1, 2)  # type: ignore[union-attr]
     assert x[:, 0].mask is None and x.transpose(0, 2, 1).mask is None and x.sum(axis=2).mask is None
+
+
+def test_a_block_of_padding_alone_leaves_the_statistics() -> None:
+    made: Any = nn.model.SequentialModel(
+        [-1, None, 2], [nn.layer.Masking(), nn.layer.BatchNorm(0.5), nn.layer.Dense(1)], seed=1
+    )
+    made.compile("sgd", "mse")
+    x = np.ones((4, 3, 2))
+    made.fit(x + np.arange(24).reshape(4, 3, 2), np.zeros((4, 3, 1)), epochs=1, verbose=0)
+    before = made.store.buffer_values.copy()
+    made.fit(x * 0, np.zeros((4, 3, 1)), epochs=1, verbose=0)
+    assert np.array_equal(made.store.buffer_values, before)
