@@ -138,7 +138,7 @@ steady: $(VENV)/.dev
 
 # what jobs leave for TensorBoard and MLflow, read back by these; installs both
 extras: $(VENV)/.extras
-	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py
+	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py
 
 $(VENV)/.extras: $(VENV)/.dev
 	$(INSTALL) -e '.[mlflow,tensorboard]' --group dev --group extras

@@ -2,7 +2,7 @@
 
 import csv
 import re
-import struct
+import sys
 from collections.abc import Mapping
 from itertools import pairwise
 from math import inf, nan
@@ -22,7 +22,6 @@ from nn.callback import (
     ReduceOnPlateau,
     SwapEMA,
     TensorBoard,
-    tensorboard,
 )
 from nn.gradient_descent import SGDOptimizer as SGD
 from nn.model import Model
@@ -342,60 +341,37 @@ def test_results_are_read_by_keras_words_too() -> None:
     assert model.evaluate(x, y)["loss"] == history["val_Loss"][-1]
 
 
-def scalars(path):
-    """What an event file holds, read field by field: (step, tag, value), and the steps at which a run goes on."""
-
-    def fields(content):
-        place = 0
-        while place < len(content):
-            key, kind = content[place] >> 3, content[place] & 7
-            place += 1
-            if kind in (0, 2):
-                number = shift = 0
-                while True:
-                    byte = content[place]
-                    number |= (byte & 127) << shift
-                    place, shift = place + 1, shift + 7
-                    if byte < 128:
-                        break
-                yield key, content[place : place + number] if kind == 2 else number
-                place += number if kind == 2 else 0
-            else:
-                size = {1: 8, 5: 4}[kind]
-                yield key, struct.unpack({8: "<d", 4: "<f"}[size], content[place : place + size])[0]
-                place += size
-
-    data, found, begun, place = path.read_bytes(), [], [], 0
-    while place < len(data):
-        (length,) = struct.unpack_from("<Q", data, place)
-        for start, size in ((place, 8), (place + 12, length)):
-            crc = tensorboard.checksum(data[start : start + size])
-            assert struct.unpack_from("<I", data, start + size)[0] == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
-        event = dict(fields(data[place + 12 : place + 12 + length]))
-        if 7 in event:
-            begun.append(event[2])
-        for _, value in fields(event.get(5, b"")):
-            entry = dict(fields(value))
-            found.append((event[2], entry[1].decode(), entry[2]))
-        place += length + 16
-    return found, begun
-
-
 def test_event_files_hold_the_results_of_each_epoch(tmp_path):
-    assert tensorboard.checksum(b"123456789") == 0xE3069283  # the check value of the polynomial
+    pytest.importorskip("tensorboardX", reason="tensorboardX is not installed (make extras)")
+    reading = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is not installed (make extras)"
+    )
+
+    def scalars(part, tag):
+        events = reading.EventAccumulator(str(tmp_path / part)).Reload()
+        return [(event.step, event.value) for event in events.Scalars(tag)]
+
     model, board = classifier(), TensorBoard(log_dir=tmp_path)
     history = model.fit(X, Y, epochs=2, callbacks=[board], validation_data=VALIDATION, verbose=0)
+    losses = [(step, np.float32(loss)) for step, loss in enumerate(history["Loss"])]
+    assert scalars("train", "epoch_loss") == losses[:2]
+    assert scalars("validation", "epoch_loss") == [(step, np.float32(loss)) for step, loss in enumerate(history["val_Loss"])]
+    assert (
+        [step for step, _ in scalars("train", "epoch_learning_rate")]
+        == [0, 1]
+        == [step for step, _ in scalars("train", "epoch_accuracy")]
+    )
     again = model.fit(X, Y, epochs=1, callbacks=[board], verbose=0)
-    (first, second), (tested,) = (sorted((tmp_path / part).iterdir()) for part in ("train", "validation"))
-    found, begun = scalars(first)
-    losses = [(step, value) for step, tag, value in found if tag == "epoch_loss"]
-    assert begun == [0] and losses == [(step, np.float32(loss)) for step, loss in enumerate(history["Loss"][:2])]
-    assert {tag for _, tag, _ in found} == {"epoch_loss", "epoch_accuracy", "epoch_learning_rate"}
-    assert [value for _, tag, value in scalars(tested)[0] if tag == "epoch_loss"] == [
-        np.float32(v) for v in history["val_Loss"]
-    ]
-    found, begun = scalars(second)
-    assert begun == [2] and (2, "epoch_loss", np.float32(again["Loss"][-1])) in found
+    assert scalars("train", "epoch_loss") == [*losses[:2], (2, np.float32(again["Loss"][-1]))]
+
+
+def test_without_its_library_a_board_is_refused_before_training(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    model = classifier()
+    before = model.store.values.copy()
+    with pytest.raises(ImportError, match="TensorBoard needs tensorboardX: pip install tensorboardX"):
+        model.fit(X, Y, epochs=1, callbacks=[TensorBoard("logs")], verbose=0)
+    assert np.array_equal(model.store.values, before)
 
 
 def test_averages_take_the_place_of_the_weights_at_the_end_and_functions_are_called():
