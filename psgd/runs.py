@@ -197,7 +197,7 @@ def _show(given: argparse.Namespace) -> int:
         raise ValueError(facts["problem"])
     history = history_of(records)
     effort = effort_in(records)
-    platform, best = platform_of(records), best_of(records)
+    platform, best = platform_of(records), best_of(records, history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]
     lines += [f"job      {run.job}"]
     if facts["differs"]:

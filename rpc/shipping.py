@@ -334,7 +334,10 @@ class _LinelessPickler(_Pickler):
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, types.CodeType):
             parts = (item.co_code, item.co_consts, item.co_names, item.co_varnames, item.co_freevars, item.co_cellvars)
-            return tuple, ((*parts, item.co_flags, item.co_argcount, item.co_name),)
+            counts = (item.co_argcount, item.co_posonlyargcount, item.co_kwonlyargcount)
+            # where exceptions are caught, which Python 3.10 has in the code itself
+            caught = getattr(item, "co_exceptiontable", b"")
+            return tuple, ((*parts, item.co_flags, *counts, caught, item.co_name),)
         return super().reducer_override(item)
 
 

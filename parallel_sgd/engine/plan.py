@@ -57,6 +57,12 @@ class WorkerPlan:
             return options.clients.container(options.op_type)
         return OpContainer(options.op_type, options.gd_type, options.gd_params)
 
+    @property
+    def population(self) -> str:
+        """Identity of the population of clients; "" for a job without clients."""
+        options = self.options
+        return "" if options.clients is None else options.clients.identity(options.seed)
+
     def batches(self, samples: int) -> Batches:
         """Return the batches of an epoch.
 
@@ -113,7 +119,7 @@ class WorkerPlan:
             blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
             optimizer=self.options.op_type.__name__,
             rule=self.optimizer.gd_type.__name__,
-            clients="" if self.options.clients is None else self.options.clients.identity(self.options.seed),
+            clients=self.population,
         )
 
 

@@ -99,7 +99,7 @@ def build_worker(
     start = Progress()
     if resumption is not None:
         # before the model is changed: a checkpoint of something else must leave it as it was
-        resumption.check_clients(plan.header("", channel.node_id).clients)
+        resumption.check_clients(plan.population)
         resumption.check(batches, plan.order, options.seed, options.epoch)
         restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
         start = resumption.progress(batches, blocks, checkpointing.job)

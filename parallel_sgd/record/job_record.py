@@ -104,7 +104,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
         **({"writers": len(spec.asked.writers)} if spec.asked.writers else {}),
-        **({} if spec.options.clients is None else {"clients": spec.options.clients.identity(spec.options.seed)}),
+        **({"clients": plan.population} if plan.population else {}),
     }
     # texts of objects may have lone surrogates, which no TOML has
     tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}

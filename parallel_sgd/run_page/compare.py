@@ -44,7 +44,8 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     if platform := platform_of(run):
         found[SIMULATED] = platform
-    best = best_of(run)
+    history = history_of(run)
+    best = best_of(run, history)
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
@@ -52,7 +53,6 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:.2g}"
-    history = history_of(run)
     if BYTES in history.columns():
         found["bytes sent"] = f"{sum(history[BYTES]):,.0f}"
     if outcome.get("incidents"):

@@ -86,9 +86,14 @@ def platform_of(records: RunRecords) -> str:
     return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
 
 
-def best_of(records: RunRecords) -> Best | None:
-    """Return the best epoch of a run; None of one without an evaluation, or in which nothing is learned."""
-    return None if platform_of(records).endswith(TIME_ONLY) else best_epoch(history_of(records))
+def best_of(records: RunRecords, history: JobHistory) -> Best | None:
+    """Return the best epoch of a run; None of one without an evaluation, or in which nothing is learned.
+
+    Args:
+        records: those of the run.
+        history: that in its tables.
+    """
+    return None if platform_of(records).endswith(TIME_ONLY) else best_epoch(history)
 
 
 def effort_in(records: RunRecords) -> Effort | None:

@@ -162,7 +162,7 @@ def _result(records: RunRecords) -> str:
     told = "" if cards else "<p>The run has no result: it did not come to the end of its last epoch.</p>"
     crowd = crowd_of(records)
     lines = [_crowded(records, *crowd)] if crowd else []
-    if (best := best_of(records)) is not None:
+    if (best := best_of(records, history_of(records))) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
     effort = effort_in(records)

@@ -132,14 +132,12 @@ def _points(folder: Path) -> tuple[Point, ...]:
     if run is None or not files:
         return ()
     history = JobHistory.read(files)
-    ends = {int(row[EPOCH]): row["time"] for row in history.steps}  # the last step of an epoch comes last
-    counted = BYTES in history.columns()
-    sent = {int(epoch): total for (epoch, batch), total in history.bytes_until().items() if batch == inf} if counted else {}
+    ends, sent = history.seconds_until(), history.bytes_until() if BYTES in history.columns() else {}
     return tuple(
         Point(
             int(row[EPOCH]),
-            ends.get(int(row[EPOCH])),
-            sent.get(int(row[EPOCH])),
+            ends.get((row[EPOCH], inf)),
+            sent.get((row[EPOCH], inf)),
             {name: value for name, value in row.items() if name not in (EPOCH, BYTES)},
         )
         for row in history.rows
