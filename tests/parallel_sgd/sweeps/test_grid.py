@@ -18,12 +18,14 @@ from parallel_sgd.sweeps.sweep_file import SweepFile
 from tests.parallel_sgd.networks import mlp
 from tests.parallel_sgd.sweeps.planned import Plan
 from tests.processes.training.jobs import digits_job
+from tests.statements import covers
 
 
 def told(grid: Any, **options: Any) -> list[str]:
     return [each.told for each in combinations(grid, options)]
 
 
+@covers("RES-8")
 def test_the_last_setting_changes_first() -> None:
     found = combinations({"codec": ["plain", "topk"], "block_size": [16, 64]}, {})
     assert [each.told for each in found] == [
@@ -184,6 +186,7 @@ def test_a_wrong_file_is_told_in_a_sentence(
     assert sorted(path.name for path in place.iterdir()) == ["small.model", "sweep.toml"]
 
 
+@covers("RES-8")
 def test_the_command_knows_the_runs_of_a_program_and_prints_mean_and_spread(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

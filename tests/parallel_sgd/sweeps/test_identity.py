@@ -22,6 +22,7 @@ from rpc.shipping import content_hash
 from tests.parallel_sgd.networks import mlp
 from tests.parallel_sgd.sweeps.planned import Plan
 from tests.processes.training.jobs import digits_job, line_data
+from tests.statements import covers
 
 
 def identity(**given: Any) -> str:
@@ -59,6 +60,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
+@covers("RES-8")
 def test_all_that_decides_about_the_result_changes_it() -> None:
     found = {name: identity(**given) for name, given in OTHERS.items()} | {"itself": identity()}
     assert len(set(found.values())) == len(found)
@@ -114,6 +116,7 @@ def test_objects_of_equal_content_have_equal_hashes() -> None:
     assert content_hash({"a": made("a long text")}) == content_hash({"a": {"first": "a long text", "second": "a long text"}})
 
 
+@covers("RES-8")
 def test_a_seed_has_the_weights_of_a_model_with_this_seed() -> None:
     def start(model: Model, **given: Any) -> np.ndarray:
         from parallel_sgd.sweeps.sweep import _start
@@ -132,6 +135,7 @@ def test_a_seed_has_the_weights_of_a_model_with_this_seed() -> None:
     assert np.array_equal(given.store.values, before), "the model of the job is not changed"
 
 
+@covers("RES-8")
 def test_runs_are_found_again_with_their_state(tmp_path: Path) -> None:
     """One that is done, also beside a newer one that is not; one that failed; one whose process was killed."""
 

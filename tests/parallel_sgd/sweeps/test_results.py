@@ -12,6 +12,7 @@ import pytest
 
 from parallel_sgd.sweeps.page import write_page
 from tests.parallel_sgd.sweeps.planned import result_of
+from tests.statements import covers
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -19,6 +20,7 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@covers("RES-8")
 def test_results_csv_has_a_row_for_each_run(tmp_path: Path) -> None:
     result_of(tmp_path).write()
     rows = read(tmp_path / "results.csv")
@@ -34,6 +36,7 @@ def test_results_csv_has_a_row_for_each_run(tmp_path: Path) -> None:
     assert first["identity"] == "a" * 64
 
 
+@covers("RES-8")
 def test_mean_and_spread_are_those_over_the_seeds(tmp_path: Path) -> None:
     result_of(tmp_path).write()
     plain, top = read(tmp_path / "summary.csv")
@@ -53,6 +56,7 @@ def test_frames(tmp_path: Path) -> None:
     assert math.isnan(mean.loc[("top_k", "0.1"), ("accuracy", "std")]) and mean.loc[("plain", "-"), ("runs", "")] == 2
 
 
+@covers("RES-8")
 def test_the_table_for_latex(tmp_path: Path) -> None:
     text = result_of(tmp_path).to_latex()
     lines = text.splitlines()
@@ -66,6 +70,7 @@ def test_the_table_for_latex(tmp_path: Path) -> None:
         result_of(tmp_path).to_latex(["acuracy"])
 
 
+@covers("RES-8")
 def test_the_page_has_curves_by_each_setting_over_epochs_seconds_and_bytes(tmp_path: Path) -> None:
     page = write_page(result_of(tmp_path)).read_text("utf-8")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)

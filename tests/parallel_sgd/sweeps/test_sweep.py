@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parallel_sgd import SweepResult, sweep
+from network.nodes import NodeAssignment
+from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
 from parallel_sgd.codec import Plain
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.sweeps.planned import Plan
@@ -42,6 +43,7 @@ def folders(result: SweepResult) -> list[tuple[str, str]]:
     return [(row.told.folder, row.told.state) for row in result.rows]
 
 
+@covers("RES-8")
 @pytest.mark.processes
 def test_each_run_is_trained_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A sweep with a larger grid trains what is new; one that failed is trained again if that is asked for; one whose process
@@ -144,6 +146,27 @@ def test_kill_and_interrupt_lose_at_most_the_runs_under_way(tmp_path: Path) -> N
     assert end.items() >= kept.items(), "runs that were done keep their folders"
     trained = len(end) - len(kept)
     assert last.stderr.count("\n[") + last.stderr.startswith("[") == trained and f"{trained} to train" in last.stderr
+
+
+@covers("RES-8")
+@pytest.mark.processes
+def test_free_agents_and_simulated_nodes_train_with_the_figures_of_this_process(tmp_path: Path) -> None:
+    """Of two agents each run takes one; of simulated nodes seconds are virtual, and said to be."""
+
+    def run(nodes: NodeAssignment, folder: str) -> SweepResult:
+        common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "directory": tmp_path / folder, "workers": 1}
+        return sweep(digits_job(), {"gd_params": {"learn_rate": [0.1, 0.2, 0.3]}}, nodes=nodes, verbose=0, **common)  # type: ignore[arg-type]
+
+    with local_workers(2) as nodes:
+        found = run(nodes, "agents")
+        places = [nodes.agents.directory / f"agent-{number}" / "jobs" for number in range(2)]
+        served = [len(list(place.iterdir())) for place in places]
+    here, there = run(in_process(1), "here"), run(simulated(2, "star 10Mbit/s 1ms", compute="5ms", codec_time=0), "there")
+    assert [dict(row.told.figures) for row in found.rows] == [dict(row.told.figures) for row in here.rows]
+    assert [dict(row.told.figures) for row in there.rows] == [dict(row.told.figures) for row in here.rows]
+    assert {row.told.state for result in (found, here, there) for row in result.rows} == {"done"}
+    assert (found.clock, here.clock, there.clock) == ("measured", "measured", "simulated")
+    assert sum(served) == 3 and min(served) >= 1
 
 
 def test_no_worker_imports_sweeps() -> None:
