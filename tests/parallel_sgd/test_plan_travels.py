@@ -128,6 +128,7 @@ def test_rows_that_a_model_does_not_take_are_named_by_line_and_column(capsys):
     assert "There is no file" in commanded(capsys, "predict", "houses.model", "nowhere.csv")[2]
 
 
+@pytest.mark.long
 @covers("DAT-2")
 @pytest.mark.processes
 def test_two_workers_leave_a_model_that_predicts_raw_rows():

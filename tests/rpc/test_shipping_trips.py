@@ -171,6 +171,7 @@ def test_modules_of_ones_own_travel(tmp_path: Path, files: dict[str, str], main:
     assert Trip(tmp_path, main, files).arrive(code).strip() == shown
 
 
+@pytest.mark.long
 def test_import_inside_a_function_is_refused_with_its_name(tmp_path: Path) -> None:
     """Security 5: it cannot be followed to the nodes; imports of installed modules are fine, and so is a neighbour's."""
     tools = "def use():\n    from . import other\n    return other\n"

@@ -100,6 +100,7 @@ def test_local_workers_of_which_one_is_killed_end_with_the_bits_of_one_worker(tm
     assert {each.store.values.tobytes() for each in result.models.values()} == {expected.tobytes()}
 
 
+@pytest.mark.long
 def test_statistics_and_dropout_of_clients_have_equal_bits_too(tmp_path: Path) -> None:
     found = []
     for workers in (1, 3):

@@ -147,6 +147,7 @@ def test_a_signature_of_the_librarys_own_command_is_taken(
     assert (code, found["equal"], found["signature"]["state"]) == (0, True, "good")  # type: ignore[index]
 
 
+@pytest.mark.long
 @covers("RUN-5")
 @pytest.mark.processes
 def test_a_job_signs_its_run(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

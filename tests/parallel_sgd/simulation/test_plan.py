@@ -31,6 +31,7 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 @covers("SIM-30")
 def test_settings_are_ranked_by_predicted_time(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With bytes and error bars, in less than a minute of the processor; on a slow link compression is first."""

@@ -82,6 +82,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_job_whose_parts_fork(tmp_path: Path, agents: LocalNodes) -> None:
     """Pools, children that end in each way, and some that are left: the job has its bits, and its nodes are free after it."""
     assert run(tmp_path, agents, SCRIPT) == "True {} 0\n"

@@ -22,6 +22,7 @@ from .jobs import line_job
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.long
 def test_a_running_job_is_seen_from_elsewhere(agents: NodeAssignment, tmp_path: Path) -> None:
     """Agents and slots, nodes and progress, losses and batches, while one worker hangs, until somebody stops the job."""
     nodes = NodeAssignment(agents.key_file)

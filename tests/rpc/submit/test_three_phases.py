@@ -118,6 +118,7 @@ def hurried(draw: random.Random, delays: float) -> World:
             return world
 
 
+@pytest.mark.long
 @covers("SUB-6", "SUB-9")
 def test_what_is_given_up_by_a_limit_has_not_run() -> None:
     """Work is not done twice: where a limit of canCommit or preCommit passes though what it waits for is on its way, however
