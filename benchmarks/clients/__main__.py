@@ -7,27 +7,28 @@ process of its own, of the job less that of the loop.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import nn
 import parallel_sgd
+from benchmarks.clients.loop import Array, Learner
+from network.nodes import NodeAssignment
 from nn.threads import limited_to_one_thread
 from parallel_sgd import Clients
 from parallel_sgd.federated import LogNormalSizes
 from parallel_sgd.federated.population import Population, deal
 
 SEED, RATE, REPEATS = 11, 0.1, 3
-Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Case(NamedTuple):
@@ -64,11 +65,11 @@ def network(case: Case) -> nn.model.Model:
     return made
 
 
-def job(case: Case, rounds: int, folder: str) -> Array:
-    """Train so many rounds as one epoch; return the parameters."""
+def job(case: Case, rounds: int, folder: str, on: NodeAssignment | None = None) -> Array:
+    """Train so many rounds as one epoch, in this process where no nodes are given; return the parameters."""
     given = clients()
     given = Clients(given.count, given.sample, sizes=given.sizes, rounds=rounds)
-    with parallel_sgd.in_process(1) as nodes:
+    with contextlib.nullcontext(on) if on else parallel_sgd.in_process(1) as nodes:
         result = parallel_sgd.ParallelSGD(network(case), data(case)).parallel(
             nodes,
             clients=given,
@@ -83,60 +84,20 @@ def job(case: Case, rounds: int, folder: str) -> Array:
     return result.models[0].store.values
 
 
-def views(vector: Array, units: tuple[int, ...]) -> list[tuple[Array, Array]]:
-    found, at = [], 0
-    for inputs, outputs in pairwise(units):
-        kernel, end = vector[at : at + inputs * outputs].reshape(inputs, outputs), at + inputs * outputs
-        found.append((kernel, vector[end : end + outputs]))
-        at = end + outputs
-    return found
-
-
-def gradient(layers: list[tuple[Array, Array]], out: list[tuple[Array, Array]], x: Array, y: Array) -> None:
-    """Write the gradient of the mean cross entropy of a batch into `out`."""
-    values = [x]
-    for place, (kernel, bias) in enumerate(layers):
-        z = values[-1] @ kernel
-        z += bias
-        if place + 1 < len(layers):
-            np.maximum(z, 0, out=z)
-        else:
-            z -= z.max(axis=1, keepdims=True)
-            np.exp(z, out=z)
-        values.append(z)
-    error = values[-1]
-    error /= error.sum(axis=1, keepdims=True)
-    error -= y
-    error /= len(x)
-    for place in range(len(layers) - 1, -1, -1):
-        np.matmul(values[place].T, error, out=out[place][0])
-        np.sum(error, axis=0, out=out[place][1])
-        if place:
-            error = error @ layers[place][0].T
-            error *= values[place] > 0
-
-
 def loop(case: Case, rounds: int, _: str = "") -> Array:
     """The same rounds in plain NumPy."""
     x, y, _, _ = data(case).load()
     rows = deal(clients(), y, SEED)
     population = Population(clients(), [len(each) for each in rows], SEED, case.size)
     common = network(case).store.values.copy()
-    own, step, total = np.empty_like(common), np.empty_like(common), np.empty_like(common)
-    layers, out = views(own, case.units), views(step, case.units)
+    learner, total = Learner(case.units, len(common)), np.empty_like(common)
     for number in range(rounds):
         total[:] = 0
         chosen = population.chosen(number)
         samples = sum(len(rows[client]) for client in chosen)
         for client in chosen:
-            np.copyto(own, common)
             order = rows[client][population.order(number, client, 0)]
-            for at in range(0, len(order), case.size):
-                part = order[at : at + case.size]
-                gradient(layers, out, x[part], y[part])
-                np.multiply(step, RATE, out=step)
-                own -= step
-            np.subtract(own, common, out=step)
+            step = learner.change(common, x, y, case.size, RATE, order)
             step *= len(order) / samples
             total += step
         common += total

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import nn
 import parallel_sgd
+from benchmarks.processes import children_of, cpu_seconds
 from nn.dataset.transforms import ImageCls
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import codec
 from rpc.support.logs import SUBMIT_LOGGER
 
 EPOCHS, BATCH, TITLE = 2, 64, "growth"
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Moment(logging.Handler):
@@ -45,15 +45,6 @@ class Moment(logging.Handler):
             "agent_mb": sum(map(memory_mb, self._agents)) / len(self._agents),
             "job_mb": sum(map(memory_mb, jobs)) / max(len(jobs), 1),
         }
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text("ascii").split()]
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace").rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / _TICKS
 
 
 def memory_mb(pid: int) -> float:

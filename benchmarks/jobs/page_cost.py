@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import psgd
@@ -24,6 +22,7 @@ import psgd
 import nn
 import parallel_sgd
 from benchmarks.jobs.small_steps import WORKERS, model, step_of, train
+from benchmarks.processes import cpu_seconds
 from nn.dataset.transforms import ImageCls, Shuffle
 from parallel_sgd.nodes import LocalNodes
 from rpc.support.logs import SUBMIT_LOGGER
@@ -54,7 +53,7 @@ class Watch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if text.startswith((BEGUN, OVER)):
-            self.moments.append((time.monotonic(), time.process_time() + sum(map(_used, self._agents))))
+            self.moments.append((time.monotonic(), time.process_time() + sum(map(cpu_seconds, self._agents))))
         _, found, address = text.partition("http://")
         if found and self._seen:
             self._viewer = subprocess.Popen([sys.executable, "-c", VIEWER, found + address], stdout=subprocess.PIPE)
@@ -66,12 +65,6 @@ class Watch(logging.Handler):
     def told(self) -> int:
         """How much a viewer was told, in bytes; it has ended with the job."""
         return 0 if self._viewer is None else int(self._viewer.communicate(timeout=60)[0])
-
-
-def _used(process: int) -> float:
-    """Seconds of a core that a process has used, without its children."""
-    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager

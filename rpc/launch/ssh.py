@@ -165,7 +165,9 @@ class _RemoteAgent:
         while (port := self._announced(said)) is None:
             # a login script that prints without end
             if len(said) > MOST_SAID:
-                raise NetworkError(f"The worker command on {self._host} went on without an address{self._shown(said)}.")
+                raise NetworkError(
+                    f"The worker command on {self._host} went on without an address{self._shown(_whole_lines(said))}."
+                )
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([stdout], [], [], left)[0]:
                 raise TimedOut(f"the agent on {self._host} to listen{self._shown(said)}{self._last_words()}", limit)
@@ -233,6 +235,11 @@ def _looked_up(host: str, ssh_command: Sequence[str]) -> str:
             if name == "hostname" and value.strip():
                 return value.strip()
     return host.rpartition("@")[2]
+
+
+def _whole_lines(said: bytes) -> bytes:
+    """Return a text without its last line, which was cut where reading ended, unless there is no other one."""
+    return said[: said.rfind(b"\n") + 1] or said
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -132,7 +132,10 @@ def test_agents_end_with_their_connection(ssh: dict[str, Any], tmp_path: Path) -
     [
         ("unreachable", r"The agent on unreachable did not start, exit code 1: ssh: connect to host .*: No route to host"),
         ("chatty", r"The agent on chatty did not start, exit code 0 \(.* ends with 'Welcome, last login: today', no address"),
-        ("endless", r"The worker command on endless went on without an address .* ends with 'Welcome"),
+        (
+            "endless",
+            r"The worker command on endless went on without an address .* ends with 'Welcome to 10.0.0.0:22', no address",
+        ),
         ("silent", r"Timed out after 1 s waiting for the agent on silent to listen"),
     ],
     ids=["unreachable", "chatty", "endless", "silent"],

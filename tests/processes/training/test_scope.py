@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import nn
 import parallel_sgd
+from nn.arrays import Array
 from nn.gradient_descent import SGDOptimizer
+from parallel_sgd.checkpoint.store import file_name
 from parallel_sgd.codec import Codec
-from parallel_sgd.codec.compose import AllToAll, Krum
+from parallel_sgd.codec.compose import AllToAll, Krum, Round
 from parallel_sgd.codec.pipeline import ErrorFeedback, GlobalTopK
+from parallel_sgd.engine.progress import Position
+from tests.processes.harness import wait_for
+
+BATCHES = 5  # of an epoch
+
+
+class KrumOnceSaved(Krum):
+    """Krum that waits, in the first batch of the second epoch, for this worker's checkpoint of the first one, which is written
+    beside training: a worker that is killed before it is on disk has no memory to go on with."""
+
+    def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
+        if round_ is not None and round_.number == BATCHES and Path("checkpoints").exists():  # none in one process
+            wait_for(Path("checkpoints", file_name(Position(1, 0))).exists, "the checkpoint of the first epoch")
+        return super().combine(parts, weights, round_)
 
 
 def test_krum_of_sparse_gradients_goes_on_after_a_kill(tmp_path: Path) -> None:
     """What the codecs remember of the whole gradient comes out of the checkpoint of the epoch before."""
-    codec = Codec.of(AllToAll(), up=ErrorFeedback(GlobalTopK(0.05)), merge=Krum(0))
+    codec = Codec.of(AllToAll(), up=ErrorFeedback(GlobalTopK(0.05)), merge=KrumOnceSaved(0))
     options: dict[str, Any] = {
         "codec": codec, "gd_type": SGDOptimizer, "gd_params": (0.2,), "block_size": 100, "epoch": 2, "verbose": 0,
         "on_failure": "restart", "checkpoint_every": "epoch",
