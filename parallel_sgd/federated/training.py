@@ -17,6 +17,7 @@ from nn.optimizer import OpContainer
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
+from .contributions import Contributions
 from .population import Population, Round, Rows, dealt
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class ClientTraining(TrainingProcess):
 
     For each slot parameters and statistics are set to those of the global model, the rule begins anew, and the client trains on
     its own samples. `factor * (w_global - w_client)` is put as the gradient of the block: the mean over all blocks is the
-    weighed mean change, and the rule that all workers run on it is the server's.
+    weighed mean change, and the rule that all workers run on it is the server's. A codec that encodes client by client gets
+    `w_global - w_client`, and weighs where it merges.
     """
 
     def __init__(self, plan: WorkerPlan, model: Model, *parts: Any) -> None:
@@ -76,8 +78,7 @@ class ClientTraining(TrainingProcess):
         self._now = ""
         self._block_size = options.block_size
         self._visited = None if self._report is None else self._report.clients()
-        # to the server and back as they are: the codecs that go with clients send vectors without a change
-        self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
+        self._contributions = Contributions(self._exchange, model.store)
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
@@ -113,12 +114,11 @@ class ClientTraining(TrainingProcess):
                 begun = self._clock()
                 losses = self._visit(epoch, batch, now, client, spoiled)
                 np.subtract(self._origin, store.values, out=store.gradients)
+                norm, seconds = 0.0, round(self._clock() - begun, 6)
                 if self._visited is not None:
-                    norm, seconds = math.sqrt(np.vdot(store.gradients, store.gradients)), round(self._clock() - begun, 6)
-                    steps, *ends = losses
-                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
-                    self._visited((seconds, *place, int(steps), *ends, norm, self._bytes, self._bytes))
-                store.gradients *= now.factors[block]
+                    norm = math.sqrt(np.vdot(store.gradients, store.gradients))
+                for part in self._contributions.weighed_before:
+                    part *= now.factors[block]
                 np.copyto(store.values, self._origin)
                 if store.buffers:
                     np.subtract(store.buffer_values, self._statistics, out=store.buffer_changes)
@@ -126,6 +126,11 @@ class ClientTraining(TrainingProcess):
                     np.copyto(store.buffer_values, self._statistics)
                 for variable in reversed(store.variables):
                     gradient_ready(variable)
+                if self._visited is not None:
+                    steps, *ends = losses
+                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
+                    sent = self._contributions
+                    self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
         yield from self._finish(epoch, batch)

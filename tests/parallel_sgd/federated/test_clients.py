@@ -192,7 +192,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("must not deal them to blocks, got Chain: Clients\\(split", {"transform": [ImageCls(), Dirichlet(0.3, 6, 7)]}),
     ("must deal as many, got 4: leave it out, or take FixedBlockAssignment.of\\(6\\)", {"assignment_type": "fixed:4"}),
     ("'codec' FedAvg is no codec with 'clients': it is the default of Clients", {"codec": "FedAvg", "op_type": "psgd"}),
-    ("'codec' TopK encodes or merges by worker or block", {"codec": "TopK"}),
+    ("'codec' PowerSGD adds up encodings on their way", {"codec": "PowerSGD"}),
     ("'codec' DPSGD does not give all workers one mean", {"codec": "DPSGD"}),
     ("'weigh' can be 'steps' .* with gd_type=SGDOptimizer", {"clients": clients(weigh="steps"), "gd_type": "adam"}),
     ("'split' RowsSplit must deal each sample once, got row 3 2 times", {"clients": Clients(2, 2, RowsSplit([[3], [3]]))}),
