@@ -59,7 +59,13 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
             f"'clients' deals the samples to clients, so 'transform' must not deal them to blocks, got "
             f"{type(transform).__name__}: Clients(split=DirichletSplit(0.3)) or ShardSplit(2) does so"
         )
-    OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    if clients.control_variates and (options.gd_type is not SGDOptimizer or rule.slots):
+        got = f"{options.gd_type.__name__}" + (" with momentum" if rule.slots else "")
+        raise ValueError(
+            f"Clients 'control_variates' can be True where a client steps by its gradients alone, with gd_type=SGDOptimizer "
+            f"without momentum, got {got}"
+        )
     if clients.weigh == "steps" and (options.gd_type is not SGDOptimizer or clients.prox):
         got = f"{options.gd_type.__name__}" + (f" and prox={clients.prox:g}" if clients.prox else "")
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..codec.settings import GlobalSettings, MissingParameter
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
 
-__all__ = ["check_codec", "fewest_clients"]
+__all__ = ["check_codec", "fewest_clients", "memory_bytes"]
 
 #: Codecs that are settings of `Clients`: by their names the setting.
 _SETTINGS: Final = {
@@ -26,7 +27,7 @@ _SETTINGS: Final = {
     "DiLoCo": "Clients(server=NesterovOptimizer(0.7, 0.9))",
     "DiLoCoPS": "Clients(server=NesterovOptimizer(0.7, 0.9))",
     "FedProx": "Clients(prox=..)",
-    "SCAFFOLD": "not here yet; Clients(prox=..) limits drift, too",
+    "SCAFFOLD": "Clients(control_variates=True)",
     "FedAdam": "Clients(server=ADAMOptimizer(..))",
     "ServerAdam": "Clients(server=ADAMOptimizer(..))",
 }
@@ -134,7 +135,7 @@ def _faults(kind: type[Codec], composition: Composition, parts: Parts, clients: 
         yield f"exchanges by {exchange!r}, which has no way for single clients: take AllToAll(), ShardedPS() or PS()"
     if parts.merge.weights is not None:
         yield f"weighs by worker ({parts.merge!r}): leave 'weights' out, and take Clients(weigh=..)"
-    if parts.down is not None and remembers(parts.down):
+    if parts.down is not None and _state_bytes(parts.down, _TRIED):
         yield (
             f"remembers on the way back what it has not sent ({parts.down!r}), but clients that are not in a round get "
             f"nothing: leave 'down' out, or take a stage without a memory"
@@ -142,8 +143,6 @@ def _faults(kind: type[Codec], composition: Composition, parts: Parts, clients: 
     late = [stage for stage in flat(parts.stage) if stage.needs_every_packet]
     if late:
         yield f"has receivers remember each sender ({late[0]!r}), which clients are not: take ErrorFeedback(..)"
-    if parts.stage is not None and remembers(parts.stage):
-        yield f"remembers something of each client ({parts.stage!r}), which is not here yet: take QSGD, or Int8"
     if clients.weigh == "steps":
         yield (
             "encodes client by client, and Clients 'weigh' \"steps\" would have it encode changes by step, whose number "
@@ -153,8 +152,26 @@ def _faults(kind: type[Codec], composition: Composition, parts: Parts, clients: 
         yield f"goes on with earlier uploads ({trigger!r}), which clients do not have: take trigger=Every(1)"
 
 
-def remembers(stage: Stage) -> bool:
-    """Tell whether a stage, or a chain of them, has a state after it has encoded something."""
+def memory_bytes(kind: type[Codec], size: int, assignment: ISetting, parameters: Mapping[Hashable, Any]) -> int:
+    """Return the bytes that a codec remembers of each client for a variable.
+
+    Args:
+        kind: class of the codec, one that goes with clients.
+        size: number of elements of the variable.
+        assignment: that of the job.
+        parameters: `codec_extra_parameters` of the job.
+    """
+    composition = _composition(kind)
+    parts = None if composition is None else _parts(composition, assignment, parameters)
+    if parts is None or parts.stage is None:
+        return 0
+    # tried with short vectors: a memory is of the size of its vector, or a few numbers
+    short, long = (_state_bytes(deepcopy(parts.stage), count) for count in (_TRIED, 2 * _TRIED))
+    return short + max(0, (long - short) * (size - _TRIED) // _TRIED)
+
+
+def _state_bytes(stage: Stage, count: int) -> int:
+    """Return the bytes of the state that a stage has after it has encoded a vector of so many numbers."""
     with np.errstate(all="ignore"):
-        stage.encode(np.zeros(_TRIED, np.float32), Writer(), Draw(0, 0, 0, 0, 0))
-    return bool(stage.state_dict())
+        stage.encode(np.zeros(count, np.float32), Writer(), Draw(0, 0, 0, 0, 0))
+    return sum(value.nbytes if isinstance(value, np.ndarray) else 8 for value in stage.state_dict().values())

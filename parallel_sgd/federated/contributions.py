@@ -7,6 +7,7 @@ from nn.value.store import VariableStore
 
 from ..codec.interfaces import Codec
 from ..engine.exchange import BlockExchange
+from ..record.history import HOSTING
 
 
 class Contributions:
@@ -19,10 +20,12 @@ class Contributions:
     Args:
         exchange: that of the worker.
         store: variables of the model.
+        control_variates: whether clients send the changes of control variates, too.
     """
 
-    def __init__(self, exchange: BlockExchange, store: VariableStore) -> None:
-        codecs, variables = exchange.bank.codecs, store.variables
+    def __init__(self, exchange: BlockExchange, store: VariableStore, control_variates: bool) -> None:
+        codecs = [codec for codec in exchange.bank.codecs if type(codec).__name__ != HOSTING]
+        variables = store.variables
         places = exchange.joined or [range(place, place + 1) for place in range(len(variables))]
         if len(codecs) - bool(store.buffers) == 1:
             # a codec of the whole model, also where its exchange collects the variables
@@ -34,10 +37,14 @@ class Contributions:
         #: Bytes of the model, as a client gets it.
         self.bytes_down = store.values.nbytes + store.buffer_values.nbytes
         self._as_they_are = self.bytes_down
+        if control_variates:
+            # c comes down with the model, and the change of c_i goes up with that of the model
+            self.bytes_down += store.values.nbytes
         if self.encoding:
             theirs = {each for place, codec in zip(places, codecs, strict=False) if _encodes_clients(codec) for each in place}
             self.weighed_before = [each.gradient for place, each in enumerate(variables) if place not in theirs]
             self._as_they_are = store.buffer_values.nbytes + sum(each.nbytes for each in self.weighed_before)
+        self._as_they_are += store.values.nbytes * control_variates
 
     def bytes_up(self) -> int:
         """Return the bytes of the last client's change, as it has been encoded, without heads and frames."""

@@ -22,6 +22,8 @@ from .population import Population, Round, Rows, dealt
 
 if TYPE_CHECKING:
     from ..engine.plan import WorkerPlan
+    from .memory import Memories
+    from .remembering import Remembering
 
 Samples = tuple[Array, ...]
 _MOST_SHOWN: Final = 16 << 20
@@ -61,7 +63,7 @@ class ClientTraining(TrainingProcess):
     `w_global - w_client`, and weighs where it merges.
     """
 
-    def __init__(self, plan: WorkerPlan, model: Model, *parts: Any) -> None:
+    def __init__(self, memories: Memories | None, plan: WorkerPlan, model: Model, *parts: Any) -> None:
         super().__init__(plan, model, *parts)
         options = plan.options
         if options.clients is None:
@@ -78,7 +80,12 @@ class ClientTraining(TrainingProcess):
         self._now = ""
         self._block_size = options.block_size
         self._visited = None if self._report is None else self._report.clients()
-        self._contributions = Contributions(self._exchange, model.store)
+        self._contributions = sent = Contributions(self._exchange, model.store, self._clients.control_variates)
+        self._memory: Remembering | None = None
+        if memories is not None:
+            from .remembering import Remembering  # noqa: PLC0415 - where clients remember something
+
+            self._memory = Remembering(self._clients, memories, self._exchange, sent.encoding, model.store)
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
@@ -112,7 +119,11 @@ class ClientTraining(TrainingProcess):
             else:
                 self._now = f"client {client}"
                 begun = self._clock()
+                if self._memory is not None:
+                    self._memory.begin(client)
                 losses = self._visit(epoch, batch, now, client, spoiled)
+                if self._memory is not None:
+                    self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
                 np.subtract(self._origin, store.values, out=store.gradients)
                 norm, seconds = 0.0, round(self._clock() - begun, 6)
                 if self._visited is not None:
@@ -133,7 +144,15 @@ class ClientTraining(TrainingProcess):
                     self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
+            if self._memory is not None:
+                self._memory.put(block, client)
+        if self._memory is not None:
+            # before anything is applied: a round that breaks off has changed neither model nor memories
+            while not self._exchange.sync.ready(self._memory.place):
+                yield from self._exchange.sync.wait(self._memory.place)
         yield from self._finish(epoch, batch)
+        if self._memory is not None:
+            self._memory.apply(now)
 
     def _visit(self, epoch: int, batch: int, now: Round, client: int, spoiled: bool) -> tuple[float, float, float]:
         """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that
@@ -165,6 +184,8 @@ class ClientTraining(TrainingProcess):
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
                     store.gradients += self._pull
+                if self._memory is not None and self._memory.drift is not None:
+                    store.gradients += self._memory.drift
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
                 if not step:

@@ -118,6 +118,7 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
     from ..federated.codecs import fewest_clients  # noqa: PLC0415
     from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.remembering import check_memory  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
     clients = clients.of_data(spec.data)
@@ -129,6 +130,9 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
     kinds = choose_codecs(plan.codec, plan.default_codec, len(spec.model.trainable_variables()))
     needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
     check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
+    values = [variable.value for variable in spec.model.trainable_variables()]
+    rounds = clients.rounds * spec.options.epoch
+    check_memory(clients, kinds, values, plan.assignment, plan.codec_parameters, rounds)
     options = replace(spec.plan.options, clients=clients.knowing(sizes))
     return replace(spec, plan=replace(spec.plan, options=options))
 

@@ -26,6 +26,8 @@ AS_THEY_ARE = ("FirstCopy", "Plain", "Ring", "ShardedPS", "SyncPS", "Tree")
 BY_CLIENT = (
     *("Adasum", "BF16", "FP16", "FirstCopyInt8", "Int8", "Krum", "LevelQuantizer", "Median", "Natural", "QSGD"),
     *("ShardedLevels", "SignSGD", "SignSGDPS", "TernGrad", "TrimmedMean"),
+    # these remember something of each client
+    *("DGC", "EFSign", "OneBit", "Signum", "TopK", "TopKInt8"),
 )
 NO_MEAN = "does not give all workers one mean of the changes of a round, .*: take Plain, Ring"
 REFUSED = {
@@ -42,12 +44,9 @@ REFUSED = {
     "LocalSGD": r"it is Clients\(epochs=",
     "PowerSGD": "adds up encodings on their way .*: take TopK or QSGD",
     "RandomK": r"adds up encodings on their way .*: take Codec.of\(AllToAll\(\), up=RandomK",
-    "SCAFFOLD": r"it is .*Clients\(prox=",
+    "SCAFFOLD": r"it is Clients\(control_variates=True",
     "ServerAdam": r"it is Clients\(server=ADAMOptimizer",
     "ShardedTopK": "remembers on the way back .*: leave 'down' out",
-    **dict.fromkeys(
-        ("DGC", "EFSign", "OneBit", "Signum", "TopK", "TopKInt8"), "remembers something of each client .*: take QSGD"
-    ),
 }
 
 
