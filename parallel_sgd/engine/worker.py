@@ -17,7 +17,7 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from ..checkpoint.schedule import Schedule, keeps
-from ..checkpoint.snapshot import CALLBACK, CLIENT
+from ..checkpoint.snapshot import CALLBACK, CLIENT, CheckpointError
 from ..checkpoint.state import (
     Resumption,
     State,
@@ -158,13 +158,16 @@ def build_worker(
     # after the codecs were made, whose constructors begin with an empty memory
     if resumption is not None:
         _restore(optimizer, bank, resumption)
+        remembered = resumption.snapshot.part(CLIENT)
         if memories is not None:
-            memories.load_state_dict(resumption.snapshot.part(CLIENT))
+            memories.load_state_dict(remembered)
+        elif remembered:
+            raise CheckpointError("The checkpoint has a memory of clients, which this job has no use for: take its codec again")
     callbacks = None
     if options.callbacks:
-        remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        known = {} if resumption is None else resumption.snapshot.part(CALLBACK)
         # a copy, since workers inside one process have the same options
-        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
+        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, known)
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)

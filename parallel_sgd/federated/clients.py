@@ -54,6 +54,8 @@ class Clients(Configurable, configured=True):
         prox: factor mu of the proximal term: each local gradient gets mu (w - w_global) added.
         control_variates: whether each client i keeps c_i, the mean of its gradients when it trained last, and each local
             gradient gets c - c_i added, c being the mean of all c_i (SCAFFOLD).
+        personal: names of layers or variables whose values stay with each client: it begins with those of the model, keeps its
+            own from round to round, and sends no change of them (FedPer, Arivazhagan et al., 2019).
 
     >>> Clients(100, sample=10).rounds
     10
@@ -71,6 +73,7 @@ class Clients(Configurable, configured=True):
         weigh: Weigh = "samples",
         prox: float = 0.0,
         control_variates: bool = False,
+        personal: str | Sequence[str] = (),
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
@@ -88,6 +91,8 @@ class Clients(Configurable, configured=True):
         self.weigh: Weigh = arguments.one_of(self, "weigh", weigh, WEIGHS)
         self.prox = arguments.number(self, "prox", prox, 0)
         self.control_variates = bool(arguments.instance(self, "control_variates", control_variates, bool))
+        names = (personal,) if isinstance(personal, str) else tuple(personal)
+        self.personal = tuple([arguments.instance(self, "personal", each, str) for each in names])
         self.known: tuple[int, ...] | None = None
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:

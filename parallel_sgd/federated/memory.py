@@ -169,6 +169,10 @@ class Memories:
         """
         return self._states.get(client, {})
 
+    def all(self) -> list[State]:
+        """Return the memories of all clients that have one, in order."""
+        return [state for client, state in sorted(self._states.items()) if client != COMMON]
+
     def after(self, states: Mapping[int, State]) -> None:
         """Replace memories.
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from nn.arrays import Array
 from nn.value.store import VariableStore
+from nn.value.value import Variable
 
 from ..codec.interfaces import Codec
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
+from .contributions import personal_variables
 from .memory import COMMON, ClientMemory, Memories, State
 from .population import Round
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 256 << 20
 """Bytes of the memories of all clients that each of several workers may hold."""
 CONTROL: Final = "control"
+PERSONAL: Final = "personal:"
+"""Beginning of the name of a personal variable in the memory of a client."""
 
 
 def hosting(plan: WorkerPlan, kinds: list[type[Codec]]) -> Memories | None:
@@ -35,9 +40,10 @@ def hosting(plan: WorkerPlan, kinds: list[type[Codec]]) -> Memories | None:
     Returns: the memories of all clients, empty; None where clients remember nothing.
     """
     clients = plan.options.clients
-    if clients is None or not (
-        clients.control_variates or remembering(dict.fromkeys(kinds), plan.assignment, plan.codec_parameters)
-    ):
+    if clients is None:
+        return None
+    own = clients.control_variates or clients.personal
+    if not own and not remembering(dict.fromkeys(kinds), plan.assignment, plan.codec_parameters):
         return None
     kinds.append(ClientMemory)
     return Memories()
@@ -55,7 +61,7 @@ def remembering(kinds: Iterable[type[Codec]], assignment: ISetting, parameters: 
 def check_memory(
     clients: Clients,
     kinds: Sequence[type[Codec]],
-    values: Sequence[Array],
+    variables: Sequence[Variable],
     assignment: ISetting,
     parameters: Mapping[Hashable, Any],
     rounds: int,
@@ -65,14 +71,17 @@ def check_memory(
     Args:
         clients: those of the job.
         kinds: class of the codec of each variable.
-        values: those of the variables.
+        variables: those of the model.
         assignment: that of the job.
         parameters: `codec_extra_parameters` of the job.
         rounds: number of rounds of the job.
 
     Raises: ValueError naming the bytes and the limit.
     """
-    size = sum(value.nbytes for value in values) if clients.control_variates else 0
+    values = [variable.value for variable in variables]
+    own = personal_variables(clients, [variable.name for variable in variables])
+    size = sum(values[each].nbytes for each in own)
+    size += sum(value.nbytes for value in values) * clients.control_variates
     if any(hasattr(kind, "composition") for kind in kinds):
         from .codecs import memory_bytes  # noqa: PLC0415 - it loads the parts of composed codecs
 
@@ -113,11 +122,27 @@ class Remembering:
         #: What is added to each gradient of the client that trains; None without control variates.
         self.drift: Array | None = np.zeros_like(store.values) if clients.control_variates else None
         self._own: State = {}
+        places = personal_variables(clients, [variable.name for variable in store.variables])
+        self._personal = [store.variables[place] for place in places]
+        ends = np.cumsum([0, *(variable.value.size for variable in store.variables)]).tolist()
+        self._parts = [slice(ends[place], ends[place + 1]) for place in places]
+        self._common = [variable.value.copy() for variable in self._personal]
 
-    def begin(self, client: int) -> None:
-        """Give codecs and control variates the memory of the client that is trained next."""
+    def begin(self, client: int, origin: Array) -> None:
+        """Give model, codecs and control variates the memory of the client that is trained next.
+
+        Args:
+            client: its number.
+            origin: the parameters from which it begins; personal ones become its own.
+        """
         state = self._memories.of(client)
         self._own = {}
+        for variable, common, part in zip(self._personal, self._common, self._parts, strict=True):
+            np.copyto(common, variable.value)
+            own = state.get(PERSONAL + variable.name)
+            if own is not None:
+                np.copyto(variable.value, own)
+                origin[part] = own.reshape(-1)
         for place, codec in enumerate(self._encoding):
             start = f"{place}."
             codec.recall({name[len(start) :]: value for name, value in state.items() if name.startswith(start)})
@@ -128,13 +153,18 @@ class Remembering:
                 self.drift -= own
 
     def trained(self, origin: Array, steps: int, rate: float) -> None:
-        """Make the control variate of a client that has trained: c_i + (c_i' - c_i) = c_i - c + (x - y) / (K eta).
+        """Make the memory of a client that has trained: its personal variables, of which no change is left, and its control
+        variate c_i + (c_i' - c_i) = c_i - c + (x - y) / (K eta).
 
         Args:
-            origin: x, the parameters from which it began; its own stand in the model.
+            origin: x, the parameters from which it began; its own stand in the model. Personal ones become those of the model.
             steps: K, their number.
             rate: eta, the learning rate.
         """
+        for variable, common, part in zip(self._personal, self._common, self._parts, strict=True):
+            self._own[PERSONAL + variable.name] = variable.value.copy()
+            np.copyto(variable.value, common)
+            origin[part] = common.reshape(-1)
         if self.drift is not None:
             found = np.subtract(origin, self._store.values)
             found /= found.dtype.type(steps * rate)
@@ -149,6 +179,21 @@ class Remembering:
                 own.update({f"{place}.{name}": value for name, value in codec.remembered().items()})
         self._codec.coming = own
         self._bank.update(self.place, block, self._nothing)
+
+    @contextmanager
+    def evaluated(self) -> Iterator[None]:
+        """Let the model have, while it is evaluated, the mean of the personal variables of all clients that have trained."""
+        before = [variable.value.copy() for variable in self._personal]
+        try:
+            for variable in self._personal:
+                name = PERSONAL + variable.name
+                found = [state[name] for state in self._memories.all() if name in state]
+                if found:
+                    np.copyto(variable.value, sum(found[1:], found[0]) / len(found))
+            yield
+        finally:
+            for variable, value in zip(self._personal, before, strict=True):
+                np.copyto(variable.value, value)
 
     def apply(self, now: Round) -> None:
         """Take over the memories of all clients of a round, which are there."""

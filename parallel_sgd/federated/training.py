@@ -80,7 +80,7 @@ class ClientTraining(TrainingProcess):
         self._now = ""
         self._block_size = options.block_size
         self._visited = None if self._report is None else self._report.clients()
-        self._contributions = sent = Contributions(self._exchange, model.store, self._clients.control_variates)
+        self._contributions = sent = Contributions(self._exchange, model.store, self._clients)
         self._memory: Remembering | None = None
         if memories is not None:
             from .remembering import Remembering  # noqa: PLC0415 - where clients remember something
@@ -120,7 +120,7 @@ class ClientTraining(TrainingProcess):
                 self._now = f"client {client}"
                 begun = self._clock()
                 if self._memory is not None:
-                    self._memory.begin(client)
+                    self._memory.begin(client, self._origin)
                 losses = self._visit(epoch, batch, now, client, spoiled)
                 if self._memory is not None:
                     self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
@@ -153,6 +153,12 @@ class ClientTraining(TrainingProcess):
         yield from self._finish(epoch, batch)
         if self._memory is not None:
             self._memory.apply(now)
+
+    def _measure(self) -> dict[str, float]:
+        if self._memory is None:
+            return super()._measure()
+        with self._memory.evaluated():
+            return super()._measure()
 
     def _visit(self, epoch: int, batch: int, now: Round, client: int, spoiled: bool) -> tuple[float, float, float]:
         """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that

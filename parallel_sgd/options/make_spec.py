@@ -130,9 +130,8 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
     kinds = choose_codecs(plan.codec, plan.default_codec, len(spec.model.trainable_variables()))
     needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
     check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
-    values = [variable.value for variable in spec.model.trainable_variables()]
     rounds = clients.rounds * spec.options.epoch
-    check_memory(clients, kinds, values, plan.assignment, plan.codec_parameters, rounds)
+    check_memory(clients, kinds, spec.model.trainable_variables(), plan.assignment, plan.codec_parameters, rounds)
     options = replace(spec.plan.options, clients=clients.knowing(sizes))
     return replace(spec, plan=replace(spec.plan, options=options))
 

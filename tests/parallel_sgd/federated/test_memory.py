@@ -18,6 +18,7 @@ from parallel_sgd.codec.interfaces import BlockWeight
 from parallel_sgd.codec.pipeline import ErrorFeedback, Levels, Stage
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.engine.unusable import Unusable
+from parallel_sgd.federated import load_client
 from parallel_sgd.federated.memory import COMMON, ClientMemory, Memories, pack, unpack
 from parallel_sgd.federated.population import deal
 from parallel_sgd.federated.remembering import check_memory
@@ -103,6 +104,47 @@ def test_a_lost_worker_takes_no_memory_of_clients_along(policy: str, tmp_path: P
     assert {each.store.values.tobytes() for each in result.models.values()} == {expected.tobytes()}
 
 
+def test_personal_variables_stay_with_each_client_and_equal_plain_numpy(tmp_path: Path) -> None:
+    given = clients(personal="dense_2", rounds=10)
+    rows = deal(given, arrays()[1], OPTIONS["seed"])
+    start = model().store.values.copy()
+    head = 12 * 10 + 10
+    scheme = Scheme(rows, 6, 2, OPTIONS["block_size"], 0.2, OPTIONS["seed"], personal=head)
+    expected = scheme.run(start, rounds=20)
+    found = trained(given, 1, tmp_path, epoch=2)
+    change = np.abs(expected - start).max()
+    assert np.abs(found - expected).max() < 1e-12 * change and np.array_equal(found[-head:], start[-head:])
+    trained(given, 2, tmp_path, epoch=1, checkpoint_every="epoch")
+    assert trained(given, 3, tmp_path, epoch=2, resume="last", checkpoint_every="epoch").tobytes() == found.tobytes()
+    newest = max(tmp_path.rglob("checkpoint-*.safetensors"), key=lambda path: path.name)
+    made, seen = model(), 0
+    for client in range(30):
+        seen += load_client(made, newest, client)
+        own = np.concatenate([expected[:-head], scheme.own[client]])
+        assert np.abs(made.store.values - own).max() < 1e-12 * change
+    assert 6 < seen <= 30 and np.ptp(scheme.own, axis=0).max() > 0.01
+
+
+def test_a_job_with_personal_variables_is_evaluated_by_their_mean_and_counts_no_bytes_of_them(tmp_path: Path) -> None:
+    with in_process(2) as nodes:
+        options = {**OPTIONS, "epoch": 1, "codec": {2: QSGD}, "checkpoint_every": "epoch"}
+        result = job().parallel(nodes, clients=clients(personal="dense_2"), directory=tmp_path, **options)
+    assert {(row["bytes_up"], row["bytes_down"]) for row in result.history.clients} == {(8 * (910 - 130),) * 2}
+    newest = max(tmp_path.rglob("checkpoint-*.safetensors"), key=lambda path: path.name)
+    made = model()
+    heads = [made.store.values.copy() for client in range(30) if load_client(made, newest, client)]
+    made.store.values[:] = np.mean(heads, axis=0)
+    _, _, test_x, test_y = arrays()
+    assert np.isclose(result.history.rows[-1]["val_Loss"], made.evaluate(test_x, test_y)["Loss"], rtol=1e-9)
+    for personal, words in (
+        ("dense_3", "'clients personal' names 'dense_3', but the model"),
+        (["dense_1", "dense_2"], "all of"),
+    ):
+        with pytest.raises(ValueError, match=words), in_process(2) as nodes:
+            job().parallel(nodes, clients=clients(personal=personal), directory=tmp_path / "never", **OPTIONS)
+    assert not (tmp_path / "never").exists()
+
+
 def test_hosting_counts_in_no_figure_and_control_variates_do(tmp_path: Path) -> None:
     found = {}
     for control in (False, True):
@@ -122,16 +164,18 @@ def test_hosting_counts_in_no_figure_and_control_variates_do(tmp_path: Path) -> 
 
 
 def test_memories_that_several_workers_cannot_hold_are_refused() -> None:
-    big = [np.broadcast_to(np.float32(0), (5_000_000,))]
+    made = nn.model.SequentialModel([-1, 999], [nn.layer.Dense(5_000)], seed=0)
+    made.setup("mse")
+    big = made.trainable_variables()
     given, two, one = Clients(30, 6, control_variates=True), FixedBlockAssignment(2, 1, 6), FixedBlockAssignment(1, 1, 6)
     with pytest.raises(ValueError, match=r"a memory of 20,000,000 bytes each, 343 MiB .* may hold 256: take one worker"):
-        check_memory(given, [QSGD], big, two, {}, rounds=3)
-    check_memory(given, [QSGD], big, one, {}, rounds=3)
-    check_memory(given, [QSGD], big, two, {}, rounds=2)
+        check_memory(given, [QSGD] * 2, big, two, {}, rounds=3)
+    check_memory(given, [QSGD] * 2, big, one, {}, rounds=3)
+    check_memory(given, [QSGD] * 2, big, two, {}, rounds=2)
     fed_back = Clients(30, 6)
     with pytest.raises(ValueError, match=r"a memory of 40,000,\d+ bytes each"):
-        check_memory(fed_back, [DGC], big, two, {}, rounds=2)
-    check_memory(fed_back, [TopK], big, two, {}, rounds=2)
+        check_memory(fed_back, [DGC] * 2, big, two, {}, rounds=2)
+    check_memory(fed_back, [TopK] * 2, big, two, {}, rounds=2)
 
 
 def test_a_memory_that_cannot_be_used_is_refused_and_what_is_packed_comes_back() -> None:
