@@ -7,6 +7,7 @@ from network.names import lazily
 if TYPE_CHECKING:
     from .clients import Clients
     from .description import Description, describe
+    from .personal import load_client
     from .samplers import FixedSampler, PoissonSampler, Sampler, WeightedSampler
     from .sizes import LogNormalSizes, PowerLawSizes, Sizes
     from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
@@ -28,6 +29,7 @@ __all__ = [
     "Split",
     "WeightedSampler",
     "describe",
+    "load_client",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -35,6 +37,7 @@ __getattr__, __dir__ = lazily(
     {
         "clients": "Clients",
         "description": "Description describe",
+        "personal": "load_client",
         "samplers": "FixedSampler PoissonSampler Sampler WeightedSampler",
         "sizes": "LogNormalSizes PowerLawSizes Sizes",
         "splits": "DirichletSplit IIDSplit OwnSplit RowsSplit ShardSplit Split",

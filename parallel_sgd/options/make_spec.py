@@ -116,7 +116,9 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
     if clients is None:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
+    from ..federated.codecs import fewest_clients  # noqa: PLC0415
     from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.remembering import check_memory  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
     clients = clients.of_data(spec.data)
@@ -124,7 +126,12 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
         check_order_kept(spec.transform)
     made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch)
+    plan = spec.plan
+    kinds = choose_codecs(plan.codec, plan.default_codec, len(spec.model.trainable_variables()))
+    needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
+    check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
+    rounds = clients.rounds * spec.options.epoch
+    check_memory(clients, kinds, spec.model.trainable_variables(), plan.assignment, plan.codec_parameters, rounds)
     options = replace(spec.plan.options, clients=clients.knowing(sizes))
     return replace(spec, plan=replace(spec.plan, options=options))
 
@@ -166,7 +173,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     if options.clients is not None:
         from ..federated.checks import check_codecs  # noqa: PLC0415 - for a job with clients
 
-        check_codecs(options.clients, assignment.block_count, kinds)
+        check_codecs(options.clients, assignment, kinds, options.codec_extra_parameters or {})
         rule = options.clients.container(options.op_type).rule()
     else:
         rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()

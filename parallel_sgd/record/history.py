@@ -20,6 +20,8 @@ __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
 EPOCH, STEP, TRAFFIC, CLIENTS = "epoch", "step", "traffic", "clients"
 BYTES, SECONDS = "bytes", "seconds"
+HOSTING: Final = "ClientMemory"
+"""Codec of packets between hosts of clients, which are no part of a scheme: figures of bytes over time leave them out."""
 _AXES: Final = {BYTES: "bytes sent", SECONDS: SECONDS}
 Per: TypeAlias = Literal["epoch", "step"]
 Axis: TypeAlias = Literal["epoch", "bytes", "seconds"]
@@ -159,6 +161,10 @@ class JobHistory(History):
         whole._add_bytes(bool(sent))
         return whole
 
+    @property
+    def _figured(self) -> list[dict[str, int | str]]:
+        return [row for row in self.traffic if row["codec"] != HOSTING]
+
     def _add_bytes(self, counted: bool) -> None:
         """Put the bytes sent into the rows of steps and epochs, if they were `counted`. Packets between two epochs belong to
         the first one.
@@ -167,7 +173,7 @@ class JobHistory(History):
         by_step: Counter[tuple[int, int]] = Counter()
         by_epoch: Counter[int] = Counter()
         # sums of what each node tells it has sent: each packet once, by its sender
-        for row in self.traffic:
+        for row in self._figured:
             by_step[int(row[EPOCH]), int(row["batch"])] += int(row["bytes_sent"])
             by_epoch[int(row[EPOCH])] += int(row["bytes_sent"])
         if counted:
@@ -238,7 +244,7 @@ class JobHistory(History):
         """Return the bytes that all nodes together had sent at the end of each batch and, with an infinite one, each epoch."""
         ends = {(row[EPOCH], row["batch"]) for row in self.steps} | {(row[EPOCH], math.inf) for row in self.rows}
         sent: Counter[tuple[float, float]] = Counter()
-        for row in self.traffic:
+        for row in self._figured:
             sent[float(row[EPOCH]), float(row["batch"])] += int(row["bytes_sent"])
         total, found = 0, {}
         # one pass over all moments in order: bytes grow and never shrink
