@@ -101,6 +101,9 @@ class TrainedNetwork(
 
         With `loss` it calls `setup` as well, so that one step does all: `compile("adam", "mse", ["relative_error"])`.
 
+        Layers that were frozen or thawed since are from here on. A rule that is given begins afresh; `setup` without `compile`,
+        and `compile(model.rule)`, keep the state of the rule for all variables that go on being trained.
+
         Args:
             optimizer: the rule.
             loss: as in `setup`; None leaves losses and metrics as they are, or of a model with `add_loss` is none besides.
@@ -108,6 +111,7 @@ class TrainedNetwork(
             loss_weights: as in `setup`.
         """
         self._check_constructed()
+        self._refuse_in_training("compile()")
         if isinstance(metrics, (str, Metric)):
             raise TypeError(f"compile() 'metrics' must be a list, got {arguments.short(metrics)}; write [...]")
         metrics = metrics if isinstance(metrics, Mapping) else list(metrics)
@@ -164,12 +168,22 @@ class TrainedNetwork(
         """
 
     def _allocate(self, graph: Graph) -> None:
+        before = [] if self._store is None else self._store.variables
         again = self._store is not None
         super()._allocate(graph)
-        if again:  # for other variables: the state of the rule belongs to those of before
+        if again:  # other variables are trained: the rule keeps the state of those that still are
             self._optimizer = None
             if self.rule is not None:
-                self.rule.load_state_dict({"step": 0})
+                from nn.model.rule_state import state_for  # noqa: PLC0415 - for layers that are frozen late
+
+                self.rule.load_state_dict(state_for(self.rule, before, self.store.variables))
+
+    def _refuse_in_training(self, owner: str) -> None:
+        if self.callback_states.followed and self._marked_anew(self._graph):
+            raise ValueError(
+                f"{owner} of {type(self).__name__} cannot change which variables are trained while a training runs, of which "
+                "optimizer, exchange and checkpoints hold these; end it first (stop_training = True), then fit() again"
+            )
 
     adopt = renamed("_adopt_rule")
     origin = renamed("_whole_and_place")
