@@ -1,4 +1,4 @@
-"""State of a rule for other variables than those it was made for: of the halves of a model, and after layers were frozen or thawed."""
+"""State of a rule for other variables than those it was made for: of halves of a model, and after layers were frozen."""
 
 from __future__ import annotations
 
