@@ -136,12 +136,13 @@ $(VENV)/.tables: requirements/tables.txt $(VENV)/.dev
 steady: $(VENV)/.dev
 	$(BIN)/python -m tests.repeat
 
-# what jobs leave for TensorBoard and MLflow, read back by these; installs both
+# what jobs leave for TensorBoard and MLflow, read back by these, and files of Keras, which take h5py; installs all three
 extras: $(VENV)/.extras
-	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py
+	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py \
+		tests/nn/model/test_loading.py tests/nn/test_transfer_references.py
 
 $(VENV)/.extras: $(VENV)/.dev
-	$(INSTALL) -e '.[mlflow,tensorboard]' --group dev --group extras
+	$(INSTALL) -e '.[keras,mlflow,tensorboard]' --group dev --group extras
 	@touch $@
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one

@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 __all__ = [
     "MAX_FILE",
     "MAX_HEADER",
+    "MODEL",
     "TEMPORARY_SUFFIX",
+    "WEIGHTS",
     "ModelFileError",
     "dump",
     "parse",
@@ -37,6 +39,10 @@ __all__ = [
     "write_file",
 ]
 
+MODEL = "psgd.model/2"
+"""The format of a model file."""
+WEIGHTS = "psgd.weights/1"
+"""That of a file of weights alone."""
 MAX_HEADER = 1 << 20  # bytes; the configuration of a very deep model takes some tens of KiB
 MAX_FILE = 2 << 30  # bytes; the default limit of read_file
 TEMPORARY_SUFFIX = ".psgd-tmp"  # of a file that write_file has not finished
@@ -73,6 +79,8 @@ _DTYPES = {
     )
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_BFLOAT = "BF16"
+"""The first half of a float32, which NumPy has no type for: read, and never written."""
 
 
 class ModelFileError(ValueError):
@@ -86,6 +94,7 @@ class _Entry(NamedTuple):
     shape: tuple[int, ...]
     begin: int
     end: int
+    bfloat: bool
 
 
 def dump(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
@@ -149,9 +158,9 @@ def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> li
 def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata of a file's content.
 
-    The arrays are read-only views of `data` (nothing is copied). A ``sha256`` in the metadata must match; only files of
-    other programs, with a ``format`` that does not start with ``psgd.``, may lack it. Not `sealed`, it is not compared: to tell
-    which array of a damaged file is damaged.
+    The arrays are read-only views of `data` (nothing is copied), those of type BF16 new ones in float32.
+    A ``sha256`` in the metadata must match; only files of other programs, with a ``format`` that does not start with ``psgd.``,
+    may lack it. Not `sealed`, it is not compared: to tell which array of a damaged file is damaged.
 
     Raises ModelFileError for anything that is not exactly such a file: sizes that disagree with the file, holes,
     overlaps or bytes behind the last array, duplicate or unknown keys, unknown dtypes, a wrong hash.
@@ -167,7 +176,7 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
         # NumPy's results for a bool of another byte depend on the operation.
         if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
             raise ModelFileError(f"tensor {_shown(name)} is BOOL but holds bytes other than 0 and 1")
-        tensors[name] = array
+        tensors[name] = (array.astype("<u4") << 16).view("<f4") if entry.bfloat else array
     return tensors, metadata
 
 
@@ -322,7 +331,7 @@ def _read_entry(name: str, value: object) -> _Entry:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise ModelFileError(f"tensor {shown} must have dtype, shape and data_offsets and nothing else")
     code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    dtype = _DTYPES.get(code) if isinstance(code, str) else None
+    dtype = _DTYPES.get("U16" if code == _BFLOAT else code) if isinstance(code, str) else None
     if dtype is None:
         raise ModelFileError(f"tensor {shown} must have one of the dtypes {', '.join(_DTYPES)}, got {_shown(code)}")
     if not _counts(shape) or len(shape) > _MAX_RANK:
@@ -333,7 +342,7 @@ def _read_entry(name: str, value: object) -> _Entry:
     size = math.prod(shape) * dtype.itemsize
     if size != end - begin or math.prod(max(axis, 1) for axis in shape) * dtype.itemsize > _MAX_BYTES:
         raise ModelFileError(f"tensor {shown} has offsets {_shown(offsets)} that do not fit shape {_shown(shape)}")
-    return _Entry(dtype, tuple(shape), begin, end)
+    return _Entry(dtype, tuple(shape), begin, end, code == _BFLOAT)
 
 
 def _counts(value: object) -> bool:

@@ -15,6 +15,8 @@ from nn.gradient_descent.numerics import flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
 _INNER = "rule."
+AVERAGE = "average"
+"""The array of a `ParameterMean` in its state."""
 
 
 class WrappingRule(IGradientDescent):
@@ -164,12 +166,12 @@ class ParameterMean(WrappingRule):
     checkpoints. It holds trained parameters, no statistics such as those of `BatchNorm`.
     """
 
-    slots = ("average",)
+    slots = (AVERAGE,)
 
     @property
     def average(self) -> Array | None:
         """The mean of the parameters, (parameters,), in the order of the store; None before the first step."""
-        return self._slots.get("average")
+        return self._slots.get(AVERAGE)
 
     @property
     def reads_stretches(self) -> bool:
@@ -183,7 +185,7 @@ class ParameterMean(WrappingRule):
         """Make a step of the inner rule, then take its parameters into the mean."""
         self._begin(parameters, gradients)
         self._step_inner(parameters, gradients)
-        average = self._slots["average"]
+        average = self._slots[AVERAGE]
         for part in self._chunks():
             self.take(average[part], parameters[part])
 
@@ -192,7 +194,7 @@ class ParameterMean(WrappingRule):
         self._begin(parameters, gradients)
         self.rule.write_change(parameters, gradients, out)
         self._keep(rate=self.rule.rate)
-        average = self._slots["average"]
+        average = self._slots[AVERAGE]
         for part in self._chunks():
             new = self._scratch[0, : len(out[part])]
             np.add(parameters[part], out[part], out=new)

@@ -244,6 +244,11 @@ class CallbackStates:
             # The callbacks belong to one `fit`.
             self._live = {}
 
+    @property
+    def followed(self) -> bool:
+        """Whether a training with callbacks is running."""
+        return bool(self._live)
+
     def __getstate__(self) -> dict[str, object]:
         """Return the states as a file holds them: callbacks follow one model, not its copies."""
         return {"_loaded": self.current(), "_live": {}}

@@ -17,7 +17,6 @@ from nn.arrays import Array, Shape, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.extension import misfit
-from nn.gradient_descent.interface import IGradientDescent
 from nn.model import model_file
 from nn.model.batches import Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
@@ -30,7 +29,6 @@ from nn.model.training import Training
 from nn.plan.plan import OnGradient
 from nn.registry import CustomObjects
 from nn.tensor_files import ModelFileError
-from nn.value.store import VariableStore
 from nn.value.value import Value, Variable
 
 if TYPE_CHECKING:
@@ -122,7 +120,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         callbacks = _callbacks(callbacks)
         # Before data are read, since nothing that was changed in place would have an effect.
         self._check_structure()
-        self._refuse_if_marked_anew()
+        self._refuse_if_marked_anew("fit()")
         names = x
         if label is None and self._needs_no_labels(x):
             label = ()
@@ -200,16 +198,6 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
     def _needs_no_labels(self, x: Any) -> bool:
         """Return whether all of the loss is computed from the samples, which are given as arrays."""
         return self._adds_losses and not self._scored_names and not isinstance(x, (DataFeeder, Iterator))
-
-    def _refuse_if_marked_anew(self) -> None:
-        """Raise ValueError where variables were frozen, or thawed, since `setup`."""
-        found = next(iter(self._marked_anew(self._graph)), None)
-        if found is not None:
-            was = "thawed" if found.trainable else "frozen"
-            raise ValueError(
-                f"fit() of {type(self).__name__} needs another compile() or setup(): "
-                f"'{found.name}' was {was} after the last one"
-            )
 
     def train_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
         """Train on one batch, as a step of `fit` does, and return its loss and metrics by name, as they were before the step.
@@ -444,7 +432,12 @@ class Fragment(Model, configured=True):
         self.epochs_trained, self.fit_history().seed = model.epochs_trained, model.fit_history().seed
         if model.rule is not None:
             sources = [values[variable.name] for variable in self.store.variables]
-            self._adopt_rule(model.op_type, _part_of_rule(model.rule, model.store, sources))
+            from nn.model.rule_state import state_for  # noqa: PLC0415 - for models that are cut
+
+            # Its settings; the state is replaced in the next line.
+            rule = deepcopy(model.rule)
+            rule.load_state_dict(state_for(model.rule, model.store.variables, sources))
+            self._adopt_rule(model.op_type, rule)
 
 
 def _untrained(whole: Model) -> Model:
@@ -452,17 +445,3 @@ def _untrained(whole: Model) -> Model:
     # They are no part of the configuration that makes it.
     made.seed, made.dtype = whole.seed, whole.dtype
     return made
-
-
-def _part_of_rule(rule: IGradientDescent, store: VariableStore, variables: Sequence[Variable]) -> IGradientDescent:
-    """Return a copy of a rule with the parts of its state that belong to some of the variables, in their order."""
-    # a rule keeps one vector for all variables, in the order of their ids
-    ends = np.cumsum([variable.value.size for variable in store.variables])
-    rows = [np.arange(end - variable.value.size, end) for variable, end in zip(store.variables, ends, strict=True)]
-    places = {variable: place for place, variable in enumerate(store.variables)}
-    chosen = np.concatenate([np.empty(0, np.intp), *(rows[places[variable]] for variable in variables)])
-    state = {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in rule.state_dict().items()}
-    # Its settings; the state is replaced in the next line.
-    part = deepcopy(rule)
-    part.load_state_dict(state)
-    return part

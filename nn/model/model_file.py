@@ -20,10 +20,9 @@ from nn.loss.decisions import Binary_Cross_Entropy
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History, State
-from nn.model.trained_network import MODEL
 from nn.optimizer.interface import IOptimizer
 from nn.registry import CustomObjects
-from nn.tensor_files import ModelFileError, dump, parse
+from nn.tensor_files import MODEL, ModelFileError, dump, parse
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan

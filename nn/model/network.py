@@ -182,7 +182,8 @@ class Network(
 
         It may be set at any time, and holds from the next `setup` or `compile` on, before which `fit` of a model that is set up
         refuses. `train_on_batch` and `compute_gradients` go on with the variables that `setup` found: so a discriminator that
-        learns is frozen in the model that trains its generator.
+        learns is frozen in the model that trains its generator. Set for a model, it is set for each of its layers; one that is
+        thawed afterwards is trained.
         """
         if self._graph is None:
             return self._trainable
@@ -194,14 +195,28 @@ class Network(
         if self._graph is not None:
             for layer in self._graph.layers:
                 if isinstance(layer, Layer):
-                    layer.trainable = self._trainable
-            for variable in self._graph.variables:
-                if variable.made_trainable:
-                    variable.trainable = self._trainable
+                    layer.trainable = trainable
+            for variable in _made_trainable(self._graph):
+                variable.trainable = trainable
+            # The marks are made: what is thawed from here on must not be frozen by the next `setup`.
+            self._trainable = True
 
     def _marked_anew(self, graph: Graph | None) -> list[Variable]:
         """Return the variables that were frozen or thawed since `setup`."""
         return [each for each in _made_trainable(graph) if each.trainable != self._marks.get(each, each.trainable)]
+
+    def _refuse_if_marked_anew(self, owner: str) -> None:
+        """Raise ValueError where variables were frozen, or thawed, since `setup`; `owner` names the function for messages."""
+        found = next(iter(self._marked_anew(self._graph)), None)
+        if found is not None:
+            was = "thawed" if found.trainable else "frozen"
+            raise ValueError(
+                f"{owner} of {type(self).__name__} needs another compile() or setup(): "
+                f"'{found.name}' was {was} after the last one"
+            )
+
+    def _refuse_in_training(self, owner: str) -> None:
+        """Raise ValueError where other variables would be trained from here on while a training runs."""
 
     @property
     def built(self) -> bool:
@@ -316,7 +331,8 @@ class Network(
         self._graph = graph
         if not self._trainable:
             # All that could be trained, also in layers that are not frozen themselves.
-            freeze(graph, [variable.name for variable in graph.variables if variable.made_trainable])
+            freeze(graph, [variable.name for variable in _made_trainable(graph)])
+            self._trainable = True
         try:
             if self._store is None:
                 chosen = self.trainable_variables()
@@ -325,7 +341,7 @@ class Network(
                 kept = {each for each in self._store.variables if each not in changed}
                 chosen = [each for each in graph.variables if each in kept or (each in changed and each.trainable)]
             trained, fixed = divide(self, graph, chosen)
-            self._store = VariableStore(trained, fixed, self.dtype, self.seed)
+            self._store = VariableStore(trained, fixed, self.dtype, self.seed, instead_of=self._store)
             self._moves = 0
             graph.trained = frozenset([*trained, *self._store.buffers])
             self._marks = {variable: variable.trainable for variable in graph.variables}

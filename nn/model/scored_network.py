@@ -124,6 +124,9 @@ class ScoredNetwork(
     def setup(self, loss: Losses, *metrics: Metric | MetricName | Mapping[str, Any], loss_weights: Any = None) -> None:
         """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights.
 
+        Layers that were frozen or thawed since the last call are so from here on; the rule of `compile` keeps its state for all
+        variables that go on being trained, and has none of those that are thawed.
+
         Each may be given by its word, such as "mse"; "accuracy" is `BinaryAccuracy` beside a binary cross-entropy and for
         models of one number as output.
 
@@ -136,6 +139,7 @@ class ScoredNetwork(
             ValueError: for a loss that cannot work with the last activation, for names that are no outputs.
         """
         self._check_constructed()
+        self._refuse_in_training("setup()")
         found = objective(loss, flat(metrics), loss_weights, self._output_names)
         self._check_objective(found)
         if self.built:

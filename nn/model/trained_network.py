@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nn import arguments, tensor_files
 from nn.arguments import class_of
@@ -19,13 +19,11 @@ from nn.model.history import CallbackStates, History
 from nn.model.inputs import Planned
 from nn.model.scored_network import Losses
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
-from nn.tensor_files import ModelFileError
+from nn.tensor_files import WEIGHTS
 from nn.value.graph import Graph
 
-MODEL = "psgd.model/2"
-"""The format of a model file."""
-WEIGHTS = "psgd.weights/1"
-"""That of a file of weights alone."""
+if TYPE_CHECKING:
+    from nn.transfer import Loaded
 
 
 class TrainedNetwork(
@@ -101,6 +99,9 @@ class TrainedNetwork(
 
         With `loss` it calls `setup` as well, so that one step does all: `compile("adam", "mse", ["relative_error"])`.
 
+        Layers that were frozen or thawed since are from here on. A rule that is given begins afresh; `setup` without `compile`,
+        and `compile(model.rule)`, keep the state of the rule for all variables that go on being trained.
+
         Args:
             optimizer: the rule.
             loss: as in `setup`; None leaves losses and metrics as they are, or of a model with `add_loss` is none besides.
@@ -108,6 +109,7 @@ class TrainedNetwork(
             loss_weights: as in `setup`.
         """
         self._check_constructed()
+        self._refuse_in_training("compile()")
         if isinstance(metrics, (str, Metric)):
             raise TypeError(f"compile() 'metrics' must be a list, got {arguments.short(metrics)}; write [...]")
         metrics = metrics if isinstance(metrics, Mapping) else list(metrics)
@@ -164,12 +166,22 @@ class TrainedNetwork(
         """
 
     def _allocate(self, graph: Graph) -> None:
+        before = [] if self._store is None else self._store.variables
         again = self._store is not None
         super()._allocate(graph)
-        if again:  # for other variables: the state of the rule belongs to those of before
+        if again:  # other variables are trained: the rule keeps the state of those that still are
             self._optimizer = None
             if self.rule is not None:
-                self.rule.load_state_dict({"step": 0})
+                from nn.model.rule_state import state_for  # noqa: PLC0415 - for layers that are frozen late
+
+                self.rule.load_state_dict(state_for(self.rule, before, self.store.variables))
+
+    def _refuse_in_training(self, owner: str) -> None:
+        if self.callback_states.followed and self._marked_anew(self._graph):
+            raise ValueError(
+                f"{owner} of {type(self).__name__} cannot change which variables are trained while a training runs, of which "
+                "optimizer, exchange and checkpoints hold these; end it first (stop_training = True), then fit() again"
+            )
 
     adopt = renamed("_adopt_rule")
     origin = renamed("_whole_and_place")
@@ -201,31 +213,39 @@ class TrainedNetwork(
         values = {variable.name: variable.value for variable in self.store.everything}
         tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
 
-    def load_weights(self, path: str | os.PathLike[str]) -> None:
-        """Take the weights of a file of `save_weights`, or of a model file, by the names of the variables.
+    def load_weights(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        names: Mapping[str, str | None] | Literal["order"] | None = None,
+        partial: bool = False,
+        layout: Literal["nn", "torch", "keras"] | None = None,
+    ) -> Loaded:
+        """Take weights of a file or a mapping, by names; all of them fit, or nothing is changed.
+
+        Layers that bear other names than in a source of torch or Keras are known again by kind and shapes; where more than one
+        choice would fit, none is made. The state of the rule and the history stay.
+
+        Args:
+            source: path of a file of `save_weights` or `save`, of a safetensors file, or of a `.weights.h5` or `.keras` file of
+                Keras 3 (which takes h5py); or arrays by name, such as a `state_dict`.
+            names: for layers of the model, or single variables, their names in the source; None for one leaves it as it is.
+                "order" takes layers that fit alike in the order of the source.
+            partial: whether it is enough that the model and the source have some in common.
+            layout: whose names and axes the source has: "nn", "torch" or "keras"; None: a file tells it, a mapping of tensors
+                of torch is "torch", of others "nn".
+
+        Returns:
+            The names of what was taken, of what the model kept, and of what is left in the source.
 
         Raises:
-            ModelFileError: for another file, and, with nothing changed, unless names and shapes are those of the model.
-            ValueError: before `setup`.
+            ValueError: where names or shapes do not fit, and before `setup`; of a file a `ModelFileError`.
+            TypeError: for arrays that hold no real numbers.
         """
-        variables = {variable.name: variable for variable in self.store.everything}
-        values, metadata = tensor_files.parse(tensor_files.read_file(path))
-        if metadata.get("format") not in (WEIGHTS, MODEL):
-            raise ModelFileError(f"{os.fspath(path)} holds no weights: 'format' is {metadata.get('format', '')[:80]!r}")
-        # Names of states and of the history have a colon, those of variables none.
-        values = {name: value for name, value in values.items() if ":" not in name}
-        for name in sorted(variables.keys() ^ values.keys()):
-            where = "the model has" if name in variables else "the file has"
-            raise ModelFileError(f"{os.fspath(path)} does not fit {type(self).__name__}: only {where} a variable {name[:80]!r}")
-        # All shapes before the first value is copied.
-        for name, variable in variables.items():
-            if values[name].shape != variable.shape:
-                raise ModelFileError(
-                    f"{os.fspath(path)} does not fit {type(self).__name__}: '{name}' must have shape {variable.shape}, "
-                    f"got {values[name].shape}"
-                )
-        for name, variable in variables.items():
-            variable.set_value(values[name])
+        from nn.transfer import load  # noqa: PLC0415 - for programs that move weights
+
+        self.store  # noqa: B018 - raises before the variables exist
+        return load(self.graph, type(self).__name__, source, names, partial, layout)
 
     def fit_history(self) -> History:
         """Return the rows of all epochs since the model was made or cleared."""

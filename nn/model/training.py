@@ -66,6 +66,8 @@ class Training:
         for number in range(epochs):
             if model.stop_training:
                 break
+            # Callbacks of the last epoch may have frozen layers, which has no effect here.
+            model._refuse_if_marked_anew("fit()")
             for callback in self._callbacks:
                 callback.on_epoch_begin(number)
             with Progress(f"Epoch {model.epochs_trained + 1}/{last}", source.samples, silent=self._silent) as progress:

@@ -31,11 +31,20 @@ class VariableStore:
         others: buffers and fixed ones.
         dtype: type of all arrays, float32 or float64.
         seed: seed of the first values.
+        instead_of: the store of the same model that this one replaces, which no other model sees; None for a first one.
 
     Raises ValueError where the variables that another store shares would not lie side by side in both.
     """
 
-    def __init__(self, variables: Sequence[Variable], others: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
+    def __init__(
+        self,
+        variables: Sequence[Variable],
+        others: Sequence[Variable],
+        dtype: np.dtype[Any],
+        seed: int,
+        *,
+        instead_of: VariableStore | None = None,
+    ) -> None:
         self.dtype = dtype
         self.moves = 0
         """How often the memory was taken over by another store: plans made before show arrays that are no longer used."""
@@ -44,7 +53,7 @@ class VariableStore:
         self.fixed = [variable for variable in others if not isinstance(variable, Buffer)]
         self._others = list(others)
         held = {variable for variable in self.everything if variable.bound}
-        self._allocate()
+        self._allocate(instead_of)
         self._draw(seed, held)
 
     @property
@@ -75,30 +84,32 @@ class VariableStore:
         self.gradients[:] = 0
         self.buffer_changes[:] = 0
 
-    def _allocate(self) -> None:
-        """Find the vectors, or make them, and give every variable its part."""
+    def _allocate(self, former: VariableStore | None = None) -> None:
+        """Find the vectors, or make them, and give every variable its part, wherever it lies in a `former` store."""
         for variable in self.everything:
             if variable.bound and variable.value.dtype != self.dtype:
                 raise ValueError(
                     f"Variable '{variable.name}' is one of another model, too, in {variable.value.dtype}, so this one cannot "
                     f"compute in {self.dtype}; give both the same 'dtype'"
                 )
-        self.values, self.gradients = self._place(self.variables, trained=True)
-        self.buffer_values, self.buffer_changes = self._place(self.buffers, trained=False)
+        self.values, self.gradients = self._place(self.variables, former, trained=True)
+        self.buffer_values, self.buffer_changes = self._place(self.buffers, former, trained=False)
         for variable in self.fixed:
             if not variable.bound:
                 variable.bind(-1, Memory(zeros((math.prod(variable.shape),), self.dtype), None), 0)
         for variable in self.everything:
+            if former is not None:
+                variable.stores.discard(former)
             variable.stores.add(self)
 
-    def _place(self, variables: Sequence[Variable], *, trained: bool) -> tuple[Array, Array]:
+    def _place(self, variables: Sequence[Variable], former: VariableStore | None, *, trained: bool) -> tuple[Array, Array]:
         """Return the vectors of some variables, for their values and gradients; they move to new ones if need be."""
         found = _shown(variables)
         if found is not None:
             return found
         sizes = [math.prod(variable.shape) for variable in variables]
         memory = Memory(zeros((sum(sizes),), self.dtype), zeros((sum(sizes),), self.dtype))
-        old = {store: None for variable in variables for store in variable.stores if store is not self}
+        old = {store: None for variable in variables for store in variable.stores if store not in (self, former)}
         _refuse_apart(variables, [store.variables if trained else store.buffers for store in old])
         start = 0
         for place, (variable, size) in enumerate(zip(variables, sizes, strict=True)):

@@ -71,7 +71,8 @@ class JobCallbacks:
         self._keep()
 
     def epoch_begin(self, epoch: int) -> None:
-        """Tell the callbacks that an epoch begins."""
+        """Tell the callbacks that an epoch begins; raise ValueError where one has frozen layers, which a job cannot do."""
+        self._model._refuse_if_marked_anew("parallel()")
         for callback in self._callbacks:
             callback.on_epoch_begin(epoch)
             self._process.end_child()

@@ -275,15 +275,20 @@ def test_one_block_is_what_fit_does() -> None:
     assert job.weights() == [alone.store.values.tobytes()]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_statistics_of_a_frozen_layer_stay(workers: int, tmp_path: Path) -> None:
-    """So do its gamma and beta; the rest has the bits of one worker."""
+@pytest.mark.parametrize(("workers", "late"), [(1, False), (2, True), (3, False)])
+def test_statistics_of_a_frozen_layer_stay(workers: int, late: bool, tmp_path: Path) -> None:
+    """So do its gamma and beta, frozen before `setup` or after it; the rest has the bits of one worker."""
     results = []
     for count in {1, workers}:
         norm = nn.layer.BatchNorm(momentum=0.5)
-        norm.trainable = False
+        norm.trainable = late
         model = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(16), norm, nn.layer.Dense(10, nn.activation.Softmax())])
         model.setup(nn.loss.Cross_Entropy_With_Softmax())
+        if late:
+            norm.trainable = False
+            with in_process(1) as nodes, pytest.raises(ValueError, match=r"parallel\(\) of SequentialModel needs another"):
+                ParallelSGD(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(nodes)
+            model.setup(nn.loss.Cross_Entropy_With_Softmax())
         norm.moving_mean.set_value(np.linspace(-1, 1, 16))
         with in_process(count) as nodes:
             result = ParallelSGD(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(

@@ -71,6 +71,18 @@ def test_all_workers_decide_alike_whatever_their_number(tmp_path: Path) -> None:
     assert 1 < best.epochs_trained <= len(lines) and type(best.optimizer).__name__ == "GDOptimizer"
 
 
+class Freezing(Callback):
+    """One that freezes the model, which a job does not heed."""
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        self.model.trainable = False
+
+
+def test_a_callback_that_freezes_layers_of_a_job_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"parallel\(\) of .* needs another compile\(\) or setup\(\): '.*' was frozen"):
+        run(tmp_path, 1, epochs=3, callbacks=[Freezing()])
+
+
 @pytest.mark.share(3)
 @pytest.mark.parametrize("cut", [2, 7, "in an epoch"])
 def test_a_job_that_goes_on_decides_as_one_that_never_stopped(tmp_path: Path, cut: int | str) -> None:

@@ -251,6 +251,109 @@ def test_what_is_frozen_or_thawed_later_holds_from_the_next_compile_on():
     assert all(bits(model, trainable=True)[name] != value for name, value in before.items())
 
 
+def test_a_layer_that_is_thawed_in_a_frozen_model_is_trained():
+    model = stack()
+    model.trainable = False
+    model.layers[2].trainable = True
+    model.compile("adam", nn.loss.Cross_Entropy_With_Softmax())
+    assert model.trainable and names(model) == ["dense_3/kernel", "dense_3/bias"]
+    early = SequentialModel([-1, 8], [Dense(6), Dense(3)])
+    early.trainable = False  # before there is a graph
+    early.setup("mse")
+    assert names(early) == [] and not early.trainable
+    early.layers[1].trainable = True
+    early.setup("mse")
+    assert names(early) == ["dense_2/kernel", "dense_2/bias"]
+
+
+def state(model, name, variable):
+    """Return the part of a rule's array that belongs to a variable."""
+    place = [each.name for each in model.store.variables].index(variable)
+    start = sum(each.value.size for each in model.store.variables[:place])
+    return model.rule.state_dict()[name][start : start + model.store.variables[place].value.size]
+
+
+@pytest.mark.parametrize("again", [lambda model: model.setup(model.loss), lambda model: model.compile(model.rule)])
+def test_what_stays_trained_keeps_the_state_of_its_rule(again):
+    model = stack()
+    model.compile(nn.gradient_descent.MovingAverage(nn.gradient_descent.ADAMOptimizer(0.01), 0.5))
+    model.fit(X, Y, epoch=2, verbose=0)
+    kept = state(model, "rule.square", "dense_3/kernel").copy()
+    moving = state(model, "average", "dense_3/bias").copy()
+    model.layers[0].trainable = False
+    again(model)
+    assert model.rule.step == 2 and model.rule.rule.step == 2
+    assert kept.any() and np.array_equal(state(model, "rule.square", "dense_3/kernel"), kept)
+    assert np.array_equal(state(model, "average", "dense_3/bias"), moving)
+    fixed = model.get_weights()[0]
+    model.fit(X, Y, epoch=1, verbose=0)
+    kept = state(model, "rule.square", "dense_2/kernel").copy()
+    model.layers[0].trainable, model.layers[2].trainable = True, False
+    again(model)
+    # What is new has the state of a first step, and a mean begins with the parameters.
+    assert np.array_equal(state(model, "rule.square", "dense_2/kernel"), kept)
+    assert not state(model, "rule.momentum", "dense_1/kernel").any()
+    assert np.array_equal(state(model, "average", "dense_1/kernel"), fixed.ravel())
+    model.fit(X, Y, epoch=1, verbose=0)
+    assert not np.array_equal(model.get_weights()[0], fixed)
+
+
+def test_a_model_within_another_is_frozen_after_both_were_set_up():
+    x, inner = nn.Input([-1, 8]), nn.Input([-1, 8])
+    base = Model(inner, BatchNorm(momentum=0.5)(Dense(6, "tanh")(inner)), name="base")
+    base.compile("sgd", "mse")
+    whole = Model(x, Dense(3, "softmax", name="head")(base(x)))
+    whole.compile("adam", "categorical_crossentropy")
+    whole.fit(X, Y, epochs=2, verbose=0)
+    head = state(whole, "square", "head/kernel").copy()
+    base.trainable = False
+    with pytest.raises(
+        ValueError, match=r"fit\(\) of Functional needs another compile\(\) or setup\(\): 'dense_1/kernel' was frozen"
+    ):
+        whole.fit(X, Y, verbose=0)
+    whole.setup("categorical_crossentropy")
+    assert names(whole) == ["head/kernel", "head/bias"] and np.array_equal(state(whole, "square", "head/kernel"), head)
+    before = base.get_weights()
+    losses = whole.fit(X, Y, epochs=3, verbose=0)["Loss"]
+    assert all(map(np.array_equal, base.get_weights(), before)) and losses[-1] < losses[0]
+    # The base itself was set up as one that learns, and goes on: statistics and all.
+    base.train_on_batch(X, np.zeros((len(X), 6)))
+    assert not any(map(np.array_equal, base.get_weights(), before))
+    assert np.array_equal(whole.get_weights()[0], base.get_weights()[0])
+
+
+class Late(nn.callback.Callback):
+    """Freezes a layer when an epoch has ended."""
+
+    def __init__(self, then=None):
+        super().__init__()
+        self.then = then
+
+    def on_epoch_end(self, epoch, logs):
+        self.model.layers[0].trainable = False
+        if self.then is not None:
+            self.then(self.model)
+
+
+@pytest.mark.parametrize(
+    ("then", "text"),
+    [
+        (None, r"fit\(\) of SequentialModel needs another compile\(\)"),
+        (lambda model: model.setup("mse"), r"setup\(\) of SequentialModel cannot change which variables are trained while"),
+        (lambda model: model.compile("sgd"), r"compile\(\) of SequentialModel cannot change which variables are trained while"),
+    ],
+)
+def test_a_training_that_runs_goes_on_with_its_variables_or_not_at_all(then, text):
+    model = stack()
+    rule, loss = model.rule, model.loss
+    with pytest.raises(ValueError, match=text):
+        model.fit(X, Y, epoch=2, verbose=0, callbacks=[Late(then)])
+    assert (model.rule, model.loss, model.epochs_trained, len(names(model))) == (rule, loss, 1, 6)
+    model.setup(loss)  # when it has ended
+    model.fit(X, Y, epoch=1, verbose=0)
+    assert len(names(model)) == 4
+
+
 def forged(frozen):
     return Model.from_bytes(rewritten(stack(), lambda config: json.dumps({**json.loads(config), "frozen": frozen})))
 

@@ -1,0 +1,359 @@
+"""`load_weights`: by name, a part of them, from files and mappings, all that fits or nothing."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn import tensor_files
+from nn.activation import Linear
+from nn.arrays import Array
+from nn.layer import LSTM, BatchNorm, Concatenate, Conv2D, Dense, Layer
+from nn.model import Model, ModelFileError, SequentialModel
+from nn.transfer import Loaded, keras_layout, sources, torch_layout
+from nn.transfer.parts import Part
+from nn.value import Graph
+from tests.contract.nn_rows import LAYERS
+
+X = np.linspace(-1, 1, 24).reshape(3, 8)
+
+
+def made(*layers: Layer, seed: int = 0, shape: tuple[int, ...] = (-1, 8)) -> Model:
+    model = SequentialModel(list(shape), list(layers) or [Dense(6, "tanh"), BatchNorm(), Dense(3, name="head")], seed=seed)
+    model.compile("adam", "mse")
+    return model
+
+
+def bits(model: Model) -> list[bytes]:
+    return [weight.tobytes() for weight in model.get_weights()]
+
+
+def named(model: Model) -> dict[str, Array]:
+    return {variable.name: variable.get_value() for variable in model.store.everything}
+
+
+def test_own_files_and_mappings_are_taken_whole(tmp_path: Path) -> None:
+    model = made(seed=1)
+    model.fit(X, X[:, :3], epochs=1, verbose=0)
+    model.save(tmp_path / "m.model")
+    model.save_weights(tmp_path / "m.weights")
+    for source in (tmp_path / "m.model", str(tmp_path / "m.weights"), named(model)):
+        other = made(seed=2)
+        report = other.load_weights(source)
+        assert bits(other) == bits(model)
+        assert report == Loaded({name: (name,) for name in named(model)}, (), ())
+        assert repr(report) == "8 variables were taken"
+
+
+def test_a_part_is_taken_with_a_report_of_all_else() -> None:
+    whole = made(Dense(6, "tanh"), BatchNorm(), Dense(3, name="old"), seed=1)
+    model = made(seed=2)
+    before = model.get_weights()
+    report = model.load_weights(named(whole), partial=True)
+    assert bits(model)[:6] == bits(whole)[:6]
+    assert [weight.tobytes() for weight in before[6:]] == bits(model)[6:]
+    assert (report.missing, report.left) == (("head/kernel", "head/bias"), ("old/kernel", "old/bias"))
+    assert repr(report) == (
+        "6 variables were taken; 2 kept their values: head/kernel, head/bias; 2 arrays of the source are left: old/kernel, "
+        "old/bias"
+    )
+    # Also where the new head has the name of the old one.
+    model = made(seed=2)
+    report = model.load_weights(named(made(Dense(6), BatchNorm(), Dense(9, name="head"))), names={"head": None}, partial=True)
+    assert report.missing == ("head/kernel", "head/bias") and bits(model)[6:] == bits(made(seed=2))[6:]
+
+
+def test_names_tell_layers_and_variables_apart() -> None:
+    source = {"first/kernel": np.full((8, 6), 2.0), "b": np.arange(6.0)}
+    model = made(Dense(6))
+    model.load_weights(source, names={"dense_1/kernel": "first/kernel", "dense_1/bias": "b"})
+    assert np.array_equal(model.get_weights()[0], source["first/kernel"]) and np.array_equal(
+        model.get_weights()[1], source["b"]
+    )
+    report = model.load_weights(named(made(Dense(6, name="base"), seed=3)), names={"dense_1": "base"})
+    assert report.taken == {"dense_1/kernel": ("base/kernel",), "dense_1/bias": ("base/bias",)}
+    only = model.load_weights({"k": np.zeros((8, 6))}, names={"dense_1/kernel": "k", "dense_1/bias": None})
+    assert only.missing == ("dense_1/bias",) and not model.get_weights()[0].any()
+
+
+class Line(Model):
+    """A model with variables of its own."""
+
+    def __init__(self) -> None:
+        super().__init__([-1, 8])
+        self.w = nn.Variable([8, 2])
+
+    def call(self, x: nn.Value) -> nn.Value:
+        return x @ self.w
+
+
+class Scale(Layer, configured=True):
+    """A person's layer."""
+
+    def build(self, input_shape: Any) -> None:
+        self.factor = self.add_variable("factor", input_shape[-1:])
+
+    def call(self, x: nn.Value) -> nn.Value:
+        return x * self.factor
+
+
+@pytest.mark.parametrize("layout", ["nn", "torch"])
+def test_variables_of_persons_models_and_layers_have_the_names_that_they_gave(layout: Any) -> None:
+    model = Line()
+    model.setup("mse")
+    model.load_weights({"w": np.ones((8, 2))}, layout=layout)
+    assert (model.get_weights()[0] == 1).all()
+    scaled = made(Scale(name="scale"))
+    scaled.load_weights({f"scale{'/' if layout == 'nn' else '.'}factor": np.full(8, 3.0)}, layout=layout)
+    assert (scaled.get_weights()[0] == 3).all()
+
+
+def torch_state(*shapes: tuple[int, int]) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for place, shape in enumerate(shapes):
+        found |= {f"{2 * place}.weight": np.full(shape, place + 1.0), f"{2 * place}.bias": np.full(shape[0], place + 1.0)}
+    return found
+
+
+def test_order_decides_between_equal_ones_where_that_is_said() -> None:
+    model = made(Dense(8, "relu"), Dense(8, "relu"), Dense(3))
+    source = torch_state((8, 8), (8, 8), (3, 8))
+    text = (
+        r"the mapping does not fit SequentialModel: '0', '2' fit 'dense_1', 'dense_2' alike, by kind and shape; say which is "
+        r"which, names=\{'dense_1': '0', \.\.\.\}, or names='order' takes them in their order, dense_1 as 0"
+    )
+    with pytest.raises(ValueError, match=text):
+        model.load_weights(source, layout="torch")
+    model.load_weights(source, layout="torch", names="order")
+    assert [weight.flat[0] for weight in model.get_weights()] == [1, 1, 2, 2, 3, 3]
+    # What is told for one of them decides.
+    model.load_weights(source, layout="torch", names={"dense_1": "2"})
+    assert [weight.flat[0] for weight in model.get_weights()] == [2, 2, 1, 1, 3, 3]
+    del source["2.weight"], source["2.bias"]
+    with pytest.raises(ValueError, match="'0' fits 'dense_1', 'dense_2' alike"):
+        model.load_weights(source, layout="torch", names="order", partial=True)
+
+
+def test_recurrences_are_told_by_module_and_layer() -> None:
+    names = {f"rnn.{kind}_l{number}": shape for number, width in ((0, 8), (1, 4)) for kind, shape in (
+        ("weight_ih", (16, width)), ("weight_hh", (16, 4)), ("bias_ih", (16,)), ("bias_hh", (16,)))}  # fmt: skip
+    source = {name: np.full(shape, place + 1.0, np.float16) for place, (name, shape) in enumerate(names.items())}
+    model = made(LSTM(4, return_sequences=True, name="rnn"), LSTM(4), shape=(-1, 5, 8))
+    report = model.load_weights(source, layout="torch", names={"lstm_1": "rnn.l1"})
+    assert report.taken["lstm_1/bias"] == ("rnn.bias_ih_l1", "rnn.bias_hh_l1")
+    assert [weight.flat[0] for weight in model.get_weights()] == [1, 2, 7, 5, 6, 15]
+    with pytest.raises(ValueError, match=r"must name the layer of 'rnn/bias', which is made of 2 arrays, bias_ih, bias_hh"):
+        model.load_weights(source, layout="torch", names={"rnn/bias": "rnn.bias_ih_l0"})
+    del source["rnn.bias_hh_l1"]
+    before = bits(model)
+    with pytest.raises(ValueError, match=r"'lstm_1/bias' is made of 'rnn.l1.bias_ih', 'rnn.l1.bias_hh', of which .* not there"):
+        model.load_weights(source, layout="torch", names={"lstm_1": "rnn.l1"}, partial=True)
+    assert bits(model) == before
+
+
+def test_safetensors_of_torch_tell_so_and_have_halves_of_floats(tmp_path: Path) -> None:
+    source = {"0.weight": np.ones((6, 8), np.float32), "0.bias": np.float32([1, -2.5, 0.0, 3e38, 1e-38, 7])}
+    path = tmp_path / "m.safetensors"
+    for form, given in (("pt", {}), ("", {"layout": "torch"})):
+        path.write_bytes(tensor_files.dump(source, {"format": form} if form else {"format": ""}))
+        model = made(Dense(6))
+        model.load_weights(path, **given)  # type: ignore[arg-type]
+        assert np.array_equal(model.get_weights()[1], source["0.bias"])
+    with pytest.raises(ValueError, match="does not tell in which layout it holds weights, its 'format' is ''"):
+        made(Dense(6)).load_weights(path)
+    halves = {name: (array.view("<u4") >> 16).astype("<u2") for name, array in source.items()}
+    head: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    begin = 0
+    for name, array in halves.items():
+        head[name] = {"dtype": "BF16", "shape": array.shape, "data_offsets": [begin, begin := begin + array.nbytes]}
+    text = json.dumps(head).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in halves.values()))
+    model = made(Dense(6))
+    model.load_weights(path)
+    assert model.get_weights()[1].tolist() == (halves["0.bias"].astype("<u4") << 16).view("<f4").tolist()
+
+
+def test_a_frozen_layer_takes_weights_and_stays_frozen() -> None:
+    model = made()
+    model.layers[0].trainable = False  # type: ignore[attr-defined]
+    model.setup("mse")
+    model.load_weights(named(made(seed=1)))
+    assert bits(model) == bits(made(seed=1))
+    assert len(model.trainable_variables()) == 4
+
+
+def towers() -> Model:
+    x = nn.Input([-1, 8])
+    model = Model(x, Concatenate()([Dense(4, name="left")(x), Dense(4, name="right")(x)]))
+    model.setup("mse")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "source", "given", "error", "text"),
+    [
+        (made, {"a": np.ones(3)}, {}, ValueError,
+         r"the mapping does not fit SequentialModel: it has none of the variables: the model has dense_1/kernel, .* source a"),
+        (made, {**named(made()), "more": np.ones(2)}, {}, ValueError, "only the mapping has a variable 'more'"),
+        (made, {"head/kernel": np.ones((6, 3))}, {}, ValueError,
+         r"only the model has a variable 'dense_1/kernel' \(names= tells which is which, partial=True takes what is in both\)"),
+        (made, {**named(made()), "head/bias": np.ones(4)}, {"partial": True}, ValueError,
+         r"'head/bias' must have shape \(3,\), got \(4,\); names=\{'head': None\} leaves the layer as it is"),
+        (made, torch_state((8, 8)), {}, ValueError, "for names and axes of torch say layout='torch'"),
+        (made, {**named(made()), "head/bias": np.ones(3, complex)}, {}, TypeError, "'head/bias' must hold real numbers"),
+        (made, {"epoch": 3, "state_dict": {"a": 1}}, {}, TypeError, "must hold arrays, got dict as 'state_dict'; of a file"),
+        (made, {3: np.ones(2)}, {}, TypeError, "must have texts as names, got 3"),
+        (made, [np.ones(2)], {}, TypeError, r"'source' must be the path of a file or a mapping of arrays by name.*got \[array"),
+        (made, {}, {"names": {"haed": "head"}}, ValueError,
+         "'names' must name layers or variables of the model .*got 'haed'; did you mean 'head'"),
+        (made, named(made()), {"names": {"head": "haed"}}, ValueError,
+         "'names' gives 'haed' for 'head', which the mapping does not have; it has .*did you mean 'head'"),
+        (made, named(made()), {"names": {"head/bias": "head/bais"}}, ValueError, "gives 'head/bais' for 'head/bias', which"),
+        (made, named(made()), {"names": {"head": 3}}, TypeError, "'names' must have texts or None as values, got 3"),
+        (made, named(made()), {"names": "odrer"}, TypeError, "'names' must be a mapping from layers of .* got 'odrer'"),
+        (made, named(made()), {"layout": "pytorch"}, ValueError, "'layout' must be one of nn, torch, keras, got 'pytorch'"),
+        (made, named(made()), {"partial": 1}, TypeError, "'partial' must be True or False, got 1"),
+        (lambda: made(Dense(8)), torch_state((3, 8)), {"layout": "torch", "names": {"dense_1": "0"}}, ValueError,
+         r"'0.weight' for 'dense_1/kernel' must have shape \(8, 8\), got \(3, 8\)"),
+        (lambda: made(Conv2D(4, 3), shape=(-1, 5, 5, 2)), {"c.weight": np.ones((3, 3, 2, 4)), "c.bias": np.ones(4)},
+         {"layout": "torch", "names": {"conv2d_1": "c"}}, ValueError,
+         r"'c.weight' for 'conv2d_1/kernel' must have shape \(4, 2, 3, 3\), as the variable has \(3, 3, 2, 4\), got"),
+        (towers, torch_state((4, 8), (4, 8)), {"layout": "torch"}, ValueError, "'0', '2' fit 'left', 'right' alike"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named_and_changes_nothing(
+    make: Callable[[], Model], source: Any, given: Mapping[str, Any], error: type[Exception], text: str
+) -> None:
+    model = make()
+    before = bits(model)
+    with pytest.raises(error, match=text):
+        model.load_weights(source, **given)
+    assert bits(model) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"\x80\x04 and more of a pickle", "holds no weights that can be read: it is no tensor file.*as pickles do"),
+        (tensor_files.dump({"a": np.ones(2)}, {}), "holds no weights: 'format' is 'psgd.tensors/1'"),
+        (tensor_files.dump(named(made(Dense(3))), {"format": "psgd.weights/1"}), "only the model has a variable 'batchnorm_1"),
+    ],
+)
+def test_files_that_hold_no_weights_of_the_model_are_refused(content: bytes, text: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(ModelFileError, match=text):
+        made(Dense(3), BatchNorm()).load_weights(tmp_path / "f")
+
+
+def hdf5(path: Path, arrays: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Path:
+    """Write a file as Keras does."""
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+        for layer, name in (names or {}).items():
+            file[layer].require_group("vars").attrs["name"] = name
+    return path
+
+
+def of_keras(**units: tuple[int, int]) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for place, (layer, shape) in enumerate(units.items()):
+        found |= {
+            f"layers/{layer}/vars/0": np.full(shape, place + 1.0),
+            f"layers/{layer}/vars/1": np.full(shape[1], place + 1.0),
+        }
+    return found
+
+
+def test_layers_of_keras_are_numbered_in_a_chain_and_named_by_persons(tmp_path: Path) -> None:
+    """Keras counts from dense, and its own dense_1 is the second; a name that a person gave is that of the layer."""
+    arrays = of_keras(dense=(8, 8), dense_1=(8, 8), dense_2=(8, 8))
+    file = hdf5(tmp_path / "m.weights.h5", arrays, {"layers/dense": "dense_7", "layers/dense_1": "dense_8"})
+    model = made(Dense(8), Dense(8), Dense(8))
+    model.load_weights(file)
+    assert [weight.flat[0] for weight in model.get_weights()] == [1, 1, 2, 2, 3, 3]
+    named_one = hdf5(tmp_path / "n.h5", arrays, {"layers/dense_2": "first"})
+    model = made(Dense(8, name="first"), Dense(8), Dense(8))
+    model.load_weights(named_one)
+    assert [weight.flat[0] for weight in model.get_weights()] == [3, 3, 1, 1, 2, 2]
+    report = made(Dense(8, name="a")).load_weights(file, names={"a": "dense_8"}, partial=True)
+    assert report.taken["a/bias"] == ("layers/dense_1/vars/1",)
+    two = hdf5(tmp_path / "towers.h5", of_keras(dense=(8, 4), dense_1=(8, 4)))
+    with pytest.raises(ModelFileError, match="'layers/dense', 'layers/dense_1' fit 'left', 'right' alike"):
+        towers().load_weights(two)
+    towers().load_weights(two, names="order")
+
+
+def linked(path: Path) -> Path:
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+    with h5py.File(path, "w") as file:
+        file["layers"] = h5py.ExternalLink("/etc/hostname", "/")
+    return path
+
+
+def looped(path: Path) -> Path:
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+    with h5py.File(path, "w") as file:
+        group = file.create_group("a")
+        group["a"] = group
+    return path
+
+
+def zipped(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.pkl", b"")
+    return path
+
+
+def cut_off(path: Path) -> Path:
+    hdf5(path, of_keras(dense=(8, 8)))
+    path.write_bytes(path.read_bytes()[:700])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "text"),
+    [
+        (linked, "'layers' is a link, which files of Keras do not hold"),
+        (looped, "it must hold at most 100 arrays and groups"),
+        (zipped, "the archive holds no 'model.weights.h5'"),
+        (cut_off, "the file of Keras is damaged"),
+        (lambda path: hdf5(path, {"layers/dense/vars/0": np.bytes_("text")}), "'layers/dense/vars/0' must hold real numbers"),
+        (lambda path: hdf5(path, {"optimizer/vars/0": 1}), "it holds no arrays as Keras 3 writes them"),
+        (lambda path: hdf5(path, of_keras(dense=(8, 7))), "only the model has a variable|it has none of the variables"),
+    ],
+)
+def test_files_of_keras_that_are_none_are_refused(
+    write: Callable[[Path], Path], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "MOST_ARRAYS", 100)
+    pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+    with pytest.raises(ModelFileError, match=text):
+        made(Dense(8)).load_weights(write(tmp_path / "f"))
+
+
+def test_before_the_variables_exist_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="SequentialModel is not built yet"):
+        SequentialModel(layers=[Dense(3)]).load_weights({})
+
+
+@pytest.mark.parametrize("parts", [torch_layout.parts, keras_layout.parts])
+def test_every_kind_of_layer_has_a_form(parts: Callable[[Graph], list[Part]]) -> None:
+    """A new kind with variables needs a row in `torch_layout`; what a form makes has the shape of the variable."""
+    for row in LAYERS:
+        x = nn.Placeholder((-1, *row.sample))
+        graph = Graph(x, row.applied()(x).apply(Linear()))
+        pieces = [piece for part in parts(graph) for form in part.forms for piece in form]
+        assert {piece.variable for piece in pieces} == set(graph.variables), row.kind
+        for variable, (_, shapes, convert) in pieces:
+            arrays = [np.zeros(shape) for shape in shapes]
+            assert (arrays[0] if convert is None else convert(*arrays)).shape == variable.shape, (row.kind, variable.name)
