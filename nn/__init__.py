@@ -51,7 +51,7 @@ __getattr__, __dir__ = lazily(__name__, {
         "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
         "Dot", "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePool",
         "GlobalMaxPool", "GroupNorm", "LSTM", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum",
-        "MultiHeadAttention", "Multiply", "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
+        "MultiHeadAttention", "Multiply", "PReLU", "Parameter", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
         "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed",
         "UpSampling", "ZeroPadding",
     )},

@@ -9,6 +9,7 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.onnx.export import save, to_bytes
+    from nn.onnx.reader import from_bytes, load
 
-__all__ = ["save", "to_bytes"]
-__getattr__, __dir__ = lazily(__name__, {"export": "save to_bytes"})
+__all__ = ["from_bytes", "load", "save", "to_bytes"]
+__getattr__, __dir__ = lazily(__name__, {"export": "save to_bytes", "reader": "from_bytes load"})
