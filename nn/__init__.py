@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         loss,
         metric,
         model,
+        onnx,
         operation,
         optimizer,
         random,
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Buffer", "IOptimizer", "Input", "Placeholder", "Value", "Variable", "activation", "callback", "constraint", "data",
-    "dataset", "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "operation", "optimizer",
-    "random", "regularizer", "testing",
+    "dataset", "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "onnx", "operation",
+    "optimizer", "random", "regularizer", "testing",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "activation": "activation", "callback": "callback", "constraint": "constraint", "data": "data", "dataset": "dataset",
     "function": "function",
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
-    "metric": "metric", "model": "model", "operation": "operation", "optimizer": "IOptimizer optimizer", "random": "random",
-    "regularizer": "regularizer", "testing": "testing", "value": "Buffer Input Placeholder Value Variable",
+    "metric": "metric", "model": "model", "onnx": "onnx", "operation": "operation", "optimizer": "IOptimizer optimizer",
+    "random": "random", "regularizer": "regularizer", "testing": "testing", "value": "Buffer Input Placeholder Value Variable",
 }, meant={
     "Sequential": "nn.model.SequentialModel", "activations": "nn.activation", "callbacks": "nn.callback",
     "constraints": "nn.constraint",
@@ -50,7 +51,7 @@ __getattr__, __dir__ = lazily(__name__, {
         "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
         "Dot", "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePool",
         "GlobalMaxPool", "GroupNorm", "LSTM", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum",
-        "MultiHeadAttention", "Multiply", "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
+        "MultiHeadAttention", "Multiply", "PReLU", "Parameter", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
         "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed",
         "UpSampling", "ZeroPadding",
     )},

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nn.layer.layer import Layer
     from nn.layer.merging import Add, Average, Concatenate, Dot, Maximum, Minimum, Multiply, Subtract
     from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
+    from nn.layer.parameter import Parameter
     from nn.layer.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
     from nn.layer.regularization import Dropout, GaussianDropout, GaussianNoise, SpatialDropout
@@ -25,15 +26,16 @@ __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
     "Dot", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool",
     "GroupNorm", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
-    "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D",
-    "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
+    "PReLU", "Parameter", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D",
+    "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D",
     "core": "Dense Embedding Flatten Masking Permute RepeatVector Rescaling Reshape", "layer": "Layer",
     "merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
-    "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
+    "parameter": "Parameter", "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool",
+    "recurrent": "GRU LSTM Recurrent SimpleRNN",
     "regularization": "Dropout GaussianDropout GaussianNoise SpatialDropout",
     "separable_convolution": "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D",
     "spatial": "Cropping UpSampling ZeroPadding", "transposed_convolution": "Conv1DTranspose Conv2DTranspose",
