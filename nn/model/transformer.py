@@ -1,5 +1,6 @@
 """A small transformer for sequences."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,9 @@ from nn.layer.regularization import Dropout
 from nn.model.model import Model
 from nn.value.value import Value, Variable
 
+ROTARY_BASE = 10_000.0
+"""Base of rotary positions, as its authors chose it."""
+
 
 class Transformer(Model, configured=True):
     """A decoder that scores, at every position of a sequence, the next id; it sees that position and those before it.
@@ -23,7 +27,9 @@ class Transformer(Model, configured=True):
     Embedding of ids plus one of positions, which starts as sine waves; `blocks` times x + attention(LN(x)), then
     x + feed-forward(LN(x)), which is Dense(hidden, GELU) and Dense(features); LN; scores. (Vaswani et al., "Attention Is All
     You Need", 2017; causal, with normalisation in front of each branch, as Radford et al., "Language Models are Unsupervised
-    Multitask Learners", 2019.)
+    Multitask Learners", 2019.) With `rotary` no embedding of positions is added: queries and keys are turned by their positions
+    (`MultiHeadAttention`). With `tied` the scores are products with the embeddings of the ids, which serve as input times
+    sqrt(features) (Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017).
 
     Shapes: x (batch, length), ids from 0 to vocabulary - 1; output (batch, length, vocabulary), scores. Train it with
     `Cross_Entropy_With_Softmax` and the ids that follow as labels, (batch, length). To continue a shorter text, put
@@ -38,6 +44,8 @@ class Transformer(Model, configured=True):
         hidden: features between the two products of a feed-forward branch, 4 * features by default.
         dropout: share of the sum of the embeddings and of each branch that is set to 0 in training.
         input_shape: (-1, length), which is the default.
+        rotary: whether positions are told by turns of queries and keys; features / heads must be even.
+        tied: whether the last product shares its kernel with the embedding; it has no bias then.
         seed: seed of all draws.
         dtype: "float32" or "float64".
 
@@ -61,6 +69,8 @@ class Transformer(Model, configured=True):
         dropout: float = 0.0,
         input_shape: Sequence[int | None] | None = None,
         *,
+        rotary: bool = False,
+        tied: bool = False,
         seed: int = 0,
         dtype: DType = "float32",
     ) -> None:
@@ -75,19 +85,34 @@ class Transformer(Model, configured=True):
         self.blocks = arguments.integer(self, "blocks", blocks, minimum=1)
         self.hidden = 4 * self.features if hidden is None else arguments.integer(self, "hidden", hidden, minimum=1)
         self.dropout = arguments.number(self, "dropout", dropout, 0, 1)
+        self.rotary = arguments.flag(self, "rotary", rotary)
+        self.tied = arguments.flag(self, "tied", tied)
+        if self.rotary and self.features // self.heads % 2:
+            raise ValueError(
+                f"Transformer 'features' must be an even multiple of the {self.heads} heads with 'rotary', got {self.features}"
+            )
 
     def call(self, x: Value) -> Value:
         if x.shape[1:] != (self.length,):
             raise ValueError(f"Transformer takes ids of shape (batch, {self.length}), got {x.shape}")
-        self._keep(positions=Variable((self.length, self.features), _Waves()))  # `call` may be asked by itself
-        embedded = Embedding(self.vocabulary, self.features, Uniform(-1, 1))(x)
-        x = self._thin_out(Add()([embedded, self.positions]))
+        # Tied, larger ones would begin with the certainty that each id follows itself.
+        most = 0.05 if self.tied else 1.0
+        embedding = Embedding(self.vocabulary, self.features, Uniform(-most, most))
+        embedded: Value = embedding(x)
+        if self.tied:
+            embedded = embedded * math.sqrt(self.features)
+        if not self.rotary:
+            self._keep(positions=Variable((self.length, self.features), _Waves()))  # `call` may be asked by itself
+            embedded = Add()([embedded, self.positions])
+        x = self._thin_out(embedded)
+        base = ROTARY_BASE if self.rotary else None
         for _ in range(self.blocks):
-            attended = MultiHeadAttention(self.heads, self.features // self.heads, causal=True)(LayerNorm(1e-5)(x))
-            x = Add()([x, self._thin_out(attended)])
+            attend = MultiHeadAttention(self.heads, self.features // self.heads, causal=True, rotary_base=base)
+            x = Add()([x, self._thin_out(attend(LayerNorm(1e-5)(x)))])
             fed = Dense(self.features)(Dense(self.hidden, activation=GELU())(LayerNorm(1e-5)(x)))
             x = Add()([x, self._thin_out(fed)])
-        return Dense(self.vocabulary)(LayerNorm(1e-5)(x))
+        x = LayerNorm(1e-5)(x)
+        return x @ embedding.embeddings.T if self.tied else Dense(self.vocabulary)(x)
 
     def _thin_out(self, x: Value) -> Value:
         return Dropout(self.dropout)(x) if self.dropout else x

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
+    from nn.operation.rotary import Rotary
     from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "DropoutOperation", "Elementwise", "Entry", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
     "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
     "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage",
-    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot",
+    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Rotary", "Sqrt", "Square", "Subtract", "Sum", "TensorDot",
     "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
@@ -36,5 +37,6 @@ __getattr__, __dir__ = lazily(__name__, {
     "matmul": "MatMul TensorDot", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
     "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation NormalDraw",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
-    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Pad Repeat Reshape Transpose",
+    "reduction": "Max Mean Min Reduction Sum", "rotary": "Rotary",
+    "shape": "Concatenate Pad Repeat Reshape Transpose",
 })  # fmt: skip

@@ -70,6 +70,17 @@ def attention_value(x: Array, causal: bool) -> Array:
     return np.stack([attended(one[:2], one[2:5] * 2, one[2:5, :, :3], causal) for one in x])
 
 
+def turned(x: Array, base: float = 10_000.0) -> Array:
+    """Rotary positions by rotation matrices, (batch, positions, heads, features)."""
+    out = np.empty_like(x)
+    for position in range(x.shape[1]):
+        for pair in range(x.shape[3] // 2):
+            angle = position / base ** (2 * pair / x.shape[3])
+            matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+            out[:, position, :, 2 * pair : 2 * pair + 2] = x[:, position, :, 2 * pair : 2 * pair + 2] @ matrix.T
+    return out
+
+
 OPERATIONS = [
     GraphRow(operation.Add, with_variable(lambda x, w: x + w, [4]), (3, 4), lambda x, w: x + w, label="row"),
     GraphRow(operation.Add, with_variable(lambda x, w: w + x, [3, 1]), (3, 4), lambda x, w: x + w, label="column"),
@@ -182,6 +193,9 @@ OPERATIONS = [
              lambda x, table: table[(x > -0.5).astype(int) + (x > 0.5)]),
     GraphRow(operation.Attention, attention(False), (5, 2, 4), lambda x: attention_value(x, False)),
     GraphRow(operation.Attention, attention(True), (5, 2, 4), lambda x: attention_value(x, True), label="causal"),
+    GraphRow(operation.Rotary, operation.Rotary, (5, 2, 4), turned),
+    GraphRow(operation.Rotary, lambda: lambda x: operation.Rotary(7.0)(x.swapaxes(2, 3)), (5, 6, 2),
+             lambda x: turned(x.swapaxes(2, 3), 7.0), label="base"),
     GraphRow(DropoutOperation, lambda: lambda x: DropoutOperation(0.4)(x), (7,), None),
     GraphRow(operation.GaussianDropoutOperation, lambda: lambda x: operation.GaussianDropoutOperation(0.4)(x), (7,), None),
     GraphRow(operation.GaussianNoiseOperation, lambda: lambda x: operation.GaussianNoiseOperation(0.4, True)(x), (3, 5), None),
