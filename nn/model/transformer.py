@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from nn.layer.core import Dense, Embedding
 from nn.layer.merging import Add
 from nn.layer.normalization import LayerNorm
 from nn.layer.regularization import Dropout
+from nn.model.decoder import CachedDecoder, Picker, continued
 from nn.model.model import Model
+from nn.random import keyed
 from nn.value.value import Value, Variable
 
 ROTARY_BASE = 10_000.0
@@ -32,8 +35,7 @@ class Transformer(Model, configured=True):
     sqrt(features) (Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017).
 
     Shapes: x (batch, length), ids from 0 to vocabulary - 1; output (batch, length, vocabulary), scores. Train it with
-    `Cross_Entropy_With_Softmax` and the ids that follow as labels, (batch, length). To continue a shorter text, put
-    anything behind it and read the scores at its last position.
+    `Cross_Entropy_With_Softmax` and the ids that follow as labels, (batch, length). `generate` continues sequences.
 
     Args:
         vocabulary: number of ids.
@@ -113,6 +115,48 @@ class Transformer(Model, configured=True):
             x = Add()([x, self._thin_out(fed)])
         x = LayerNorm(1e-5)(x)
         return x @ embedding.embeddings.T if self.tied else Dense(self.vocabulary)(x)
+
+    def generate(
+        self,
+        ids: Any,
+        count: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> Array:
+        """Return beginnings of sequences, continued by ids that are drawn one after the other by their scores.
+
+        Keys and values of earlier positions are kept (`CachedDecoder`), so an id costs one position. A sequence that reaches
+        `length` goes on from its last half. Equal seeds and weights give equal ids.
+
+        Args:
+            ids: the beginning ``(n,)`` of one sequence, or those of several ``(batch, n)``, at least one id each.
+            count: how many ids to add.
+            temperature: below 1 the draws dare less, above 1 more; 0: the id of the best score, without a draw.
+            top_k: draw from so many best ids; None: from all.
+            top_p: draw from the best ids that have this share of the probability together; 1: from all.
+            seed: seed of the draws; None: that of the model.
+
+        Returns:
+            The ids ``(n + count,)`` or ``(batch, n + count)``, int32.
+
+        Raises:
+            TypeError or ValueError: for arguments that are not as said, and before `setup`.
+        """
+        given = np.asarray(ids)
+        if given.ndim not in (1, 2) or not given.size or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"generate() 'ids' must be whole numbers (n,) or (batch, n), at least one, got {given.dtype} {given.shape}"
+            )
+        arguments.integer("generate()", "count", count, minimum=0)
+        seed = self.seed if seed is None else arguments.integer("generate()", "seed", seed, minimum=0)
+        pick = Picker(temperature, top_k, top_p, keyed(seed, "generate"))
+        rows = given.reshape(-1, given.shape[-1])
+        found = continued(CachedDecoder(self, len(rows)), rows, count, pick)
+        made = np.concatenate([rows, *(each[:, None] for each in found)], axis=1).astype(np.int32)
+        return made.reshape(*given.shape[:-1], made.shape[1])
 
     def _thin_out(self, x: Value) -> Value:
         return Dropout(self.dropout)(x) if self.dropout else x

@@ -162,7 +162,7 @@ def test_the_shortcut_without_parameters_is_every_second_pixel_and_zeros():
         (lambda: ResNet20(shortcut="C"), "ResNet20 'shortcut' must be 'A' or 'B', got 'C'"),
         (lambda: Transformer(0, 8), "Transformer 'vocabulary' must be a positive integer, got 0"),
         (lambda: Transformer(8, 8, 64, 5), "Transformer 'features' must be a multiple of the 5 heads, got 64"),
-        (lambda: Transformer(8, 8, 15, 5, rotary=True), "'features' must be an even multiple of the 5 heads with 'rotary', got 15"),
+        (lambda: Transformer(8, 8, 15, 5, rotary=True), "must be an even multiple of the 5 heads with 'rotary', got 15"),
         (lambda: Transformer(8, 8, rotary=1), "Transformer 'rotary' must be True or False, got 1"),
         (lambda: Transformer(8, 8, blocks=0), "Transformer 'blocks' must be a positive integer, got 0"),
         (lambda: Transformer(8, 8, dropout=1.5), "Transformer 'dropout' must be a number >= 0 and < 1, got 1.5"),
