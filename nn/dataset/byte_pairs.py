@@ -39,7 +39,7 @@ class BytePairs(Configurable, configured=True):
     >>> tokens = nn.dataset.BytePairs.learn(b"the cat sat on the mat, and the rat sat on the cat", vocabulary=270)
     >>> ids = tokens.encode("the cat")
     >>> len(ids), tokens.decode(ids)
-    (3, b'the cat')
+    (2, b'the cat')
 
     Args:
         merges: pairs of ids; pair i is the token 256 + i, and joins two tokens before it.
@@ -116,12 +116,12 @@ class BytePairs(Configurable, configured=True):
         return b"".join([self._spelled[each] for each in found.tolist()])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the pairs to a file, as JSON."""
+        """Write the pairs to the file at `path`, as JSON."""
         write_file(path, json.dumps({"format": _FORMAT, "merges": self.merges}).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BytePairs:
-        """Return the tokens of a file of `save`; raise FileNotFoundError as `learn`, ValueError for another file."""
+        """Return the tokens of a file of `save` at `path`; raise FileNotFoundError as `learn`, ValueError for another file."""
         place = find_given(path, cls())
         try:
             found = json.loads(read_file(place))

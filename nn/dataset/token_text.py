@@ -25,7 +25,7 @@ class TokenText(TextWindows, configured=True):
     >>> data = nn.dataset.TokenText("text.txt", tokens, length=16)
     >>> model = nn.model.Transformer(tokens.vocabulary, data.length, rotary=True)
     >>> data.load()[0].shape[1], tokens.decode(data.load()[0][0])
-    (16, b'to be or not to be, that is the question. to be o')
+    (16, b'to be or not to be, that is the question. to be or')
 
     Args:
         path: a file or several; any bytes.
