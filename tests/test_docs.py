@@ -28,6 +28,7 @@ LONG = {
         "elastic",
         "failure-detection",
         "gallery",
+        "language-models",
         "launchers",
         "reliability",
         "simulation",

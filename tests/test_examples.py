@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from .programs import environment, python
@@ -112,6 +113,21 @@ def test_the_character_transformer_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_the_language_model_beats_bigrams_and_two_workers_have_its_bits(tmp_path: Path) -> None:
+    """A bigram model does not know which of two rhymes it is in."""
+    rhymes = ["one potato, two potato, three potato, four. ", "one tomato, two tomato, three tomato, more! "]
+    draw = np.random.default_rng(0).integers(0, 2, 1200)
+    (tmp_path / "rhyme.txt").write_text("".join(rhymes[each] for each in draw), "utf-8")
+    options = ["--vocabulary", "290", "--length", "32", "--features", "32", "--epochs", "8", "--write", "60"]
+    finished = run(tmp_path, "nn/language_model.py", "rhyme.txt", *options)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "The weights of 2 worker(s) are equal to the last bit." in finished.stdout
+    losses = re.search(r"it has not seen: (\d\.\d+), of the best bigram model (\d\.\d+)\.$", finished.stdout, re.MULTILINE)
+    assert losses and float(losses[1]) < float(losses[2]) - 0.1
+    assert "potato" in finished.stdout.rpartition("-" * 80)[2]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("at", [pytest.param("dropout_1", marks=pytest.mark.long), "dense_2"])
 def test_split_learning_equals_the_whole(tmp_path: Path, at: str) -> None:
     finished = run(tmp_path, "training/split_learning.py", "--local", "2", "--epochs", "2", "--at", at)
@@ -160,6 +176,9 @@ WRONG = {
     "executor/helloworld.py --workers 3": "unrecognized arguments: --workers 3",
     "executor/pi.py --tasks 0": "argument --tasks: must be a positive integer, got '0'",
     "nn/character_transformer.py none.txt": "CharacterText finds no file 'none.txt'",
+    "nn/language_model.py none.txt": "[Errno 2] No such file or directory: 'none.txt'",
+    "nn/language_model.py --features 12": "argument --features: must be a multiple of 8, got 12",
+    "nn/language_model.py --vocabulary 255": "argument --vocabulary: must be at least 256, got 255",
     "rpc/reduce_sum.py --local two": "argument --local: must be a positive integer, got 'two'",
     "training/split_learning.py --local 2 --at none": "argument --at: split() 'at' must be one of the layers dense_1,",
 }

@@ -11,29 +11,11 @@ from pathlib import Path
 
 import psgd
 
-import numpy as np
-
 import nn
-from nn.arrays import Array
 from nn.gradient_descent.schedule import Cosine, WarmUp
-from nn.random import keyed
 
 LENGTH = 64
 BATCH = 16
-
-
-def continued(model: nn.model.Transformer, beginning: Array, count: int, temperature: float) -> list[int]:
-    """Return the ids of a beginning and of `count` characters that the model draws, one after the other."""
-    ids, random = [int(each) for each in beginning], keyed(model.seed, "writing")
-    for _ in range(count):
-        seen = ids[-model.length :]
-        window = np.zeros((1, model.length), np.int32)
-        window[0, : len(seen)] = seen
-        # what stands behind the last character does not matter: no position sees those after it
-        scores = model.predict(window)[0, len(seen) - 1] / temperature
-        # the largest of the scores plus Gumbel noise is a draw from their softmax
-        ids.append(int(np.argmax(scores + random.gumbel(size=scores.shape))))
-    return ids
 
 
 def main() -> int:
@@ -71,7 +53,7 @@ def main() -> int:
 
     bits = model.evaluate(test_x, test_y, batch_size=BATCH)["Loss"] / math.log(2)
     print(f"{bits:.2f} bits per character on text it has not seen ({math.log2(len(vocabulary)):.2f} before it knew anything).")
-    ids = continued(model, test_x[0, : LENGTH // 2], options.characters, options.temperature)
+    ids = model.generate(test_x[0, : LENGTH // 2], options.characters, temperature=options.temperature)
     print("It writes on from", repr("".join(vocabulary[each] for each in ids[: LENGTH // 2])) + ":")
     print("-" * 80)
     print("".join(vocabulary[each] for each in ids[LENGTH // 2 :]))

@@ -7,6 +7,7 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.dataset import idx, plan, transforms
     from nn.dataset.array import ArrayDataset
+    from nn.dataset.byte_pairs import BytePairs
     from nn.dataset.character_text import CharacterText
     from nn.dataset.cifar import CIFAR as CIFAR  # the name of CIFAR10 in version 0.9
     from nn.dataset.cifar import CIFAR10, CIFAR100
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
     from nn.dataset.mnist import KMNIST, MNIST, FashionMNIST
     from nn.dataset.npz import NpzDataset
     from nn.dataset.plan import Plan
+    from nn.dataset.token_text import TokenText
     from nn.dataset.toy import Digits, SimData
 
 __all__ = [
-    "CIFAR10", "CIFAR100", "KMNIST", "LEAF", "MNIST", "AbsDataset", "ArrayDataset", "CSVDataset", "CharacterText",
+    "CIFAR10", "CIFAR100", "KMNIST", "LEAF", "MNIST", "AbsDataset", "ArrayDataset", "BytePairs", "CSVDataset", "CharacterText",
     "ClientDataset", "ClientFolders", "Digits", "FashionMNIST", "NpzDataset", "Plan", "PublishedDataset", "SimData",
-    "SyntheticClients", "checksum_of", "idx", "plan", "transforms",
+    "SyntheticClients", "TokenText", "checksum_of", "idx", "plan", "transforms",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "array": "ArrayDataset", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
+    "array": "ArrayDataset", "byte_pairs": "BytePairs", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
     "clients": "LEAF ClientDataset ClientFolders SyntheticClients", "csv_dataset": "CSVDataset",
     "files": "PublishedDataset", "idx": "idx", "interface": "AbsDataset checksum_of",
-    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "plan": "Plan plan", "toy": "Digits SimData",
-    "transforms": "transforms",
+    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "plan": "Plan plan", "token_text": "TokenText",
+    "toy": "Digits SimData", "transforms": "transforms",
 })  # fmt: skip

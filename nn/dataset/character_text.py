@@ -2,20 +2,18 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
-from nn import arguments
 from nn.arrays import Array
 from nn.dataset.files import find_given
-from nn.dataset.interface import AbsDataset, Arrays, check_fraction
+from nn.dataset.text_windows import TextWindows
 
 __all__ = ["CharacterText"]
 
 
-class CharacterText(AbsDataset, configured=True):
+class CharacterText(TextWindows, configured=True):
     """Windows of `length` characters of text files (UTF-8), with the characters that follow each of them as labels.
 
     Shapes: x and y int32 ``(n, length)``, places in `vocabulary`, which is made of the characters of all files in the order of
@@ -34,6 +32,8 @@ class CharacterText(AbsDataset, configured=True):
     ValueError for one that is no UTF-8 and for a text too short to fill a window of either part.
     """
 
+    _unit: ClassVar[str] = "characters"
+
     def __init__(
         self,
         path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -41,19 +41,7 @@ class CharacterText(AbsDataset, configured=True):
         test_fraction: float = 0.1,
         stride: int | None = None,
     ) -> None:
-        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-        if not paths:
-            raise ValueError("CharacterText 'path' must name at least one file, got none")
-        self.paths = [os.fspath(each) for each in paths]
-        self.length = arguments.integer(self, "length", length, minimum=1)
-        self.test_fraction = check_fraction(self, test_fraction)
-        self.stride = self.length if stride is None else arguments.integer(self, "stride", stride, minimum=1)
-
-    def argument(self, name: str) -> Any:
-        return self.paths if name == "path" else super().argument(name)
-
-    def source_of(self, part: str) -> str:
-        return ", ".join(self.paths)
+        super().__init__(path, length, test_fraction, stride)
 
     @property
     def vocabulary(self) -> str:
@@ -68,11 +56,9 @@ class CharacterText(AbsDataset, configured=True):
         """Return the ids of a text, int32; raise ValueError for a character that the files do not have."""
         return _encode(text, self.vocabulary)
 
-    def load(self, download: bool = True) -> Arrays:
+    def _ids(self) -> Array:
         text = self.text()
-        ids = _encode(text, "".join(sorted(set(text))))
-        border = len(ids) - round(self.test_fraction * len(ids))
-        return *self._windows(ids[:border], self.stride, "train"), *self._windows(ids[border:], self.length, "evaluate")
+        return _encode(text, "".join(sorted(set(text))))
 
     def _read(self, path: str) -> str:
         found = find_given(path, self)
@@ -80,16 +66,6 @@ class CharacterText(AbsDataset, configured=True):
             return found.read_text("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"CharacterText: '{found}' must be text in UTF-8: {error}") from error
-
-    def _windows(self, ids: Array, stride: int, purpose: str) -> tuple[Array, Array]:
-        if len(ids) <= self.length:
-            raise ValueError(
-                f"CharacterText with windows of {self.length} needs more characters than that to {purpose} on, got {len(ids)}"
-            )
-        # One more: y is x one character later.
-        windows = sliding_window_view(ids, self.length + 1)[::stride]
-        # Copies: windows of the view overlap, and a read-only view would keep the whole text.
-        return np.ascontiguousarray(windows[:, :-1]), np.ascontiguousarray(windows[:, 1:])
 
 
 def _encode(text: str, vocabulary: str) -> Array:

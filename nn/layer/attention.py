@@ -12,6 +12,7 @@ from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen
 from nn.operation.attention import Attention
 from nn.operation.matmul import TensorDot
+from nn.operation.rotary import Rotary
 from nn.value.value import Value, Variable, joint_mask
 
 
@@ -22,7 +23,8 @@ class MultiHeadAttention(Layer, configured=True):
     places of `value`. Per head: softmax(q k^T / sqrt(key_dim)) v, where q, k and v are linear in query, key and value; the
     heads' results together are mapped to `output_dim` (as many features as the query has). With `causal`, position i sees
     the positions 0 to i only. Positions that the mask of value or key leaves out are not seen. (Vaswani et al., "Attention Is
-    All You Need", 2017)
+    All You Need", 2017) With `rotary_base` queries and keys are turned by their positions, so that a head can go by distances
+    (Su et al., "RoFormer", 2021; `nn.operation.Rotary`).
 
     Shapes: query (batch, targets, in), value and key (batch, sources, ...), output (batch, targets, output_dim). Variables,
     named and shaped as in Keras: query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim), their
@@ -38,6 +40,7 @@ class MultiHeadAttention(Layer, configured=True):
         kernel_initializer: of the four kernels, an object or its word; default: `GlorotUniform`.
         bias_initializer: of the biases; default: `Zeros`.
         name: name of the layer; default: its class and a number.
+        rotary_base: base of the turns, such as 10,000, for an even `key_dim`; None: none.
 
     Raises ValueError for inputs of other ranks and for sequences with lengths that do not fit together.
 
@@ -59,6 +62,8 @@ class MultiHeadAttention(Layer, configured=True):
         kernel_initializer: Initializer | InitializerName | None = None,
         bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
+        *,
+        rotary_base: float | None = None,
     ) -> None:
         super().__init__(name)
         self.num_heads = arguments.integer(self, "num_heads", num_heads, minimum=1)
@@ -69,6 +74,9 @@ class MultiHeadAttention(Layer, configured=True):
         self.output_dim = None if output_dim is None else arguments.integer(self, "output_dim", output_dim, minimum=1)
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.rotary_base = None if rotary_base is None else arguments.number(self, "rotary_base", rotary_base, 1)
+        if self.rotary_base is not None and self.key_dim % 2:
+            raise ValueError(f"MultiHeadAttention 'key_dim' must be even with a 'rotary_base', got {self.key_dim}")
 
     def build(self, input_shape: Sequence[Shape]) -> None:
         query, value, key = _three(input_shape)
@@ -91,9 +99,11 @@ class MultiHeadAttention(Layer, configured=True):
         if value.shape[1] != key.shape[1]:
             raise ValueError(f"value and key must have equally many positions on axis 1, got {value.shape} and {key.shape}")
         # The last axis of the input is contracted, so that heads and features come out as axes of their own.
-        projected = _apply(self._key, key, 1), _apply(self._value, value, 1)
+        queries, keys, values = _apply(self._query, query, 1), _apply(self._key, key, 1), _apply(self._value, value, 1)
+        if self.rotary_base is not None:
+            queries, keys = queries.apply(Rotary(self.rotary_base)), keys.apply(Rotary(self.rotary_base))
         mask = joint_mask(value, [value, key])
-        heads = _apply(self._query, query, 1).apply(Attention(self.causal), *projected, *([] if mask is None else [mask]))
+        heads = queries.apply(Attention(self.causal), keys, values, *([] if mask is None else [mask]))
         # Two axes contracted: the heads are joined by the product itself.
         made = _apply(self._output, heads, 2)
         made.mask = query.mask

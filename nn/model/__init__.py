@@ -6,6 +6,7 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.model.convolutional import AlexNet, LeNet5, ResNet20
+    from nn.model.decoder import CachedDecoder
     from nn.model.functional import Functional
     from nn.model.history import History
     from nn.model.model import Fragment, Model
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
     from nn.tensor_files import ModelFileError
 
 __all__ = [
-    "DNN", "AlexNet", "Fragment", "Functional", "History", "LeNet5", "Model", "ModelFileError", "ResNet20", "SequentialModel",
-    "Transformer",
+    "DNN", "AlexNet", "CachedDecoder", "Fragment", "Functional", "History", "LeNet5", "Model", "ModelFileError", "ResNet20",
+    "SequentialModel", "Transformer",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "convolutional": "AlexNet LeNet5 ResNet20", "functional": "Functional", "history": "History", "model": "Fragment Model",
+    "convolutional": "AlexNet LeNet5 ResNet20", "decoder": "CachedDecoder", "functional": "Functional",
+    "history": "History", "model": "Fragment Model",
     "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",
 }, meant={"Sequential": "nn.model.SequentialModel", "load_model": "nn.model.Model.load"})  # fmt: skip

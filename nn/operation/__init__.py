@@ -9,7 +9,7 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
-    from nn.operation.attention import Attention
+    from nn.operation.attention import Attention, CachedAttention
     from nn.operation.broadcasting import Broadcasting
     from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square
     from nn.operation.index import Entry, Index, Lookup
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
+    from nn.operation.rotary import Rotary
     from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
 
 __all__ = [
-    "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Compare", "Concatenate", "Divide",
+    "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "CachedAttention", "Compare", "Concatenate", "Divide",
     "DropoutOperation", "Elementwise", "Entry", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
     "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
     "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage",
-    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot",
-    "Transpose", "Where", "batch_leads",
+    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Rotary", "Sqrt", "Square", "Subtract", "Sum",
+    "TensorDot", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention",
+    "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention CachedAttention",
     "broadcasting": "Broadcasting",
     "elementwise": "Absolute Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
     "matmul": "MatMul TensorDot", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
     "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation NormalDraw",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
-    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Pad Repeat Reshape Transpose",
+    "reduction": "Max Mean Min Reduction Sum", "rotary": "Rotary",
+    "shape": "Concatenate Pad Repeat Reshape Transpose",
 })  # fmt: skip

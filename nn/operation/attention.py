@@ -8,6 +8,7 @@ import numpy as np
 
 from nn.arrays import Array, Shape
 from nn.operation.operation import Operation, batch_leads
+from nn.operation.rotary import Place
 
 BLOCK = 65_536
 """Scores of a block of samples: two arrays of this size fit into a core's second-level cache."""
@@ -90,14 +91,7 @@ class Attention(Operation):
                 np.copyto(weights, self._low, where=self._absent[block])
             if self._mask is not None:
                 np.add(weights, self._mask, out=weights)
-            # the greatest score of a row becomes 0, so that exp cannot overflow
-            np.maximum.reduce(weights, axis=3, keepdims=True, out=row)
-            np.subtract(weights, row, out=weights)
-            np.exp(weights, out=weights)
-            np.matmul(weights, self._ones, out=sums[..., 0])
-            # Multiplied before the division by the sums, which then takes e numbers for each target and not `sources`.
-            np.matmul(weights, v[block], out=output[block])
-            np.divide(output[block], sums, out=output[block])
+            self._mean(weights, v[block], row, sums, output[block])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         q, k, v, y, g = (array.swapaxes(1, 2) for array in (*inputs[:3], output, gradient))
@@ -130,6 +124,76 @@ class Attention(Operation):
                 # Scaled once more rather than kept: forward's is in scratch memory, which other operations have used since.
                 np.multiply(q[block], self._scale, out=self._query[:count])
                 np.matmul(slopes.swapaxes(2, 3), self._query[:count], out=for_k[block])
+
+    def _mean(self, weights: Array, v: Array, row: Array, sums: Array, out: Array) -> None:
+        """Write the means of `v` by weights, scores at first, into `out`; `row` is work space for a number of each target."""
+        # the greatest score of a row becomes 0, so that exp cannot overflow
+        np.maximum.reduce(weights, axis=3, keepdims=True, out=row)
+        np.subtract(weights, row, out=weights)
+        np.exp(weights, out=weights)
+        np.matmul(weights, self._ones[: weights.shape[3]], out=sums[..., 0])
+        # Multiplied before the division by the sums, which then takes e numbers for each target and not `sources`.
+        np.matmul(weights, v, out=out)
+        np.divide(out, sums, out=out)
+
+
+class CachedAttention(Attention):
+    """Causal attention of the next positions of sequences to themselves and to all before them, which it has kept.
+
+    Inputs: q, k and v as those of `Attention`, all of the next positions. Forward keeps k and v behind those of the positions
+    before, so a position costs one row of scores and no product with the sequence. There are gradients at the beginning only,
+    where this is `Attention(causal=True)`.
+
+    Args:
+        place: number of positions before the next ones; it moves when all operations of a run have ended.
+        keys: memory for the keys (sequences, heads, positions, d), for as many sequences and positions as there may be.
+        values: that for the values (sequences, heads, positions, e).
+    """
+
+    def __init__(self, place: Place, keys: Array, values: Array) -> None:
+        super().__init__(causal=True)
+        self._place, self._keys, self._values = place, keys, values
+
+    def infer(self, *shapes: Shape) -> Shape:
+        found = super().infer(*shapes)
+        _check("key", shapes[1], "query", shapes[0], (1,))
+        return found
+
+    def splits(self, shapes: Sequence[Shape]) -> bool:
+        return False
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        batch, steps, heads, depth = shapes[0]
+        most = self._keys.shape[2]
+        self._ones = np.ones(most, dtype)
+        self._scaled = self.scratch.empty((batch, heads, steps, depth), dtype)
+        self._greatest = self.scratch.empty((batch, heads, steps, 1), dtype)
+        self._scores = self.scratch.empty((batch * heads * steps * most,), dtype)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        q, k, v, output = (array.swapaxes(1, 2) for array in (*inputs, out))
+        batch, heads, steps, _ = q.shape
+        start = self._place.done
+        end = start + steps
+        keys, values = self._keys[:batch, :, :end], self._values[:batch, :, :end]
+        np.copyto(keys[:, :, start:], k)
+        np.copyto(values[:, :, start:], v)
+        if not start:
+            super().forward(inputs, out)
+            return
+        scores = self._scores[: batch * heads * steps * end].reshape(batch, heads, steps, end)
+        np.multiply(q, self._scale, out=self._scaled)
+        np.matmul(self._scaled, keys.swapaxes(2, 3), out=scores)
+        if steps > 1:
+            later = scores[..., start:]
+            np.add(later, self._mask, out=later)
+        self._mean(scores, values, self._greatest, self._sums, output)
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        if self._place.done:
+            raise TypeError(f"CachedAttention has no gradients behind the first positions, got {self._place.done} before")
+        super().backward(inputs, output, gradient, wanted)
 
 
 def _check(name: str, shape: Shape, other: str, expected: Shape, axes: Sequence[int]) -> None:

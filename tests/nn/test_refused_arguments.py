@@ -115,6 +115,8 @@ ARGUMENTS: list[tuple[str, Made]] = [
     ("MultiHeadAttention 'num_heads' must be a positive integer, got 0", lambda: MultiHeadAttention(0, 3)),
     ("MultiHeadAttention 'key_dim' must be a positive integer, got 0", lambda: MultiHeadAttention(2, 0)),
     ("MultiHeadAttention 'value_dim' must be a positive integer, got -1", lambda: MultiHeadAttention(2, 3, -1)),
+    ("MultiHeadAttention 'key_dim' must be even with a 'rotary_base', got 3", lambda: MultiHeadAttention(2, 3, rotary_base=9)),
+    ("MultiHeadAttention 'rotary_base' must be a number >= 1", lambda: MultiHeadAttention(2, 4, rotary_base=0.5)),
     ("MultiHeadAttention 'output_dim' must be a positive integer, got 0", lambda: MultiHeadAttention(2, 3, output_dim=0)),
     ("BatchNorm 'momentum' must be a number >= 0 and < 1, got 1", lambda: BatchNorm(momentum=1)),
     (r"BatchNorm 'momentum' must be a number >= 0 and < 1, got -0\.1", lambda: BatchNorm(momentum=-0.1)),

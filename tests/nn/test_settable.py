@@ -248,7 +248,8 @@ EXAMPLES = {
     "OneCycle": (0.1, 4), "Piecewise": ([2], [0.1, 0.01]), "Polynomial": (0.1, 2),
     "GradientAccumulation": (nn.gradient_descent.SGDOptimizer(), 2), "MovingAverage": (nn.gradient_descent.SGDOptimizer(),),
     "StochasticAverage": (nn.gradient_descent.SGDOptimizer(),),
-    "Cosine": (0.1, 2), "WarmUp": (0.1, 2), "Transformer": (5, 4), "ArrayDataset": (np.zeros((4, 2)), np.zeros(4)),
+    "TokenText": ("x.txt", []), "Cosine": (0.1, 2), "WarmUp": (0.1, 2), "Transformer": (5, 4),
+    "ArrayDataset": (np.zeros((4, 2)), np.zeros(4)),
     "CSVDataset": ("x.csv", "y"), "NpzDataset": ("x.npz",), "CharacterText": ("x.txt",), "Chain": ([],), "OneHot": (3,),
     "WrappingRule": (nn.gradient_descent.SGDOptimizer(),), "ParameterMean": (nn.gradient_descent.SGDOptimizer(),),
     "Activation": ("relu",), "Permute": ((2, 1),), "RepeatVector": (2,),
@@ -277,6 +278,10 @@ def example(cls: type) -> object:
     if cls is nn.model.Functional:
         x = nn.Input([-1, 4])
         return cls(x, Dense(2)(x))
+    if cls is nn.model.CachedDecoder:
+        model = nn.model.Transformer(5, 4, features=4, heads=2)
+        model.setup(nn.loss.Cross_Entropy_With_Softmax())
+        return cls(model)
     if cls is nn.model.Fragment:
         return made().split("dense_1")[0]
     if cls is nn.gradient_descent.Constant:

@@ -8,7 +8,7 @@ from nn import activation, function, initializer, layer
 from nn.arrays import Array
 from nn.value import Value
 from tests.contract.nn_rows.graph_row import GraphRow, softmax
-from tests.contract.nn_rows.operations import normalized, row_numbers
+from tests.contract.nn_rows.operations import normalized, row_numbers, turned
 from tests.contract.nn_rows.recurrent import masked
 
 
@@ -19,12 +19,15 @@ def attended(
     key: Array | None = None,
     causal: bool = False,
     seen: Array | None = None,
+    base: float | None = None,
 ) -> Array:
     """Multi-head attention of x to itself or to another sequence, by einsum, with biases for all four maps."""
     value = x if value is None else value
     sources = (x, value if key is None else key, value)
     maps = zip(sources, variables[0:6:2], variables[1:6:2], strict=True)
     q, k, v = (np.einsum("bti,ihk->bhtk", source, kernel) + bias[:, None] for source, kernel, bias in maps)
+    if base is not None:
+        q, k = (turned(each.swapaxes(1, 2), base).swapaxes(1, 2) for each in (q, k))
     scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
     if causal:
         scores = np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf)
@@ -132,4 +135,6 @@ LAYERS = [
     GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 3), (5, 4), attended),
     GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 3, 2, causal=True, output_dim=7), (5, 4),
              partial(attended, causal=True), label="causal"),
+    GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 4, causal=True, rotary_base=50.0), (5, 4),
+             partial(attended, causal=True, base=50.0), label="rotary"),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 from nn import function, operation
 from nn.arrays import Array, Shape
 from nn.operation import DropoutOperation
+from nn.operation.rotary import Place
 from nn.value import Buffer, Value, Variable
 from tests.contract.nn_rows.graph_row import GraphRow, Positive, positive, softmax, with_variable
 
@@ -68,6 +69,23 @@ def attention(causal: bool) -> Callable[[], Callable[[Value], Value]]:
 
 def attention_value(x: Array, causal: bool) -> Array:
     return np.stack([attended(one[:2], one[2:5] * 2, one[2:5, :, :3], causal) for one in x])
+
+
+def turned(x: Array, base: float = 10_000.0) -> Array:
+    """Rotary positions by rotation matrices, (batch, positions, heads, features)."""
+    out = np.empty_like(x)
+    for position in range(x.shape[1]):
+        for pair in range(x.shape[3] // 2):
+            angle = position / base ** (2 * pair / x.shape[3])
+            matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+            out[:, position, :, 2 * pair : 2 * pair + 2] = x[:, position, :, 2 * pair : 2 * pair + 2] @ matrix.T
+    return out
+
+
+def cached_attention() -> Callable[[Value], Value]:
+    """Cached attention at the beginning of sequences, of which there are five at most."""
+    applied = operation.CachedAttention(Place(), np.zeros((5, 2, 3, 4)), np.zeros((5, 2, 3, 3)))
+    return lambda x: applied(x, x * 2, x[..., :3])
 
 
 OPERATIONS = [
@@ -182,6 +200,11 @@ OPERATIONS = [
              lambda x, table: table[(x > -0.5).astype(int) + (x > 0.5)]),
     GraphRow(operation.Attention, attention(False), (5, 2, 4), lambda x: attention_value(x, False)),
     GraphRow(operation.Attention, attention(True), (5, 2, 4), lambda x: attention_value(x, True), label="causal"),
+    GraphRow(operation.CachedAttention, cached_attention, (3, 2, 4),
+             lambda x: np.stack([attended(one, one * 2, one[..., :3], causal=True) for one in x])),
+    GraphRow(operation.Rotary, operation.Rotary, (5, 2, 4), turned),
+    GraphRow(operation.Rotary, lambda: lambda x: operation.Rotary(7.0)(x.swapaxes(2, 3)), (5, 6, 2),
+             lambda x: turned(x.swapaxes(2, 3), 7.0), label="base"),
     GraphRow(DropoutOperation, lambda: lambda x: DropoutOperation(0.4)(x), (7,), None),
     GraphRow(operation.GaussianDropoutOperation, lambda: lambda x: operation.GaussianDropoutOperation(0.4)(x), (7,), None),
     GraphRow(operation.GaussianNoiseOperation, lambda: lambda x: operation.GaussianNoiseOperation(0.4, True)(x), (3, 5), None),

@@ -16,6 +16,7 @@ from nn.dataset import (
     MNIST,
     AbsDataset,
     ArrayDataset,
+    BytePairs,
     CharacterText,
     ClientFolders,
     CSVDataset,
@@ -24,6 +25,7 @@ from nn.dataset import (
     NpzDataset,
     SimData,
     SyntheticClients,
+    TokenText,
     checksum_of,
 )
 from nn.dataset.interface import draw
@@ -67,6 +69,7 @@ ROWS = {
     LEAF: lambda: LEAF(folders_of_users(Path("users"))),
     SyntheticClients: lambda: SyntheticClients(clients=2),
     CharacterText: lambda: CharacterText(put(Path(), {"a.txt": PROVERB.encode()}) / "a.txt", length=4, stride=2),
+    TokenText: lambda: TokenText(put(Path(), {"a.txt": PROVERB.encode()}) / "a.txt", BytePairs([[77, 97]]), length=4, stride=2),
 }
 
 
@@ -251,8 +254,20 @@ ARGUMENTS = [
     (CharacterText, {"length": 10}, "with windows of 10 needs more characters than that to evaluate on, got 6"),
     (CharacterText, {"path": "binary"}, "binary' must be text in UTF-8: .* position 3"),
     (CharacterText, {"path": "empty"}, "needs more characters than that to train on, got 0"),
+    (TokenText, {"path": "nowhere"}, "FileNotFoundError: TokenText finds no file 'nowhere'"),
+    (TokenText, {"tokens": "nowhere"}, "FileNotFoundError: BytePairs finds no file 'nowhere'"),
+    (TokenText, {"tokens": "text"}, "'text' holds no byte pairs: Expecting value"),
+    (TokenText, {"tokens": [[1, 2, 3]]}, r"TypeError: BytePairs 'merges' must be pairs of ids, got \[1, 2, 3\]"),
+    (TokenText, {"tokens": [[1, 256]]}, "BytePairs 'merges': token 256 must join tokens below 256, got 256"),
+    (TokenText, {"tokens": [[1, 2], [1, 2]]}, r"BytePairs 'merges' must be different pairs, got \(1, 2\) twice"),
+    (TokenText, {"length": 100}, "TokenText with windows of 100 needs more tokens than that to train on, got 61"),
 ]
-PATHS = {SimData: {}, NpzDataset: {"path": "both.npz"}, CharacterText: {"path": "text"}}
+PATHS = {
+    TokenText: {"path": "text", "tokens": []},
+    SimData: {},
+    NpzDataset: {"path": "both.npz"},
+    CharacterText: {"path": "text"},
+}
 
 
 @pytest.mark.parametrize(

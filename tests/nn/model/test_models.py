@@ -18,6 +18,7 @@ READY = {
     "AlexNet": lambda: AlexNet(classes=4),
     "ResNet20": lambda: ResNet20(shortcut="B", input_shape=[-1, 8, 8, 3]),
     "Transformer": lambda: Transformer(11, 6, features=8, heads=2, blocks=1, dropout=0.1),
+    "rotary Transformer": lambda: Transformer(11, 6, features=8, heads=2, blocks=1, rotary=True, tied=True),
 }
 
 
@@ -56,8 +57,20 @@ def parameters(model: Model) -> tuple[int, int]:
         (lambda: ResNet20(shortcut="B"), 272_474, 1_568),
         (lambda: ResNet20(100), 275_572, 1_376),
         (lambda: Transformer(96, 64), 64 * (96 + 64) + 2 * (12 * 64**2 + 13 * 64) + 2 * 64 + 65 * 96, 0),
+        (lambda: Transformer(96, 64, rotary=True, tied=True), 64 * 96 + 2 * (12 * 64**2 + 13 * 64) + 2 * 64, 0),
     ],
-    ids=["DNN", "DNN without hidden layers", "LeNet5", "LeNet5 32x32", "AlexNet", "ResNet20 A", "B", "100", "Transformer"],
+    ids=[
+        "DNN",
+        "DNN without hidden layers",
+        "LeNet5",
+        "LeNet5 32x32",
+        "AlexNet",
+        "ResNet20 A",
+        "B",
+        "100",
+        "Transformer",
+        "rotary and tied",
+    ],
 )
 def test_the_numbers_of_parameters_are_the_published_ones(make, trained, other):
     model = make()
@@ -111,9 +124,10 @@ def test_it_can_be_cut_in_two(kind):
     assert not weights
 
 
-def test_what_follows_cannot_be_seen():
+@pytest.mark.parametrize("rotary", [False, True])
+def test_what_follows_cannot_be_seen(rotary):
     """Position i of the transformer depends on 0 to i, and on each of them."""
-    model = ready(lambda: Transformer(11, 6, features=8, heads=2))
+    model = ready(lambda: Transformer(11, 6, features=8, heads=2, rotary=rotary, tied=rotary))
     x = data(model, 1)[0]
     before = model.predict(x)[0].copy()
     for place in range(6):
@@ -148,6 +162,8 @@ def test_the_shortcut_without_parameters_is_every_second_pixel_and_zeros():
         (lambda: ResNet20(shortcut="C"), "ResNet20 'shortcut' must be 'A' or 'B', got 'C'"),
         (lambda: Transformer(0, 8), "Transformer 'vocabulary' must be a positive integer, got 0"),
         (lambda: Transformer(8, 8, 64, 5), "Transformer 'features' must be a multiple of the 5 heads, got 64"),
+        (lambda: Transformer(8, 8, 15, 5, rotary=True), "must be an even multiple of the 5 heads with 'rotary', got 15"),
+        (lambda: Transformer(8, 8, rotary=1), "Transformer 'rotary' must be True or False, got 1"),
         (lambda: Transformer(8, 8, blocks=0), "Transformer 'blocks' must be a positive integer, got 0"),
         (lambda: Transformer(8, 8, dropout=1.5), "Transformer 'dropout' must be a number >= 0 and < 1, got 1.5"),
         (lambda: ready(lambda: Transformer(8, 8, input_shape=[-1, 7])), r"takes ids of shape \(batch, 8\), got \(-1, 7\)"),

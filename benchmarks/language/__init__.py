@@ -1,0 +1,1 @@
+"""Small language models: tokens per second in training and sampling, beside torch."""
