@@ -7,6 +7,14 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.layer.activation import GLU, Activation, PReLU
     from nn.layer.attention import MultiHeadAttention
+    from nn.layer.augmentation import (
+        RandomContrast,
+        RandomCrop,
+        RandomFlip,
+        RandomRotation,
+        RandomTranslation,
+        RandomZoom,
+    )
     from nn.layer.convolution import Conv1D, Conv2D
     from nn.layer.core import Dense, Embedding, Flatten, Masking, Permute, RepeatVector, Rescaling, Reshape
     from nn.layer.layer import Layer
@@ -25,11 +33,14 @@ __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
     "Dot", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool",
     "GroupNorm", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
-    "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D",
+    "PReLU", "Permute", "RMSNorm", "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
+    "RandomZoom", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D",
     "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D",
+    "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention",
+    "augmentation": "RandomContrast RandomCrop RandomFlip RandomRotation RandomTranslation RandomZoom",
+    "convolution": "Conv1D Conv2D",
     "core": "Dense Embedding Flatten Masking Permute RepeatVector Rescaling Reshape", "layer": "Layer",
     "merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
