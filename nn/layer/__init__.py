@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nn.layer.merging import Add, Average, Concatenate, Dot, Maximum, Minimum, Multiply, Subtract
     from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
     from nn.layer.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+    from nn.layer.preprocessing import CategoryEncoding, CenterCrop, Normalization, Resizing
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
     from nn.layer.regularization import Dropout, GaussianDropout, GaussianNoise, SpatialDropout
     from nn.layer.separable_convolution import DepthwiseConv1D, DepthwiseConv2D, SeparableConv1D, SeparableConv2D
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from nn.layer.wrapping import Bidirectional, Lambda, TimeDistributed
 
 __all__ = [
-    "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate",
+    "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "CategoryEncoding",
+    "CenterCrop", "Concatenate",
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
     "Dot", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool",
     "GroupNorm", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
-    "PReLU", "Permute", "RMSNorm", "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
-    "RandomZoom", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D", "SeparableConv2D",
+    "Normalization", "PReLU", "Permute", "RMSNorm",
+    "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
+    "RandomZoom", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "Resizing", "SeparableConv1D", "SeparableConv2D",
     "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
@@ -44,6 +47,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "core": "Dense Embedding Flatten Masking Permute RepeatVector Rescaling Reshape", "layer": "Layer",
     "merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
+    "preprocessing": "CategoryEncoding CenterCrop Normalization Resizing",
     "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
     "regularization": "Dropout GaussianDropout GaussianNoise SpatialDropout",
     "separable_convolution": "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D",
@@ -63,5 +67,6 @@ __getattr__, __dir__ = lazily(__name__, {
     "Convolution1D": "nn.layer.Conv1D", "Convolution2D": "nn.layer.Conv2D",
     "Convolution2DTranspose": "nn.layer.Conv2DTranspose", "SeparableConvolution2D": "nn.layer.SeparableConv2D",
     "ReLU": "nn.layer.Activation(nn.activation.ReLU())", "LeakyReLU": "nn.layer.Activation(nn.activation.LeakReLU())",
+    "StringLookup": "nn.dataset.transforms.StringLookup", "TextVectorization": "nn.dataset.transforms.TextVectorization",
     "ELU": "nn.layer.Activation(nn.activation.ELU())", "Softmax": "nn.layer.Activation(nn.activation.Softmax())",
 })  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Literal, get_args
 from nn import arguments
 from nn.arrays import BATCH, LENGTH
 from nn.layer.layer import Layer, direct
-from nn.operation.augmentation import Affine, Contrast, Crop, FillMode, Flip, Interpolation, Moves, Range
+from nn.operation.augmentation import Affine, Contrast, Crop, FillMode, Flip, Moves, Range
 from nn.operation.operation import Operation
+from nn.resampling import Interpolation
 from nn.value.value import Value
 
 Factor = float | Sequence[float]
@@ -35,13 +36,18 @@ class _OfImages(Layer):
             high: greatest value of a bound.
             open_low: whether `low` itself is refused.
         """
-        # The upper bound of `number` is the first value beyond the range.
-        beyond = math.nextafter(high, math.inf)
-        if not isinstance(given, (list, tuple)):
-            return arguments.number(self, name, given, low, beyond, open_low=open_low)
-        if len(given) != 2:
-            raise ValueError(f"{type(self).__name__} '{name}' must be a number or a pair of numbers, got {given!r}")
-        return [arguments.number(self, name, each, low, beyond, open_low=open_low) for each in given]
+        if isinstance(given, (list, tuple)):
+            if len(given) != 2:
+                raise ValueError(f"{type(self).__name__} '{name}' must be a number or a pair of numbers, got {given!r}")
+            return [self._bound(name, each, low, high, open_low=open_low) for each in given]
+        return self._bound(name, given, low, high, open_low=open_low)
+
+    def _bound(self, name: str, given: object, low: float, high: float, *, open_low: bool) -> float:
+        value = arguments.number(self, name, given, -math.inf)
+        if not low <= value <= high or (open_low and value == low):
+            kind, begin = type(self).__name__, f"above {low:g}" if open_low else f"from {low:g}"
+            raise ValueError(f"{kind} '{name}' must be numbers {begin} to {high:g}, got {given!r}")
+        return value
 
 
 def _around(factor: float | list[float], shift: float = 0.0, scale: float = 1.0) -> Range:

@@ -11,11 +11,11 @@ import numpy as np
 from nn.arrays import Array, Shape
 from nn.operation.operation import Mode, Operation, batch_leads
 from nn.random import keyed
+from nn.resampling import Interpolation
 
 FillMode: TypeAlias = Literal["reflect", "wrap", "constant", "nearest"]
 """Pixels beyond an edge: mirrored at it, those of the other edge, one number, or those of the edge."""
 
-Interpolation: TypeAlias = Literal["bilinear", "nearest"]
 Range: TypeAlias = tuple[float, float]
 
 _CHUNK = 1 << 14  # pixels that are in hand at a time: their places and weights stay in cache
