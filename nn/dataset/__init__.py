@@ -14,22 +14,24 @@ if TYPE_CHECKING:
     from nn.dataset.clients import LEAF, ClientDataset, ClientFolders, SyntheticClients
     from nn.dataset.csv_dataset import CSVDataset
     from nn.dataset.files import PublishedDataset
+    from nn.dataset.folders import ImageFolder, TextFolder
     from nn.dataset.interface import AbsDataset, checksum_of
     from nn.dataset.mnist import KMNIST, MNIST, FashionMNIST
     from nn.dataset.npz import NpzDataset
+    from nn.dataset.padding import pad_sequences
     from nn.dataset.plan import Plan
     from nn.dataset.token_text import TokenText
     from nn.dataset.toy import Digits, SimData
 
 __all__ = [
     "CIFAR10", "CIFAR100", "KMNIST", "LEAF", "MNIST", "AbsDataset", "ArrayDataset", "BytePairs", "CSVDataset", "CharacterText",
-    "ClientDataset", "ClientFolders", "Digits", "FashionMNIST", "NpzDataset", "Plan", "PublishedDataset", "SimData",
-    "SyntheticClients", "TokenText", "checksum_of", "idx", "plan", "transforms",
+    "ClientDataset", "ClientFolders", "Digits", "FashionMNIST", "ImageFolder", "NpzDataset", "Plan", "PublishedDataset",
+    "SimData", "SyntheticClients", "TextFolder", "TokenText", "checksum_of", "idx", "pad_sequences", "plan", "transforms",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "array": "ArrayDataset", "byte_pairs": "BytePairs", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
     "clients": "LEAF ClientDataset ClientFolders SyntheticClients", "csv_dataset": "CSVDataset",
-    "files": "PublishedDataset", "idx": "idx", "interface": "AbsDataset checksum_of",
-    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "plan": "Plan plan", "token_text": "TokenText",
-    "toy": "Digits SimData", "transforms": "transforms",
+    "files": "PublishedDataset", "folders": "ImageFolder TextFolder", "idx": "idx", "interface": "AbsDataset checksum_of",
+    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "padding": "pad_sequences", "plan": "Plan plan",
+    "token_text": "TokenText", "toy": "Digits SimData", "transforms": "transforms",
 })  # fmt: skip

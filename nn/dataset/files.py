@@ -7,7 +7,7 @@ import math
 import os
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -19,7 +19,16 @@ from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.tensor_files import write_file
 
-__all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given", "read_values", "unpacked"]
+__all__ = [
+    "PublishedDataset",
+    "cache_directory",
+    "chosen_directories",
+    "find_file",
+    "find_folder",
+    "find_given",
+    "read_values",
+    "unpacked",
+]
 
 _CHUNK = 1 << 20
 
@@ -205,13 +214,22 @@ def find_given(path: str | os.PathLike[str], owner: object) -> Path:
 
     Raises FileNotFoundError naming the class of `owner` and the places where the file was looked for.
     """
+    return _found(path, owner, Path.is_file, "file")
+
+
+def find_folder(path: str | os.PathLike[str], owner: object) -> Path:
+    """Return the folder at `path`, as `find_given` returns a file."""
+    return _found(path, owner, Path.is_dir, "folder")
+
+
+def _found(path: str | os.PathLike[str], owner: object, is_one: Callable[[Path], bool], kind: str) -> Path:
     root = os.environ.get("PSGD_DATA")
     places = [Path(path)] + ([Path(root, path)] if root and not Path(path).is_absolute() else [])
     for place in places:
-        if place.is_file():
+        if is_one(place):
             return place
     searched = ", ".join(f"'{place.absolute()}'" for place in places)
     raise FileNotFoundError(
-        f"{type(owner).__name__} finds no file {os.fspath(path)!r}. Put it there, or into a directory that PSGD_DATA names. "
+        f"{type(owner).__name__} finds no {kind} {os.fspath(path)!r}. Put it there, or into a directory that PSGD_DATA names. "
         f"Searched: {searched}"
     )

@@ -17,7 +17,7 @@ from nn.arrays import Array
 from nn.dataset.files import find_given, read_values
 from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
 
-__all__ = ["NpzDataset", "names_in", "read_arrays"]
+__all__ = ["NpzDataset", "names_in", "read_array", "read_arrays"]
 
 
 class NpzDataset(DrawingDataset, configured=True):
@@ -147,6 +147,12 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Arra
             left -= array.nbytes
             arrays.append(array)
     return arrays
+
+
+def read_array(path: str | os.PathLike[str]) -> Array:
+    """Return the array of the ``.npy`` file at `path`; raises OSError and ValueError as `read_arrays` does."""
+    with open(path, "rb") as file:
+        return _read(file, repr(os.fspath(path)), _MAX_BYTES)
 
 
 def names_in(path: str | os.PathLike[str]) -> list[str]:

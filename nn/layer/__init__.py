@@ -7,6 +7,14 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.layer.activation import GLU, Activation, PReLU
     from nn.layer.attention import MultiHeadAttention
+    from nn.layer.augmentation import (
+        RandomContrast,
+        RandomCrop,
+        RandomFlip,
+        RandomRotation,
+        RandomTranslation,
+        RandomZoom,
+    )
     from nn.layer.convolution import Conv1D, Conv2D
     from nn.layer.core import Dense, Embedding, Flatten, Masking, Permute, RepeatVector, Rescaling, Reshape
     from nn.layer.layer import Layer
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
     from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
     from nn.layer.parameter import Parameter
     from nn.layer.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+    from nn.layer.preprocessing import CategoryEncoding, CenterCrop, Normalization, Resizing
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
     from nn.layer.regularization import Dropout, GaussianDropout, GaussianNoise, SpatialDropout
     from nn.layer.separable_convolution import DepthwiseConv1D, DepthwiseConv2D, SeparableConv1D, SeparableConv2D
@@ -22,20 +31,24 @@ if TYPE_CHECKING:
     from nn.layer.wrapping import Bidirectional, Lambda, TimeDistributed
 
 __all__ = [
-    "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate",
+    "GLU", "GRU", "LSTM", "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "CategoryEncoding",
+    "CenterCrop", "Concatenate",
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
     "Dot", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "GlobalAveragePool", "GlobalMaxPool",
     "GroupNorm", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool", "Maximum", "Minimum", "MultiHeadAttention", "Multiply",
-    "PReLU", "Parameter", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "SeparableConv1D",
+    "Normalization", "PReLU", "Parameter", "Permute", "RMSNorm", "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation",
+    "RandomTranslation", "RandomZoom", "Recurrent", "RepeatVector", "Rescaling", "Reshape", "Resizing", "SeparableConv1D",
     "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D",
+    "activation": "GLU PReLU Activation", "attention": "MultiHeadAttention",
+    "augmentation": "RandomContrast RandomCrop RandomFlip RandomRotation RandomTranslation RandomZoom",
+    "convolution": "Conv1D Conv2D",
     "core": "Dense Embedding Flatten Masking Permute RepeatVector Rescaling Reshape", "layer": "Layer",
     "merging": "Add Average Concatenate Dot Maximum Minimum Multiply Subtract",
     "normalization": "BatchNorm GroupNorm LayerNorm RMSNorm",
     "parameter": "Parameter", "pooling": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool",
-    "recurrent": "GRU LSTM Recurrent SimpleRNN",
+    "preprocessing": "CategoryEncoding CenterCrop Normalization Resizing", "recurrent": "GRU LSTM Recurrent SimpleRNN",
     "regularization": "Dropout GaussianDropout GaussianNoise SpatialDropout",
     "separable_convolution": "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D",
     "spatial": "Cropping UpSampling ZeroPadding", "transposed_convolution": "Conv1DTranspose Conv2DTranspose",
@@ -54,5 +67,6 @@ __getattr__, __dir__ = lazily(__name__, {
     "Convolution1D": "nn.layer.Conv1D", "Convolution2D": "nn.layer.Conv2D",
     "Convolution2DTranspose": "nn.layer.Conv2DTranspose", "SeparableConvolution2D": "nn.layer.SeparableConv2D",
     "ReLU": "nn.layer.Activation(nn.activation.ReLU())", "LeakyReLU": "nn.layer.Activation(nn.activation.LeakReLU())",
+    "StringLookup": "nn.dataset.transforms.StringLookup", "TextVectorization": "nn.dataset.transforms.TextVectorization",
     "ELU": "nn.layer.Activation(nn.activation.ELU())", "Softmax": "nn.layer.Activation(nn.activation.Softmax())",
 })  # fmt: skip

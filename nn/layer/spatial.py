@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array
 from nn.layer.layer import Layer, direct
 from nn.operation.convolution import window
 from nn.operation.shape import Pad, Repeat
+from nn.resampling import mixing
 from nn.value.value import Value, as_value
 
 _MOST_WEIGHTS = 1 << 24
@@ -141,35 +141,27 @@ class UpSampling(Layer, configured=True):
         if self.interpolation == "nearest":
             return direct(Repeat(times), x)
         for axis, count in enumerate(times, start=1):
-            x = _interpolated(x, axis, count)
+            x = interpolated(x, axis, x.shape[axis] * count)
         return x
 
 
-def _interpolated(x: Value, axis: int, times: int) -> Value:
-    """Return x with `times` as many cells along one axis, each a mixture of two: a product with a matrix."""
-    if times == 1:
-        return x
+def interpolated(x: Value, axis: int, cells: int) -> Value:
+    """Return x with another number of cells along one axis, each a mixture of two: a product with a matrix.
+
+    Args:
+        x: images or sequences, all but the batch known.
+        axis: the axis, from 1.
+        cells: their number in the result.
+    """
     before, length, after = x.shape[1:axis], x.shape[axis], x.shape[axis + 1 :]
-    if length * length * times > _MOST_WEIGHTS:
+    if cells == length:
+        return x
+    if length * cells > _MOST_WEIGHTS:
         raise ValueError(
-            f"'bilinear' takes at most {_MOST_WEIGHTS} weights along an axis, length * length * size, got length {length} and "
-            f"size {times}"
+            f"'bilinear' takes at most {_MOST_WEIGHTS} weights along an axis, the product of both lengths, got {length} and "
+            f"{cells}"
         )
     behind = int(np.prod(after))
     # A matrix product works on the last two axes, so the axes before become part of the batch.
     stacked = x.reshape(-1, length, behind)
-    return (as_value(_mixing(length, times)) @ stacked).reshape(-1, *before, length * times, *after)
-
-
-def _mixing(length: int, times: int) -> Array:
-    """Return the matrix (length * times, length) of linear interpolation; beyond the outer centres the outer cells stand."""
-    # Centres of cells lie at halves; the outer half cells have no second neighbour and take the nearest.
-    places = np.clip((np.arange(length * times) + 0.5) / times - 0.5, 0, length - 1)
-    # The last cell has no neighbour behind it, so the pair begins one cell earlier.
-    lower = np.minimum(places.astype(int), max(length - 2, 0))
-    matrix = np.zeros((length * times, length))
-    rows = np.arange(length * times)
-    # Added, as with a length of 1 both weights fall on one cell.
-    matrix[rows, lower] += 1 - (places - lower)
-    matrix[rows, np.minimum(lower + 1, length - 1)] += places - lower
-    return matrix
+    return (as_value(mixing(length, cells)) @ stacked).reshape(-1, *before, cells, *after)

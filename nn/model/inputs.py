@@ -31,9 +31,9 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
     def inputs(self) -> Plan | None:
         """The plan by which `predict`, `evaluate` and `fit` make samples of rows; None where there is none.
 
-        It may be set to a plan, a data set that has one, or a list of one of these and the transforms behind it. Rows are a
-        DataFrame, a Series or dict of one row, or a list of dicts, by column name. Arrays of floats are taken as they are,
-        arrays of integers after the transforms of the plan.
+        It may be set to a plan, a data set that has one, a transform, or a list of one of these and the transforms behind it.
+        Rows are a DataFrame, a Series or dict of one row, or a list of dicts, by column name. Arrays of floats are taken as
+        they are; arrays of integers, and texts, after the transforms of the plan.
         """
         return self._inputs
 
@@ -56,6 +56,8 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
         """
         if unknown is not None and (self._inputs is None or not self._inputs.columns):
             raise ValueError(f"{owner} may go with 'unknown' where the model has a plan of columns; this one has none")
+        if isinstance(x, (list, tuple)) and x and isinstance(x[0], str):
+            x = np.array(x, object)
         if isinstance(x, np.ndarray):
             return x if self._inputs is None else self._inputs.samples(x)
         if not is_rows(x):
@@ -90,12 +92,16 @@ def _plan_of(owner: str, given: Any) -> Plan:
     from nn.dataset.plan.plan import Plan  # noqa: PLC0415 - for a model that is given one
 
     first, *steps = given if isinstance(given, (list, tuple)) and given else [given]
+    if hasattr(first, "at_prediction"):
+        # A transform alone, of arrays that stand in no table.
+        first, steps = Plan(), [first, *steps]
     plan = first if isinstance(first, Plan) else getattr(first, "plan", None)
     if plan is None and hasattr(first, "load") and not isinstance(first, Plan):
         plan = Plan()  # of a data set of arrays
     if not isinstance(plan, Plan):
         raise TypeError(
-            f"{owner} 'inputs' must be a Plan, a data set, or a list of one of these and transforms, got {type(first).__name__}"
+            f"{owner} 'inputs' must be a Plan, a data set, a transform, or a list of one of these and transforms, got "
+            f"{type(first).__name__}"
         )
     return plan.followed_by(*steps) if steps else plan
 

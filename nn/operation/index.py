@@ -149,6 +149,32 @@ def _lengths(entry: Any, axis: int, shape: Shape) -> Sequence[int]:
     return tuple(np.shape(entry))
 
 
+def read_ids(owner: Callable[[], str], ids: Array, count: int, out: Array, work: tuple[Array, Array]) -> None:
+    """Write ids, which are numbers of the type of a model, as integers.
+
+    Args:
+        owner: returns the name in front of an error.
+        ids: the ids, of any shape.
+        count: the first number beyond them.
+        out: memory for the integers, of the shape of `ids`.
+        work: memory of the type of `ids`, and of booleans.
+
+    Raises:
+        ValueError: for an id that is no whole number, or not from 0 to `count` - 1.
+    """
+    whole, equal = work
+    np.rint(ids, out=whole)
+    # NaN fails this comparison as well
+    if whole.size and not (whole.min() >= 0 and whole.max() < count):
+        wrong = ids[~((whole >= 0) & (whole < count))]
+        raise ValueError(f"{owner()}: ids must be from 0 to {count - 1}, got {wrong[0]:g}")
+    np.equal(ids, whole, out=equal)
+    if not equal.all():
+        raise ValueError(f"{owner()}: ids must be whole numbers, got {ids[~equal][0]!s}")
+    # Whole and within bounds, as checked above, so the cast loses nothing.
+    np.copyto(out, whole, casting="unsafe")
+
+
 class Lookup(Operation):
     """table[ids]: ids (batch, ...) and table (rows, features) give (batch, ..., features). Ids have no gradient.
 
@@ -186,17 +212,7 @@ class Lookup(Operation):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         ids, table = inputs
-        whole, equal = self._whole, self._equal
-        np.rint(ids, out=whole)
-        # NaN fails this comparison as well
-        if whole.size and not (whole.min() >= 0 and whole.max() < self._count):
-            wrong = ids[~((whole >= 0) & (whole < self._count))]
-            raise ValueError(f"{self._owner()}: ids must be from 0 to {self._count - 1}, got {wrong[0]:g}")
-        np.equal(ids, whole, out=equal)
-        if not equal.all():
-            raise ValueError(f"{self._owner()}: ids must be whole numbers, got {ids[~equal][0]!s}")
-        # Whole and within bounds, as checked above, so the cast loses nothing.
-        np.copyto(self._rows, whole, casting="unsafe")
+        read_ids(self._owner, ids, self._count, self._rows, (self._whole, self._equal))
         # Checked, so clipping changes nothing; mode="raise" would buffer the output.
         np.take(table, self._rows, axis=0, out=out, mode="clip")
 

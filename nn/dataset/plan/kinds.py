@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from nn.dataset.plan.cells import ISO, TRUTH, Cells, Spelling, days_of, days_of_times, is_missing, kind_of, text_of
 
 __all__ = [
-    "KINDS",
     "Category",
     "CellError",
     "Column",
@@ -356,12 +355,17 @@ class Category(Column):
         text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
         if text is None or spelling.is_missing(text):
             return None
-        # A dict, because a column may have a thousand categories.
-        found = self._places.get(text, -1)
+        (found,) = self.lookup((text,))
         if found < 0 and unknown == "error":
             known = _listed(self.categories or ("no category",), most=40)[:200]
             raise Misfit(row, f"one of {known}", text, "; unknown='none' takes it for none of them")
         return found
+
+    def lookup(self, texts: Iterable[str]) -> list[int]:
+        """Return which of the categories each text is, as it stands; -1 for none of them."""
+        # A dict, because a column may have a thousand categories, a text as many words.
+        places = self._places
+        return [places.get(text, -1) for text in texts]
 
     @property
     def width(self) -> int:
@@ -428,9 +432,6 @@ class Label(Column):
             return (Date(self.name, form=self.form) if self.form else Number(self.name, truth=True)).encode(cells, spelling)
         places = Category(self.name, categories=self.classes).places(cells, spelling)
         return np.where(places == _GAP, np.nan, places)[:, None]
-
-
-KINDS: Final[dict[str, type[Column]]] = {kind.word: kind for kind in (Number, Category, Date, Label, LeftOut)}
 
 
 def _each(cells: Cells, read: Callable[[Any], float | None], expected: str, *, coerce: bool) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from nn.dataset.plan.cells import Cells
 from nn.dataset.plan.decide import LabelKind, MixedKinds, Wishes, decide, decide_frame_label, decide_label, loses, measured
 from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit
 from nn.dataset.plan.plan import Plan
+from nn.dataset.plan.text import Text
 
 __all__ = ["PartError", "completed", "joined", "label_of", "label_of_frame", "left_out", "plan_columns"]
 
@@ -134,7 +135,7 @@ def completed(plan: Plan, parts: Parts, raw: Sequence[NDArray[np.float64]], trai
     for column in plan.columns:
         width = len(column.names)
         values = every[:, place : place + width]
-        if width == 1 and not isinstance(column, Category):
+        if width == 1 and not isinstance(column, (Category, Text)):
             known = values[~np.isnan(values)]
             if len(known) and np.abs(known).max() > float(np.finfo(np.float32).max):
                 largest = known[np.abs(known).argmax()]
@@ -149,10 +150,12 @@ def completed(plan: Plan, parts: Parts, raw: Sequence[NDArray[np.float64]], trai
 
 
 def opened(plan: Plan, parts: Parts) -> Plan:
-    """Return the plan with the categories of its open columns, from the cells of all parts."""
+    """Return the plan with the categories or words of its open columns, from the cells of all parts."""
     columns: list[Column] = []
     for column in plan.columns:
-        if column.is_open:
+        if isinstance(column, Text) and column.is_open:
+            column = column.adapted(map(str, joined(parts, column.name)))
+        elif column.is_open:
             wishes = Wishes(categories=[column.name], spelling=plan.spelling)
             column = replace(plan_columns(parts, [column.name], wishes)[0], note=column.note)
         columns.append(column)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.plan.cells import Cells, Spelling
-from nn.dataset.plan.kinds import KINDS, Category, CellError, Column, Date, Label, LeftOut, Misfit, Number, Unknown
+from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit, Number, Unknown
 from nn.dataset.plan.marks import check_delimiter, check_encoding, check_marks
 from nn.dataset.plan.rows import table_of
+from nn.dataset.plan.text import Text
 from nn.html import table
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ __all__ = ["Plan", "Policy"]
 
 Policy: TypeAlias = Literal["error", "drop", "nan", "fill"]
 FORMAT: Final = "psgd.plan/1"
+KINDS: Final[Mapping[str, type[Column]]] = {kind.word: kind for kind in (Number, Category, Text, Date, Label, LeftOut)}
+"""The kinds by their words."""
 _HEADS = ("column", "kind", "values", "gaps", "becomes", "note")
 
 
@@ -106,7 +109,7 @@ class Plan:
     @property
     def of_texts(self) -> set[str]:
         """Return the names of the columns with cells that must be read as texts, even if they look like numbers."""
-        named = {column.name for column in self.columns if isinstance(column, (Category, Date))}
+        named = {column.name for column in self.columns if isinstance(column, (Category, Date, Text))}
         return named | {label.name for label in self.labels if label.classes is not None or label.form}
 
     @property
@@ -261,9 +264,11 @@ class Plan:
         return x, y
 
     def samples(self, x: Array) -> Array:
-        """Return the input of the model for samples that are arrays: floats as they are, integers after the `steps`."""
-        # Integers are samples as they came, such as pixels; floats have been transformed already.
-        if x.dtype.kind not in "biu" or not self.steps:
+        """Return the input of the model for samples that are arrays: floats as they are, all else after the `steps`."""
+        if x.dtype.kind in "OUT" and len(self.features) == 1 and isinstance(self.features[0], Text):
+            return self.apply({self.features[0].name: x.reshape(-1).tolist()})
+        # Integers and texts are samples as they came, such as pixels; floats have been transformed already.
+        if x.dtype.kind not in "biuOUT" or not self.steps:
             return x
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - as above
 
@@ -330,7 +335,7 @@ class Plan:
             return f"the classes {self.classes} became {other.classes}"
         for column, its in zip(self.features, other.features, strict=True):
             # What changes the numbers; ranges and notes do not.
-            for name in ("form", "offset", "word"):
+            for name in ("form", "offset", "word", *_OF_WORDS):
                 if getattr(column, name, None) != getattr(its, name, None):
                     return f"column {column.name!r} has another {name}"
         return ""
@@ -489,8 +494,10 @@ def _texts(value: object, name: str) -> list[str]:
 _OF_COLUMN: Final[Mapping[str, tuple[type, ...]]] = {
     "name": (str,), "note": (str,), "gaps": (int,), "low": (int, float), "high": (int, float), "fill": (int, float),
     "offset": (int, float), "form": (str,), "coerce": (bool,), "truth": (bool,), "whole": (bool,), "dtype": (str,),
+    "length": (int,), "standardize": (str,), "split": (str,), "ngrams": (int,), "output": (str,),
 }  # fmt: skip
-_OF_TEXTS: Final = ("categories", "classes")
+_OF_TEXTS: Final = ("categories", "classes", "vocabulary")
+_OF_WORDS: Final = ("vocabulary", "standardize", "split", "ngrams", "output", "weights")
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _LARGEST_32: Final = float(np.finfo(np.float32).max)
 _LONGEST_FORM: Final = 100  # characters: reading one takes time for each
@@ -509,6 +516,10 @@ def _column(content: object) -> Column:
             given[name] = tuple(_texts(value, name))
             if len(set(given[name])) < len(given[name]):
                 raise ValueError(f"{name!r} of column {given['name'][:80]!r} of a plan must be different texts")
+        elif name == "weights":
+            if not isinstance(value, list) or not all(type(each) in (int, float) and abs(each) <= _LARGEST for each in value):
+                raise ValueError(f"'weights' of a column of kind {kind.word!r} must be finite numbers, got {str(value)[:80]!r}")
+            given[name] = tuple(value)
         # `not abs(value) <= ...` is True for NaN as well.
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= _LARGEST:
             raise ValueError(f"{name!r} of a column of kind {kind.word!r} must be finite, got {str(value)[:80]!r}")

@@ -10,14 +10,15 @@ if TYPE_CHECKING:
     from nn.dataset.transforms.labels import OneHot
     from nn.dataset.transforms.normalize import Normalize, NormalizeLabels
     from nn.dataset.transforms.order import Dirichlet, Make_Non_IID, Shuffle, True_Non_IID
+    from nn.dataset.transforms.texts import StringLookup, TextVectorization
     from nn.dataset.transforms.windows import Windows
 
 __all__ = [
     "AbsTransformer", "Augment", "Chain", "Dirichlet", "ImageCls", "Make_Non_IID", "Normalize", "NormalizeLabels", "OneHot",
-    "Shuffle", "True_Non_IID", "Windows", "build", "describe",
+    "Shuffle", "StringLookup", "TextVectorization", "True_Non_IID", "Windows", "build", "describe",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "abstract": "AbsTransformer Chain build describe", "images": "Augment ImageCls", "labels": "OneHot",
     "normalize": "Normalize NormalizeLabels", "order": "Dirichlet Make_Non_IID Shuffle True_Non_IID",
-    "windows": "Windows",
+    "texts": "StringLookup TextVectorization", "windows": "Windows",
 })  # fmt: skip

@@ -13,7 +13,7 @@ __all__ = ["AbsTransformer", "Chain", "build", "check_fields", "check_order", "d
 
 _KINDS = (
     "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
-    "Windows",
+    "Windows", "StringLookup", "TextVectorization",
 )  # fmt: skip
 """The built-in transforms."""
 

@@ -138,14 +138,14 @@ class Normalize(Standardization, configured=True):
         return train_x, train_y, test_x, test_y
 
 
-def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def statistics(owner: str, what: str, x: Array, per: Per | tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and standard deviation in a shape that fits a sample; 1 where there is no deviation.
 
     Args:
         owner: name of the transform, for errors.
         what: name of the numbers, for errors.
         x: numbers ``(n, ...)``, which must be finite.
-        per: 'channel', 'feature' or 'all', as in `Normalize`.
+        per: 'channel', 'feature' or 'all', as in `Normalize`, or the axes of a sample that have a mean for each entry.
 
     Raises ValueError naming `owner` and the numbers, `what`, that it needs to be finite.
     """
@@ -153,7 +153,9 @@ def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.fl
         raise ValueError(f"{owner} needs {what} to take mean and deviation of, got shape {x.shape}")
     # first per feature, along contiguous rows, then over the features that count as one
     rows, sample = _rows(x), x.shape[1:]
-    axes = {"feature": (), "channel": tuple(range(len(sample) - 1)), "all": tuple(range(len(sample)))}[per]
+    every = tuple(range(len(sample)))
+    kept = {"feature": every, "channel": every[-1:], "all": ()}[per] if isinstance(per, str) else per
+    axes = tuple(axis for axis in every if axis not in kept)
     # In float64: the sum of many float32 numbers would lose digits.
     totals = np.zeros(rows.shape[1])
     with np.errstate(invalid="ignore"):  # infinities of both signs; reported below

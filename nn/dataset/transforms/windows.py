@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -33,6 +33,8 @@ class Windows(AbsTransformer, configured=True):
         horizon: how many rows behind the last row of a window its label stands, 1 for the next row.
         past: whether the labels of the rows of a window are features, too, behind the others, as a series has that is
             predicted from itself. Labels must then be numbers.
+        stride: how many rows later the next window begins, of those to train and to evaluate on; a prediction has all.
+        rate: how many rows lie between one row of a window and the next, 1 for none left out.
 
     Raises:
         ValueError: for fewer rows than a window and its label take, with `past` for samples that are no rows, and for
@@ -48,14 +50,21 @@ class Windows(AbsTransformer, configured=True):
 
     in_order = True
 
-    def __init__(self, steps: int, horizon: int = 1, past: bool = False) -> None:
+    def __init__(self, steps: int, horizon: int = 1, past: bool = False, stride: int = 1, rate: int = 1) -> None:
         self.window = arguments.integer(self, "steps", steps, minimum=1)
         self.horizon = arguments.integer(self, "horizon", horizon, minimum=1)
         self.past = bool(arguments.instance(self, "past", past, bool))
+        self.stride = arguments.integer(self, "stride", stride, minimum=1)
+        self.rate = arguments.integer(self, "rate", rate, minimum=1)
 
-    def argument(self, name: str) -> int | bool:
+    def argument(self, name: str) -> Any:
         """Return one argument as `get_config` gives it; `steps` of a transform are something else."""
-        return self.window if name == "steps" else bool(self.past) if name == "past" else self.horizon
+        return self.window if name == "steps" else super().argument(name)
+
+    @property
+    def _span(self) -> int:
+        """Number of rows from the first to the last one of a window."""
+        return (self.window - 1) * self.rate + 1
 
     @property
     def needs_labels(self) -> bool:
@@ -67,18 +76,18 @@ class Windows(AbsTransformer, configured=True):
         return self
 
     def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
-        """Return the windows of rows; raises ValueError for fewer rows than `steps`."""
-        if len(x) < self.window:
-            raise ValueError(f"Windows 'steps' must be at most the number of rows, {len(x)}, got {self.window}")
+        """Return the windows of rows; raises ValueError for fewer rows than a window spans."""
+        if len(x) < self._span:
+            apart = "" if self.rate == 1 else f" of every {self.rate} rows"
+            raise ValueError(f"Windows 'steps' must be at most the number of rows, {len(x)}, got {self.window}{apart}")
         return self._windows(self._with_past(x, y)), None
 
     def at_evaluation(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Return the windows of rows that have a label, and these; raises ValueError for fewer rows than a window takes."""
-        reach = self.window + self.horizon
+        reach = self._span + self.horizon
         if len(x) < reach:
             raise ValueError(f"Windows needs {reach} rows for a window and its label, got {len(x)}")
-        # The last windows have no label yet.
-        return self._windows(self._with_past(x, y))[: -self.horizon], y[reach - 1 :]
+        return self._labelled(x, y)
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return windows and labels of both parts; nothing is random here."""
@@ -87,19 +96,22 @@ class Windows(AbsTransformer, configured=True):
             if x.ndim != 2 and self.past:
                 raise ValueError(f"Windows 'past' needs rows of features, (rows, features), got shape {x.shape}")
             check_pairs(self, x, y)
-        reach = self.window + self.horizon
+        reach = self._span + self.horizon
         if len(train_x) < reach:
+            apart = "" if self.rate == 1 else f", rate={self.rate}"
             raise ValueError(
-                f"Windows needs training rows for a window and its label, {reach} for steps={self.window} and "
+                f"Windows needs training rows for a window and its label, {reach} for steps={self.window}{apart} and "
                 f"horizon={self.horizon}, got {len(train_x)}"
             )
         # Rows of training that the first window to evaluate on reaches back.
         before = reach - 1
         test_x, seen_y = np.concatenate([train_x[-before:], test_x]), np.concatenate([train_y[-before:], test_y])
-        parts = []
-        for x, y in ((train_x, train_y), (test_x, seen_y)):
-            parts += [self._windows(self._with_past(x, y))[: -self.horizon], y[before:]]
-        return parts[0], parts[1], parts[2], parts[3]
+        return *self._labelled(train_x, train_y), *self._labelled(test_x, seen_y)
+
+    def _labelled(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Return every window of rows that has a label already, from the first one on by `stride`, and these labels."""
+        windows = self._windows(self._with_past(x, y), self.stride, len(x) - self.horizon)
+        return windows, y[self._span + self.horizon - 1 :: self.stride]
 
     def _with_past(self, x: Array, y: Array | None) -> Array:
         if not self.past or y is None:
@@ -107,7 +119,9 @@ class Windows(AbsTransformer, configured=True):
         # At least float32, so that whole numbers of both do not stay integers.
         return np.concatenate([x, y.reshape(len(y), -1).astype(np.result_type(x.dtype, y.dtype, np.float32))], axis=1)
 
-    def _windows(self, x: Array) -> Array:
+    def _windows(self, x: Array, stride: int = 1, rows: int | None = None) -> Array:
+        """Return the windows of the first `rows`, each `stride` rows behind the one before."""
+        view = sliding_window_view(x[:rows], self._span, axis=0)[::stride, ..., :: self.rate]
         # A copy, since windows overlap in the view.
-        windows: Array = np.ascontiguousarray(np.moveaxis(sliding_window_view(x, self.window, axis=0), -1, 1))
+        windows: Array = np.ascontiguousarray(np.moveaxis(view, -1, 1))
         return windows

@@ -4,6 +4,7 @@ A new class without a row fails `test_nn_kinds.py`.
 """
 
 from tests.contract.nn_rows.activations import ACTIVATIONS
+from tests.contract.nn_rows.augmentation import LAYERS_AUGMENTATION, OPERATIONS_AUGMENTATION
 from tests.contract.nn_rows.convolution import LAYERS_CONVOLUTION, OPERATIONS_CONVOLUTION
 from tests.contract.nn_rows.graph_row import GraphRow
 from tests.contract.nn_rows.layers import LAYERS
@@ -13,8 +14,8 @@ from tests.contract.nn_rows.operations import OPERATIONS
 from tests.contract.nn_rows.recurrent import LAYERS_RECURRENT, OPERATIONS_RECURRENT
 from tests.contract.nn_rows.rules import RULES, RuleRow
 
-LAYERS = [*LAYERS, *LAYERS_CONVOLUTION, *LAYERS_RECURRENT]
-OPERATIONS = [*OPERATIONS, *OPERATIONS_CONVOLUTION, *OPERATIONS_RECURRENT]
+LAYERS = [*LAYERS, *LAYERS_CONVOLUTION, *LAYERS_RECURRENT, *LAYERS_AUGMENTATION]
+OPERATIONS = [*OPERATIONS, *OPERATIONS_CONVOLUTION, *OPERATIONS_RECURRENT, *OPERATIONS_AUGMENTATION]
 
 __all__ = [
     "ACTIVATIONS", "LAYERS", "LOSSES", "METRICS", "OPERATIONS", "RULES", "GraphRow", "LossRow", "MetricRow", "RuleRow",

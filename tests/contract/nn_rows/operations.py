@@ -1,12 +1,14 @@
 """The operations."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from nn import function, operation
 from nn.arrays import Array, Shape
 from nn.operation import DropoutOperation
+from nn.operation.encoding import Encode
 from nn.operation.rotary import Place
 from nn.value import Buffer, Value, Variable
 from tests.contract.nn_rows.graph_row import GraphRow, Positive, positive, softmax, with_variable
@@ -23,6 +25,12 @@ def with_variables(*shapes: Shape) -> Callable[[operation.Operation], Callable[[
         return build
 
     return bind
+
+
+def encoded(mode: str, x: Array) -> Array:
+    """The ids of `row_numbers` as rows of ones."""
+    rows = np.eye(6)[(x > -0.5).astype(int) + (x > 0.5)]
+    return np.asarray(rows if mode == "one_hot" else rows.max(axis=1) if mode == "multi_hot" else rows.sum(axis=1))
 
 
 def with_statistics(applied: operation.Operation) -> Callable[[], Callable[[Value], Value]]:
@@ -198,6 +206,10 @@ OPERATIONS = [
     GraphRow(operation.BatchNormalize, with_statistics(operation.BatchNormalize(0.9, 0.01)), (3, 4), None),
     GraphRow(operation.Lookup, with_variable(lambda x, table: function.lookup(row_numbers(x), table), [6, 3]), (4,),
              lambda x, table: table[(x > -0.5).astype(int) + (x > 0.5)]),
+    *[
+        GraphRow(Encode, lambda mode=mode: lambda x: Encode(6, mode)(row_numbers(x)), (4,), partial(encoded, mode), label=mode)
+        for mode in ("one_hot", "multi_hot", "count")
+    ],
     GraphRow(operation.Attention, attention(False), (5, 2, 4), lambda x: attention_value(x, False)),
     GraphRow(operation.Attention, attention(True), (5, 2, 4), lambda x: attention_value(x, True), label="causal"),
     GraphRow(operation.CachedAttention, cached_attention, (3, 2, 4),

@@ -22,9 +22,11 @@ from nn.dataset import (
     CSVDataset,
     Digits,
     FashionMNIST,
+    ImageFolder,
     NpzDataset,
     SimData,
     SyntheticClients,
+    TextFolder,
     TokenText,
     checksum_of,
 )
@@ -54,6 +56,15 @@ def folders_of_users(folder):
     return folder
 
 
+def folders_of_files(folder, suffix):
+    for name in ("one", "two"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(4):
+            path = folder / name / f"{number}{suffix}"
+            np.save(path, np.full((2, 3), number, np.uint8)) if suffix == ".npy" else path.write_text(f"{name} {number}")
+    return folder
+
+
 ROWS = {
     ArrayDataset: lambda: ArrayDataset(np.ones((4, 2)), [0, 1, 1, 0], np.ones((1, 2)), [1]),
     Digits: lambda: Digits(),
@@ -68,6 +79,8 @@ ROWS = {
     ClientFolders: lambda: ClientFolders(folders_of_clients(Path("clients"))),
     LEAF: lambda: LEAF(folders_of_users(Path("users"))),
     SyntheticClients: lambda: SyntheticClients(clients=2),
+    ImageFolder: lambda: ImageFolder(folders_of_files(Path("images"), ".npy"), test_fraction=0.25),
+    TextFolder: lambda: TextFolder(folders_of_files(Path("texts"), ".txt"), test_fraction=0.25),
     CharacterText: lambda: CharacterText(put(Path(), {"a.txt": PROVERB.encode()}) / "a.txt", length=4, stride=2),
     TokenText: lambda: TokenText(put(Path(), {"a.txt": PROVERB.encode()}) / "a.txt", BytePairs([[77, 97]]), length=4, stride=2),
 }
