@@ -11,7 +11,7 @@ from typing import Any
 from nn import arguments, tensor_files
 from nn.arguments import class_of
 from nn.arrays import DType
-from nn.extension import renamed
+from nn.extension import checked_call, renamed
 from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.metric.metric import Metric
@@ -90,6 +90,7 @@ class TrainedNetwork(
             self._optimizer, self._optimizer_moves = self.op_type(self.rule, self.store), self.store.moves
         return self._optimizer
 
+    @checked_call
     def compile(
         self,
         optimizer: type[IGradientDescent] | IGradientDescent | OpContainer | OptimizerName,
@@ -179,6 +180,7 @@ class TrainedNetwork(
     def to_bytes(self) -> bytes:
         """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
 
+    @checked_call
     def save(self, path: str | os.PathLike[str], inputs: Any = None) -> None:
         """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays.
 
@@ -191,6 +193,7 @@ class TrainedNetwork(
             self.inputs = inputs
         tensor_files.write_file(path, self.to_bytes())
 
+    @checked_call
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Write the weights alone, trained and not, by the names of their variables, for `load_weights`; safetensors.
 
@@ -201,6 +204,7 @@ class TrainedNetwork(
         values = {variable.name: variable.value for variable in self.store.everything}
         tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
 
+    @checked_call
     def load_weights(self, path: str | os.PathLike[str]) -> None:
         """Take the weights of a file of `save_weights`, or of a model file, by the names of the variables.
 
