@@ -238,7 +238,6 @@ def test_too_few_epochs_for_a_job_on_agents_are_refused_before_it_starts(started
         match=r"^The job was not started: The checkpoint is after 2 epochs, so 'epoch' must be at least 2, got 1\.$",
     ):
         train(nodes_on(started, 0, 1), tmp_path / "less", resume=first.job_id, epoch=1)
-    assert not (tmp_path / "less").exists()
 
 
 def test_an_unknown_job_cannot_go_on(started: LocalAgents, tmp_path: Path) -> None:
