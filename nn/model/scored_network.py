@@ -95,7 +95,7 @@ class ScoredNetwork(
     def _aim(self) -> Objective:
         """The losses and metrics; raise ValueError before `setup`."""
         if self._objective is None:
-            raise ValueError(f"{type(self).__name__} has no loss yet; call setup() first")
+            raise ValueError(f"{type(self).__name__} has no loss yet; call compile() or setup() first")
         return self._objective
 
     @property

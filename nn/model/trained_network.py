@@ -123,10 +123,13 @@ class TrainedNetwork(
             # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
         if loss is not None or (self._adds_losses and not self.has_loss):
-            if isinstance(metrics, Mapping):
-                self.setup(loss, metrics, loss_weights=loss_weights)
-            else:
-                self.setup(loss, *metrics, loss_weights=loss_weights)
+            given = (metrics,) if isinstance(metrics, Mapping) else metrics
+            try:
+                self.setup(loss, *given, loss_weights=loss_weights)
+            except (TypeError, ValueError) as error:
+                # the caller wrote compile(), and errors name the call that was written
+                error.args = (str(error).replace("setup()", "compile()", 1),)
+                raise
         elif loss_weights is not None:
             raise ValueError("compile() 'loss_weights' must come with a 'loss'")
         elif self.built:

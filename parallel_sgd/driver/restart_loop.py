@@ -349,7 +349,10 @@ class RestartLoop:
         failed = self._failed(coordinator)
         ended = coordinator.ended_for  # "" where something has failed
         if coordinator.halted:
-            raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
+            halted = coordinator.halted
+            # a reason of ours is a sentence
+            reason = halted if halted.startswith("It was ") else f"It was stopped: {halted}"
+            raise self._give_up(coordinator, reason, "stopped")
         # a round that ended because hosts have changed is no failure, and uses up no restart
         # places of the culprits, for the rule that the same place is not tried more than three times (FD-20)
         reason = "" if ended else self.recovery.give_up(places_of(failed))
