@@ -24,6 +24,7 @@ __all__ = ["Extension", "HiddenName", "OverrideWarning", "also"]
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
+Called = TypeVar("Called", bound=Callable[..., Any])
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
 """Packages of classes that claim names and hide none; every other class is a user's."""
 
@@ -174,7 +175,7 @@ class Extension(ABCMeta):
             raise
         except TypeError as error:
             # an abstract class that can be called makes an object of another one, with arguments of its own
-            problem = None if inspect.isabstract(cls) else misfit(cls, args, keywords)
+            problem = _unmade(cls, error) if inspect.isabstract(cls) else misfit(cls, args, keywords)
             if problem is None:
                 raise
             raise TypeError(problem) from error
@@ -238,6 +239,17 @@ def also(
     return decorate
 
 
+def _unmade(cls: type, error: TypeError) -> str | None:
+    """Return the methods that an abstract class lacks; None where the error is one of a constructor."""
+    # Python itself refuses to make the object, so that no further frame is in the traceback
+    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+        return None
+    lacking = ", ".join(f"{name}()" for name in sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
+    if is_ours(cls):
+        return f"{cls.__name__} is a base class: take one that is derived from it, or derive one that defines {lacking}"
+    return f"{cls.__name__} must define {lacking}, which its base class leaves to it"
+
+
 def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any], shown: str = "") -> str | None:
     """Return the fault of a call of a class: a keyword it does not know, one too many, one missing; None if it fits.
 
@@ -254,25 +266,82 @@ def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any], shown: s
         parameters = list(inspect.signature(maker).parameters.values())[1:]
     else:
         return None
-    # A constructor that takes anything names its own faults.
-    if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
-        return None
-    known, aliases = [each.name for each in parameters], getattr(maker, "aliases", {})
     # what only files of models give is no help to a caller
-    listed = ", ".join(name for name in known if name not in getattr(cls, "_of_files", ())) or "none"
-    shown = shown or cls.__name__
+    of_files = getattr(cls, "_of_files", ())
+    return unfit(shown or cls.__name__, parameters, args, keywords, getattr(maker, "aliases", {}), of_files)
+
+
+def unfit(
+    shown: str,
+    parameters: Sequence[inspect.Parameter],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    aliases: Mapping[str, str] = types.MappingProxyType({}),
+    hidden: Collection[str] = (),
+) -> str | None:
+    """Return the fault of a call: a keyword that is unknown, an argument too many, one that is missing; None if it fits.
+
+    Args:
+        shown: name of the callable in the message.
+        parameters: of its signature, without the object of a method.
+        args: the positional arguments.
+        keywords: those by name.
+        aliases: other names of parameters, with the parameter.
+        hidden: parameters that messages do not list.
+    """
+    kinds = {each.kind for each in parameters}
+    # one that is there to be refused, and typed so, is none that a caller could give
+    starred = [f"*{each.name}" for each in parameters if each.kind is each.VAR_POSITIONAL and each.annotation != "NoReturn"]
+    parameters = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    known = [each.name for each in parameters]
+    names = [*(name for name in known if name not in hidden), *starred]
+    told = ", ".join(names)
+    every = f"its argument{'s are' if len(names) > 1 else ' is'} {told}"
     for name in keywords:
-        if name not in known and name not in aliases:
-            return f"{shown} has no argument {name!r}, but {listed}{did_you_mean(name, [*known, *aliases])}"
+        if name not in known and name not in aliases and inspect.Parameter.VAR_KEYWORD not in kinds:
+            listed = f"but {told}" if told else "it takes none"
+            return f"{shown} has no argument {name!r}, {listed}{did_you_mean(name, [*known, *aliases])}"
     places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    if len(args) > len(places):
-        return f"{shown} takes at most {len(places)} arguments without a name, got {len(args)}; its arguments are {listed}"
+    if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        if not known:
+            return f"{shown} takes no arguments, got {len(args)}"
+        most = f"{len(places)} argument{'s' * (len(places) != 1)}"
+        return f"{shown} takes at most {most} without a name, got {len(args)}; {every}"
     given = {*places[: len(args)], *(aliases.get(name, name) for name in keywords)}
     for each in parameters:
         if each.default is each.empty and each.name not in given:
-            return f"{shown} needs the argument {each.name!r}; its arguments are {listed}"
+            return f"{shown} needs the argument {each.name!r}; {every}"
     twice = next((name for name in places[: len(args)] if name in {aliases.get(each, each) for each in keywords}), None)
     return None if twice is None else f"{shown} {twice!r} must be given once, got it by place and by name"
+
+
+def checked_call(function: Called) -> Called:
+    """Let a public function or method answer a call that does not fit it in the words of a constructor.
+
+    As in `fit() has no argument 'epocs', but x, label, ..; did you mean 'epochs'?`.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    first = parameters[0].name if parameters else ""
+    own, bound = first == "self", first in ("self", "cls")
+    if bound:
+        del parameters[0]
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except TypeError:
+            # an object's method by its name alone, as other messages have it
+            name = function.__name__ if own else function.__qualname__
+            owner = type(args[0]).__name__ if own and args else ""
+            shown = {"__init__": owner, "__call__": f"A call of {owner}"}.get(name, f"{name}()")
+            problem = unfit(shown, parameters, args[bound:], keywords)
+            # where the arguments fit, the error is one of the function's own
+            if problem is None:
+                raise
+            raise TypeError(problem) from None
+
+    return call  # type: ignore[return-value]
 
 
 def did_you_mean(text: object, known: Iterable[str]) -> str:

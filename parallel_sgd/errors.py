@@ -54,7 +54,9 @@ class JobFailed(RuntimeError):
             f", first Node({cause.node}) {cause.place}" if cause is not None else ""
         )  # not a bystander of one without a verdict
         told = describe_failures(self.failures)
-        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, self.reason) if text))
+        # nodes that were told to stop tell the reason, too
+        more = "" if self.reason in told else self.reason
+        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, more) if text))
 
     @property
     def culprits(self) -> list[int]:

@@ -16,7 +16,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import listed
+from nn.extension import checked_call, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling
@@ -62,10 +62,13 @@ def called_with(
                 bound = signature.bind(self, *args, **given).arguments
             except TypeError as error:
                 unknown = next((name for name in given if name not in signature.parameters), None)
+                if unknown is None:
+                    problem = unfit(f"{method.__name__}()", [*signature.parameters.values()][1:], args, given)
+                    raise TypeError(problem) from error
                 # names of other libraries, with those that are meant here
-                known = (*signature.parameters, *MEANT)
-                hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=MEANT)
-                raise TypeError(f"{method.__qualname__}() {error}{hint}") from None
+                hint = did_you_mean(unknown, (*signature.parameters, *MEANT), quoted=False, meant=MEANT)
+                every = f"; help({method.__qualname__}) tells all arguments"
+                raise TypeError(f"{method.__name__}() has no argument {unknown!r}{hint or every}") from None
             # two names of one option: both at once would hide one of the values
             for name, other in (("epoch", "epochs"), ("mission_title", "job_title")):
                 if name in bound and bound.get(other) is not None:
@@ -109,6 +112,7 @@ class ParallelSGD:
         transform: applied on each worker after loading, or None.
     """
 
+    @checked_call
     def __init__(self, model: Model, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
         self._model = arguments.instance("ParallelSGD", "model", model, Model)
         if isinstance(data, (tuple, list, np.ndarray)):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from network.nodes import Address, NodeAssignment
-from nn.extension import check_like
+from nn.extension import check_like, checked_call
 from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
 from rpc.support.files import parsed, read_text
 from rpc.support.forks import OwnProcess
@@ -22,6 +22,7 @@ from .options.checks import positive
 from .record.spared import spared
 
 
+@checked_call
 def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
     """Return the first `worker_cnt` workers of a node file, and with `ps` its parameter server.
 
@@ -183,6 +184,7 @@ class LocalWorkers(LocalNodes):
         self.close()
 
 
+@checked_call
 def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None = None) -> LocalWorkers:
     """Start `count` agents on free ports of this machine (and one for a parameter server) and return their nodes.
 
@@ -207,6 +209,7 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     return LocalWorkers(count, ps, work_dir)
 
 
+@checked_call
 @contextmanager
 def nodes_from(
     launcher: Launcher | Offer | str,
@@ -312,6 +315,7 @@ def are_here(nodes: NodeAssignment) -> bool:
 _HERE = ("127.", "localhost", "::1")
 
 
+@checked_call
 def in_process(count: int, ps: bool = False) -> InProcessNodes:
     """Return `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching.
 

@@ -184,8 +184,10 @@ def _delete(given: argparse.Namespace) -> int:
 
 
 def _show(given: argparse.Namespace) -> int:
+    from parallel_sgd.record.door import Door  # noqa: PLC0415
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.history import BYTES, EPOCH  # noqa: PLC0415 - as above
+    from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
     from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
     from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
@@ -209,7 +211,10 @@ def _show(given: argparse.Namespace) -> int:
         for row in history.rows[-1:]
         if not platform.endswith(TIME_ONLY)
     ]
-    lines += [epoch_line(row, int(row[EPOCH])) for row in told]
+    # of all that were asked for, where the job file tells; callbacks may have ended it before
+    asked = settings_of_run(Door(run.path)).get("epoch", "")
+    epochs = int(asked) if asked.isdecimal() else 0
+    lines += [epoch_line(row, max(int(row[EPOCH]), epochs)) for row in told]
     lines += [f"best     {best}"] if best is not None else []
     lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
     lines += [f"time     {effort.shares}"] if effort is not None else []

@@ -205,9 +205,11 @@ class Progress(Operation):
 
 
 class Jobs(Operation):
-    """Jobs of an agent, newest last: id, title, node, state, start (seconds since 1970), nodes of the attempt, and more."""
+    """Jobs of an agent, newest last: id, title, node, state, start (seconds since 1970), nodes of the attempt, names of the
+    newest files that the job keeps there, such as its checkpoints, and more.
+    """
 
-    entries: list[dict[str, str | int | float | list[int]]]
+    entries: list[dict[str, str | int | float | list[int] | list[str]]]
 
 
 class FileBegin(Operation):

@@ -123,7 +123,9 @@ def test_parts_go_by_the_names_of_their_classes(place: Path, capsys: pytest.Capt
 
 def test_json_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert submit("--json") == output.EXIT_OK
-    content = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    content = json.loads(printed.out)
+    assert "worker.json lists 2 workers; the first one alone trains, as -n is not given: -n 2 takes both.\n" in printed.err
     assert sorted(content) == ["files", "job", "result"]
     assert sorted(content["result"]) == ["Loss", "accuracy"]
     assert "runs/P-SGD-1/Node-0-Retrieve/EV-P-SGD-N(0).csv" in content["files"]["0"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import nn
+import parallel_sgd
 from network.faults.plan import FaultPlan
 from network.names import did_you_mean
 from nn import arguments
@@ -167,8 +168,34 @@ def test_every_layer_is_found_from_nn_and_every_answer_exists() -> None:
 )
 def test_an_argument_of_keras_is_answered_with_the_option(name: str, here: str) -> None:
     job = ParallelSGD(classifier(), nn.dataset.Digits())
-    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{name}'; did you mean {here}\?$"):
+    with pytest.raises(TypeError, match=rf"has no argument '{name}'; did you mean {here}\?$"):
         job.parallel(in_process(1), **{name: 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: parallel_sgd.ParallelSGD(),
+            "^ParallelSGD needs the argument 'model'; its arguments are model, data, transform$",
+        ),
+        (
+            lambda: parallel_sgd.local_workers(workers=2),
+            r"^local_workers\(\) has no argument 'workers', but count, ps, work_dir",
+        ),
+        (lambda: parallel_sgd.in_process(), r"^in_process\(\) needs the argument 'count'; its arguments are count, ps$"),
+        (lambda: parallel_sgd.simulated(2, sead=1), r"^simulated\(\) has no argument 'sead', .*did you mean 'seed'"),
+        (lambda: parallel_sgd.sweep(), r"^sweep\(\) needs the argument 'job'; its arguments are job, grid, seeds"),
+        (lambda: parallel_sgd.Clients(sampel=1), "^Clients has no argument 'sampel', .*did you mean 'sample'"),
+        (
+            lambda: parallel_sgd.profiles.FixedBlockAssignment.of(block=8),
+            r"^FixedBlockAssignment.of\(\) has no argument 'block', but blocks; did you mean 'blocks'",
+        ),
+    ],
+)
+def test_a_call_that_does_not_fit_is_answered_with_the_arguments(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
 
 
 def test_what_a_job_has_in_place_of_fit() -> None:

@@ -143,6 +143,10 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
     job = json.loads((place / "runs/digits-1/job.json").read_text())["job"]
     for name in (job, "digits-1", "runs/digits-1", str(place / "runs/digits-1")):
         assert psgd(capsys, "show", name)[1] == text
+    # one that ended before its last epoch tells how many were asked for
+    file = place / "runs/digits-1/job.toml"
+    file.write_text(file.read_text("utf-8").replace("epoch = 3", "epoch = 40"), "utf-8")
+    assert re.search(r"^epoch +3/40   Loss ", psgd(capsys, "show")[1], re.MULTILINE)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from nn import arguments
 from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable, part
 from nn.arrays import Shape
-from nn.extension import Extension, check_object, is_ours, shown
+from nn.extension import Extension, check_object, checked_call, is_ours, shown
 from nn.initializer import Initializer
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
@@ -131,8 +131,12 @@ class Layer(
     def call(self, x: Any) -> Value:
         """Return the output for the input `x`."""
 
-    def __call__(self, x: Inputs, *others: NoReturn) -> Node:
+    @checked_call
+    def __call__(self, x: Inputs, *others: NoReturn, **settings: NoReturn) -> Node:
         """Build the layer if it is not, and return its output for `x`, a value, or a list of values where it takes several."""
+        if settings:
+            hint = "; fit() trains, predict() and evaluate() do not" if "training" in settings else ""
+            raise TypeError(f"{self.describe()} is called without named arguments, got {', '.join(settings)}{hint}")
         if others:
             raise TypeError(
                 f"{self.describe()} is called on a list of values, layer([a, b]), got {1 + len(others)} arguments"

@@ -16,7 +16,7 @@ from nn import arguments, registry, tensor_files
 from nn.arrays import Array, Shape, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
-from nn.extension import misfit
+from nn.extension import checked_call, misfit
 from nn.model import model_file
 from nn.model.batches import Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
@@ -58,14 +58,16 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
 
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
-        if cls is Model and (args or keywords):
+        if cls is Model:
             kind = import_module("nn.model").Functional
             problem = misfit(kind, args, keywords, cls.__name__)
             if problem is not None:
-                raise TypeError(problem)
+                other = "; a model of layers, one after the other, is SequentialModel([-1, 64], layers)" if not args else ""
+                raise TypeError(f"{problem}{other}")
             return object.__new__(kind)
         return object.__new__(cls)
 
+    @checked_call
     def fit(
         self,
         x: Any,
@@ -157,6 +159,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             training.run(epochs, source, validation)
         return self._history
 
+    @checked_call
     def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
         """Return {'Loss': ..., <metric>: ...} over all samples, the same for any batch size.
 
@@ -181,6 +184,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             x, label = self._known((x, label))
         return super().evaluate(x, label, batch_size, sample_weight=sample_weight)
 
+    @checked_call
     def predict(self, x: Any, batch_size: int = 1024, *, unknown: Unknown | None = None) -> Any:
         """Return the output for every sample, an array; of several outputs a list, or where they are named by a dict, a dict.
 
@@ -199,6 +203,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         """Return whether all of the loss is computed from the samples, which are given as arrays."""
         return self._adds_losses and not self._scored_names and not isinstance(x, (DataFeeder, Iterator))
 
+    @checked_call
     def train_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
         """Train on one batch, as a step of `fit` does, and return its loss and metrics by name, as they were before the step.
 
@@ -221,11 +226,13 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             self.apply_gradients()
         return found
 
+    @checked_call
     def test_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
         """Return loss and metrics of one batch by name; `x`, `label` and `sample_weight` are those of `train_on_batch`."""
         batch = self._make_batch(self._rows_as_samples("test_on_batch() 'x'", x), self._labels_of(label), sample_weight)
         return self._measure_batches([batch])
 
+    @checked_call
     def predict_on_batch(self, x: Any) -> Any:
         """Return the outputs for one batch of samples."""
         return super().predict(self._rows_as_samples("predict_on_batch() 'x'", x), batch_size=sys.maxsize)
@@ -251,6 +258,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             raise ValueError(f"fit() takes 'epoch' (more) or 'until_epoch' (in all), got both, {epoch} and {until_epoch}")
         return max(arguments.integer("fit()", "until_epoch", until_epoch, minimum=0) - self.epochs_trained, 0)
 
+    @checked_call
     def split(self, at: str | int) -> tuple[Fragment, Fragment]:
         """Cut the model in two, each half a model with a copy of its weights, its rule and the rule's state: see `Fragment`.
 
@@ -301,6 +309,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         return model_file.pack(self)
 
     @staticmethod
+    @checked_call
     def from_bytes(data: bytes | memoryview, custom_objects: CustomObjects | None = None) -> Model:
         """Return the model of a file's content.
 
@@ -314,6 +323,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         return model
 
     @staticmethod
+    @checked_call
     def load(path: str | os.PathLike[str], custom_objects: CustomObjects | None = None) -> Model:
         """Return the model of a file; `fit` continues a compiled one where it stopped.
 

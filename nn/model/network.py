@@ -15,7 +15,7 @@ import numpy as np
 from nn import arguments, tensor_files
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
-from nn.extension import renamed
+from nn.extension import checked_call, renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
 from nn.model.objective import in_order
@@ -80,6 +80,7 @@ class Network(
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
 
+    @checked_call
     def __call__(self, x: Any, training: bool = False) -> Any:
         """Return the outputs for values of a graph, as a layer does, or for arrays, as `predict` does.
 
@@ -136,6 +137,7 @@ class Network(
     def predict(self, x: Any, batch_size: int = 1024) -> Any:
         """Return the outputs for samples."""
 
+    @checked_call
     def get_layer(self, name: str) -> Layer:
         """Return the layer of a name; raise ValueError, listing the names, where there is none."""
         layers = {layer.name: layer for layer in self.graph.layers if isinstance(layer, Layer)}
@@ -145,6 +147,7 @@ class Network(
             )
         return layers[name]
 
+    @checked_call
     def output_of(self, name: str) -> Node:
         """Return the last result of a layer as a value, to build another model on: ``Model(model.input, value)``."""
         layer = self.get_layer(name)
@@ -246,11 +249,13 @@ class Network(
         self.store  # noqa: B018 - raises before the variables exist
         return [variable.get_value() for variable in in_keras_order(self.graph)]
 
+    @checked_call
     def set_weights(self, weights: Sequence[Array]) -> None:
         """Copy weights in the order of `get_weights`; raise ValueError, and change nothing, unless number and shapes fit."""
         self.store  # noqa: B018 - raises before the variables exist
         load_weights(self.graph, weights)
 
+    @checked_call
     def summary(self) -> Summary:
         """Print a table of layers, output shapes, numbers of parameters, sources of each layer, and memory; return its text."""
         from nn.model.diagram import Summary, summarize  # noqa: PLC0415 - for people who look: workers do not
@@ -259,6 +264,7 @@ class Network(
         sys.stdout.write(f"{text}\n")
         return text
 
+    @checked_call
     def plot(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write a picture of the graph as SVG: a box for every use of a layer with the shape it gives, and arrows between.
 

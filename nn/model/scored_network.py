@@ -16,7 +16,7 @@ from nn import arguments
 from nn.arguments import part
 from nn.arrays import BATCH, Array, DType, Shape, as_array
 from nn.data import DataFeeder
-from nn.extension import renamed
+from nn.extension import checked_call, renamed
 from nn.loss import LossName
 from nn.loss.decisions import Hinge
 from nn.loss.loss import Loss, position_weights
@@ -95,7 +95,7 @@ class ScoredNetwork(
     def _aim(self) -> Objective:
         """The losses and metrics; raise ValueError before `setup`."""
         if self._objective is None:
-            raise ValueError(f"{type(self).__name__} has no loss yet; call setup() first")
+            raise ValueError(f"{type(self).__name__} has no loss yet; call compile() or setup() first")
         return self._objective
 
     @property
@@ -121,6 +121,7 @@ class ScoredNetwork(
         """Whether the variables have moved to other memory since the computation was made."""
         return self._store is not None and self._moves != self._store.moves
 
+    @checked_call
     def setup(self, loss: Losses, *metrics: Metric | MetricName | Mapping[str, Any], loss_weights: Any = None) -> None:
         """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights.
 

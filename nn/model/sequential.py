@@ -10,6 +10,7 @@ from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Softmax, Tanh
 from nn.arrays import DType
+from nn.extension import checked_call
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
@@ -66,6 +67,7 @@ class SequentialModel(Model, configured=True):
         """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model stays as it was built."""
         return _BuiltLayers(self._layers) if self.built else self._layers
 
+    @checked_call
     def add(self, layer: Layer) -> None:
         """Append a layer; raise ValueError once `setup` has built the model."""
         arguments.instance("SequentialModel.add()", "layer", layer, Layer)

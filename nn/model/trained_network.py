@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nn import arguments, tensor_files
 from nn.arguments import class_of
 from nn.arrays import DType
-from nn.extension import renamed
+from nn.extension import checked_call, renamed
 from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.metric.metric import Metric
@@ -88,6 +88,7 @@ class TrainedNetwork(
             self._optimizer, self._optimizer_moves = self.op_type(self.rule, self.store), self.store.moves
         return self._optimizer
 
+    @checked_call
     def compile(
         self,
         optimizer: type[IGradientDescent] | IGradientDescent | OpContainer | OptimizerName,
@@ -124,10 +125,13 @@ class TrainedNetwork(
             # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
         if loss is not None or (self._adds_losses and not self.has_loss):
-            if isinstance(metrics, Mapping):
-                self.setup(loss, metrics, loss_weights=loss_weights)
-            else:
-                self.setup(loss, *metrics, loss_weights=loss_weights)
+            given = (metrics,) if isinstance(metrics, Mapping) else metrics
+            try:
+                self.setup(loss, *given, loss_weights=loss_weights)
+            except (TypeError, ValueError) as error:
+                # the caller wrote compile(), and errors name the call that was written
+                error.args = (str(error).replace("setup()", "compile()", 1),)
+                raise
         elif loss_weights is not None:
             raise ValueError("compile() 'loss_weights' must come with a 'loss'")
         elif self.built:
@@ -191,6 +195,7 @@ class TrainedNetwork(
     def to_bytes(self) -> bytes:
         """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
 
+    @checked_call
     def save(self, path: str | os.PathLike[str], inputs: Any = None) -> None:
         """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays.
 
@@ -203,6 +208,7 @@ class TrainedNetwork(
             self.inputs = inputs
         tensor_files.write_file(path, self.to_bytes())
 
+    @checked_call
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Write the weights alone, trained and not, by the names of their variables, for `load_weights`; safetensors.
 
@@ -213,6 +219,7 @@ class TrainedNetwork(
         values = {variable.name: variable.value for variable in self.store.everything}
         tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
 
+    @checked_call
     def load_weights(
         self,
         source: str | os.PathLike[str] | Mapping[str, Any],

@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 from nn import arguments
@@ -214,7 +215,8 @@ class OpContainer:
             if not (isinstance(value, type) and issubclass(value, kind)):
                 raise TypeError(f"OpContainer '{name}' must be a class derived from {kind.__name__}, got {value!r}")
         if not isinstance(self.gd_params, (tuple, list, Mapping)):
-            raise TypeError(f"OpContainer 'gd_params' must be a tuple of arguments or a dict of them, got {self.gd_params!r}")
+            hint = f"; write ({self.gd_params!r},)" if isinstance(self.gd_params, Real) else ""
+            raise TypeError(f"'gd_params' must be a tuple of arguments or a dict of them, got {self.gd_params!r}{hint}")
 
     def rule(self) -> IGradientDescent:
         """Return a new rule; raise TypeError where the parameters do not suit it."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network.names import did_you_mean
-from nn.extension import Extension, OverrideWarning, conflict, is_ours, listed, mistakable
+from nn.extension import Extension, OverrideWarning, checked_call, conflict, is_ours, listed, mistakable
 from parallel_sgd.engine.block_tree import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
 from rpc.support.logs import get_logger
@@ -340,6 +340,7 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         return self._result is not None
 
     @staticmethod
+    @checked_call
     def of(exchange: Exchange, **parts: Any) -> type[Codec]:
         """Compose a codec class: `Codec.of(ShardedPS(), up=ErrorFeedback(TopK(0.01) | Int8()), name="TopKInt8")`.
 

@@ -37,11 +37,17 @@ def launcher_from(options: argparse.Namespace) -> Offer | None:
 
 
 def listed_nodes(options: argparse.Namespace) -> NodeAssignment:
-    """Return the first workers of the node file, with the cluster's key.
+    """Return the first workers of the node file, with the key; without -n one, and a line tells if there are more.
 
     Raises: ValueError naming file and expectation, FileNotFoundError.
     """
-    found = parse_worker(1 if options.worker_count is None else int(options.worker_count), options.ps, options.workers)
+    count = 1 if options.worker_count is None else int(options.worker_count)
+    found = parse_worker(count, options.ps, options.workers)
+    listed, _ = workers_in(options.workers)
+    if options.worker_count is None and listed > count:
+        instead = f"-n {listed} takes {'both' if listed == 2 else 'all'}"
+        text = f"{options.workers} lists {listed} workers; the first one alone trains, as -n is not given: {instead}."
+        show(sys.stderr, f"{program_name()}: {text}\n")
     found.key_file = options.key_file
     return found
 

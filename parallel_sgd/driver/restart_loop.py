@@ -22,8 +22,12 @@ from rpc.messages import MAX_TEXT
 from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, ProgressDisplay, Recovery, Retry, RunFolder, jobs_known
 from rpc.support.logs import DETAIL, SUBMIT_LOGGER, get_logger
 
+from ..checkpoint.snapshot import CheckpointError
+from ..checkpoint.state import check_epochs
+from ..checkpoint.store import position_of
 from ..engine.channel import Parameter_Server
 from ..engine.job_executor import MISC
+from ..engine.progress import Position
 from ..engine.socket_channel import can_do_without
 from ..errors import JobFailed, describe_failures, places_of, report_of
 from ..record.identity import Told
@@ -252,12 +256,22 @@ class RestartLoop:
 
     def _check_resume(self, com: Controller) -> None:
         misc = self._manifest.resources[MISC]
+        if not misc["resume"] or misc["sends_checkpoint"]:
+            return
+        known = jobs_known(com, misc["resume"])
         # a job that no node knows would train from the beginning, unnoticed
-        if misc["resume"] and not misc["sends_checkpoint"] and not jobs_known(com, misc["resume"]):
+        if not known:
             raise SubmissionError(
                 f"The job was not started: 'resume' names job {misc['resume'][0]}, which none of its nodes knows. A job "
                 f"goes on with the workers that have its checkpoints, or in the directory whose '{RUNS}' has them."
             )
+        # the nodes choose one that all have, or a newer one; each of them refuses too few epochs, but only after the start
+        common = set[Position].intersection(*({*filter(None, map(position_of, names))} for names in known.values()))
+        if common:
+            try:
+                check_epochs(max(common), self._manifest.options.epoch)
+            except CheckpointError as error:
+                raise SubmissionError(f"The job was not started: {error}.") from None
 
     def _join(self, coordinator: Coordinator, stop_on_interrupt: bool) -> dict[int, Any] | None:
         """Wait for the end of the attempt; return the results if it is one that counts as good."""
@@ -335,7 +349,10 @@ class RestartLoop:
         failed = self._failed(coordinator)
         ended = coordinator.ended_for  # "" where something has failed
         if coordinator.halted:
-            raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
+            halted = coordinator.halted
+            # a reason of ours is a sentence
+            reason = halted if halted.startswith("It was ") else f"It was stopped: {halted}"
+            raise self._give_up(coordinator, reason, "stopped")
         # a round that ended because hosts have changed is no failure, and uses up no restart
         # places of the culprits, for the rule that the same place is not tried more than three times (FD-20)
         reason = "" if ended else self.recovery.give_up(places_of(failed))

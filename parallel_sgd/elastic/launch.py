@@ -14,6 +14,7 @@ from network.loopback import refuse_misplaced
 from network.nodes import Address, NodeAssignment
 from network.values import encode
 from nn import arguments
+from nn.extension import checked_call
 from rpc import new_job_id
 from rpc.elastic import ELASTIC_TIMEOUT, PERIOD_SECONDS, CoolDown, ElasticDriver, Host, HostsSeen, discovery_of
 from rpc.shipping import Bundle
@@ -29,6 +30,7 @@ from .worker_handle import Task
 _HOPELESS_SECONDS = 1.0  # to wait for slots that no host can bring
 
 
+@checked_call
 def launch(
     func: Callable[..., Any],
     nodes: NodeAssignment,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from network.budget import is_within
-from rpc.support.files import open_below, open_folder, parsed, parsed_toml
+from rpc.support.files import closed_on_error, open_below, open_folder, parsed, parsed_toml
 
 from .hashes import digest_of
 
@@ -75,11 +75,11 @@ class Door:
             raise
         except (OSError, ValueError) as error:
             raise self.error(told, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
-        # of the opened file, since the name may lead to another one by now
-        size = os.fstat(file.fileno()).st_size
-        if size > most:
-            file.close()
-            raise self.error(told, f"must have at most {most} bytes, and has {size}")
+        with closed_on_error(file):
+            # of the opened file, since the name may lead to another one by now
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                raise self.error(told, f"must have at most {most} bytes, and has {size}")
         return file
 
     def read(self, name: str | Path, most: int) -> bytes:

@@ -99,7 +99,7 @@ function drawCurves() {
         nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: unit ? 0 : 1,
         axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: unit}}),
       // a share, such as accuracy, ends at 1, and so does its axis
-      yAxis: axis({type: "value", scale: true, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
+      yAxis: axis({type: "value", scale: name !== "bytes", axisLabel: {color: ink(), fontSize: 11, formatter: name === "bytes" ? bytes : undefined}, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
       tooltip: {trigger: few ? "axis" : "item", formatter: items => {
         const all = [items].flat();
         return (curvesPer === "step" ? "batch" : curvesPer) + " " + (unit ? unit(all[0].value[0]) : all[0].value[0]) +

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from network.nodes import Address
+from nn.extension import checked_call
 
 from ..engine.channel import Parameter_Server
 from ..nodes import InProcessNodes, check_ps
@@ -70,6 +71,7 @@ class SimulatedNodes(InProcessNodes):
         return self.again(count, ps)
 
 
+@checked_call
 def simulated(
     count: int,
     platform: Platform | str | Path = "star 1Gbit/s 50us",

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from network.nodes import Address, NodeAssignment
 from nn import arguments
 from nn.dataset.interface import Arrays
+from nn.extension import checked_call
 from nn.model import Model
 from nn.model.model_file import pack
 from nn.registry import custom_classes
@@ -84,6 +85,7 @@ class _Order:
 _Answer = Told | None  # None: an agent was busy
 
 
+@checked_call
 def sweep(
     job: ParallelSGD,
     grid: Grid,

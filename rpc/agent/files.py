@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Tailed
-from ..support.files import CONFIGURATION, NOT_REGULAR, end_of_rows, is_safe_name, open_below, open_unlinked, sample
+from ..support.files import (
+    CONFIGURATION,
+    NOT_REGULAR,
+    closed_on_error,
+    end_of_rows,
+    is_safe_name,
+    open_below,
+    open_unlinked,
+    sample,
+)
 from ..support.logs import clean
 from .event_log import EVENT_LOG
 from .output import JoinedParts, parts_of
@@ -141,11 +150,10 @@ def _open_parts(source: Source) -> JoinedParts:
 
 def _open(root: Path, path: Sequence[str]) -> BufferedReader:
     """Open `root/path...`, refusing links on the way below `root`, special files and files with a second name."""
-    file = open_below(root, path)
-    # a second name could be in a folder of ours: user code must not have the agent read its own files for it
-    if os.fstat(file.fileno()).st_nlink != 1:
-        file.close()
-        raise OSError(errno.EINVAL, NOT_REGULAR)
+    with closed_on_error(open_below(root, path)) as file:
+        # a second name could be in a folder of ours: user code must not have the agent read its own files for it
+        if os.fstat(file.fileno()).st_nlink != 1:
+            raise OSError(errno.EINVAL, NOT_REGULAR)
     return file
 
 
@@ -250,6 +258,7 @@ _HASH_BYTES: Final = 64
 _MOST_HEADER: Final = 1 << 20
 _MOST_TEXT: Final = 32 << 10
 MOST_FILES: Final = 64
+_MOST_NAMES: Final = 8  # per job; an answer tells them of every job
 MOST_CHECKED: Final = 8 << 30  # bytes in all; reading more would keep the asker waiting for minutes
 STEP: Final = 1 << 20
 
@@ -288,6 +297,11 @@ def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFi
                 yield from _check(file.fileno(), kept)
             found.append(kept)
     return found
+
+
+def kept_names(folder: Path) -> list[str]:
+    """List the names of the newest files that a job keeps in its folder, newest first."""
+    return [path.name for path in _files(folder, OUT)[:_MOST_NAMES] if is_safe_name(path.name)]
 
 
 def _files(folder: Path, left_out: str) -> list[Path]:

@@ -45,7 +45,7 @@ from ..support.logs import clean
 from . import job_state
 from .event_log import SecurityLog, logs_between
 from .failover import DriverLeases
-from .files import send_diagnostics, send_files, tail
+from .files import kept_names, send_diagnostics, send_files, tail
 from .probing import Probes
 from .process_table import ProcessTable
 from .store import JobFolders, JobRecord
@@ -265,7 +265,7 @@ class RequestHandler:
         named = session.caps.get("node")
         self._subscribers.add(session, record.job, named if isinstance(named, int) else None)
 
-    def _entry(self, record: JobRecord) -> dict[str, str | int | float | list[int]]:
+    def _entry(self, record: JobRecord) -> dict[str, str | int | float | list[int] | list[str]]:
         standing = self._leases.standing(record)
         return {
             "job": record.job,
@@ -277,6 +277,7 @@ class RequestHandler:
             "driver": "" if standing is None else standing.driver,
             "outcome": record.outcome,
             "nodes": record.nodes,
+            "kept": kept_names(self._folders.folder(record)),
         }
 
     def _record(self, job: str, session: Session) -> JobRecord | None:

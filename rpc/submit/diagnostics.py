@@ -158,5 +158,11 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
     return found
 
 
-def jobs_known(com: Controller, jobs: Sequence[str]) -> list[int]:
-    return [node for node, entries in list_jobs(com).items() if any(entry.get("job") in jobs for entry in entries)]
+def jobs_known(com: Controller, jobs: Sequence[str]) -> dict[int, list[str]]:
+    """Return, for each agent that knows one of the jobs, the names of the newest files that these keep there."""
+    found: dict[int, list[str]] = {}
+    for node, entries in list_jobs(com).items():
+        for entry in entries:
+            if entry.get("job") in jobs:
+                found.setdefault(node, []).extend(entry.get("kept", ()))
+    return found

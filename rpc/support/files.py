@@ -161,6 +161,16 @@ def parsed_toml(text: str) -> dict[str, Any]:
     return parsed(tomllib.loads, text)
 
 
+@contextlib.contextmanager
+def closed_on_error(file: BufferedReader) -> Iterator[BufferedReader]:
+    """Close a file that was opened to be given away where the block, which examines it, ends by an error."""
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+
+
 def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader:
     """Open a regular file that others may have replaced by a link, a pipe or a device: none of these is followed or waited for.
 
@@ -172,11 +182,14 @@ def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
             raise OSError(error.errno, NOT_REGULAR) from error
         raise
-    # of the opened file, as its name may lead to another one by now
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        # of the opened file, as its name may lead to another one by now
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, NOT_REGULAR)
+        return open(descriptor, "rb")
+    except BaseException:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, NOT_REGULAR)
-    return open(descriptor, "rb")
+        raise
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -207,9 +220,14 @@ def open_below(root: Path | str, way: Sequence[str]) -> BufferedReader:
     """
     folder = open_folder(root, way[:-1])
     try:
-        return open_unlinked(_plain(way[-1] if way else ""), folder)
-    finally:
+        file = open_unlinked(_plain(way[-1] if way else ""), folder)
+    except BaseException:
         os.close(folder)
+        raise
+    # an error of closing leaves neither open
+    with closed_on_error(file):
+        os.close(folder)
+    return file
 
 
 def read_below(root: Path | str, way: Sequence[str], most: int = MOST_BYTES) -> str:

@@ -179,6 +179,10 @@ def test_rates_that_were_set_travel_with_copies_and_files(tmp_path: Path) -> Non
     assert model.rule.learn_rate == 0.01
 
 
+class Stack(nn.model.SequentialModel):
+    """A model of a user's own."""
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -189,20 +193,50 @@ def test_rates_that_were_set_travel_with_copies_and_files(tmp_path: Path) -> Non
         (lambda: nn.callback.EarlyStopping(restor_best=True), "EarlyStopping has no argument 'restor_best', but monitor, "),
         (lambda: nn.callback.ModelCheckpoint(), "ModelCheckpoint needs the argument 'path'; its arguments are path, monitor"),
         (lambda: nn.loss.HuberLoss(beta=1), "HuberLoss has no argument 'beta', but delta; did you mean 'delta'"),
-        (lambda: nn.loss.MSELoss(1), "MSELoss takes at most 0 arguments without a name, got 1; its arguments are none"),
+        (lambda: nn.loss.MSELoss(1), "MSELoss takes no arguments, got 1$"),
         (lambda: nn.metric.Precision(thresholds=1), "Precision has no argument 'thresholds', but threshold, name"),
         (lambda: nn.gradient_descent.Cosine(0.1), "Cosine needs the argument 'steps'; its arguments are rate, steps, final"),
         (lambda: nn.model.SequentialModel(layer=[]), "SequentialModel has no argument 'layer', but input_shape, layers, "),
         (lambda: nn.dataset.CSVDataset("x", lable="y"), "CSVDataset has no argument 'lable', but path, label, "),
         (lambda: nn.dataset.transforms.OneHot(class_count=1), "OneHot has no argument 'class_count', but classes"),
         (lambda: nn.layer.Dense(3, units=3), "Dense 'units' must be given once, got it by place and by name"),
-        (lambda: nn.initializer.Zeros(2), "Zeros takes at most 0 arguments without a name, got 1"),
+        (lambda: nn.initializer.Zeros(2), "Zeros takes no arguments, got 1$"),
         (
             lambda: nn.optimizer.GDOptimizer(1),
             "GDOptimizer needs the argument 'store'; its arguments are rule, store, exchange",
         ),
+        (
+            lambda: nn.model.Model(),
+            r"^Model needs the argument 'inputs'; its arguments are .*; a model of layers, .* is SequentialModel\(",
+        ),
+        (lambda: nn.layer.Layer(), r"^Layer is a base class: take one that is derived from it, or .* that defines call\(\)$"),
+        (lambda: type("Mine", (nn.layer.Layer,), {})(), r"^Mine must define call\(\), which its base class leaves to it$"),
+        (
+            lambda: nn.layer.Dense(3)(nn.Placeholder([-1, 4]), training=True),
+            r"^Dense is called without named arguments, got training; fit\(\) trains, predict\(\) and evaluate\(\) do not$",
+        ),
+        (lambda: nn.layer.Dense(3)(), "^A call of Dense needs the argument 'x'; its argument is x$"),
+        (lambda: Stack([-1, 4])(x=1, trainig=True), "^A call of Stack has no argument 'trainig', .* mean 'training'"),
+        (lambda: Stack([-1, 4]).fit(epocs=1), r"^fit\(\) has no argument 'epocs', but x, label, .*did you mean 'epochs'"),
+        (lambda: Stack([-1, 4]).fit(epochs=1), r"^fit\(\) needs the argument 'x'; its arguments are x, label, epoch, "),
+        (
+            lambda: Stack([-1, 4]).setup(metric="accuracy"),
+            r"^setup\(\) has no argument 'metric', but .*loss_weights, \*metrics",
+        ),
+        (lambda: Stack([-1, 4]).add(1, 2), r"^add\(\) takes at most 1 argument without a name, got 2; its argument is layer$"),
+        (lambda: Stack([-1, 4]).summary(100), r"^summary\(\) takes no arguments, got 1$"),
+        (lambda: nn.model.Model.load(), r"^Model.load\(\) needs the argument 'path'; its arguments are path, custom_objects$"),
     ],
 )
 def test_calls_that_do_not_fit_are_told_in_one_form(call: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_an_error_of_the_function_itself_stays_its_own() -> None:
+    class Faulty(nn.layer.Layer):
+        def call(self, x: object) -> nn.Value:
+            raise TypeError("the layer's own")
+
+    with pytest.raises(TypeError, match=r"^the layer's own$"):
+        Faulty()(nn.Placeholder([-1, 4]))

@@ -231,6 +231,15 @@ def test_a_broken_checkpoint_is_passed_over(started: LocalAgents, tmp_path: Path
     )
 
 
+def test_too_few_epochs_for_a_job_on_agents_are_refused_before_it_starts(started: LocalAgents, tmp_path: Path) -> None:
+    first = train(nodes_on(started, 0, 1), tmp_path, epoch=2, checkpoint_every="epoch")
+    with pytest.raises(
+        SubmissionError,
+        match=r"^The job was not started: The checkpoint is after 2 epochs, so 'epoch' must be at least 2, got 1\.$",
+    ):
+        train(nodes_on(started, 0, 1), tmp_path / "less", resume=first.job_id, epoch=1)
+
+
 def test_an_unknown_job_cannot_go_on(started: LocalAgents, tmp_path: Path) -> None:
     """A job that none of the nodes knows is refused before anything starts; one that has left no checkpoint, by its nodes."""
     with pytest.raises(SubmissionError, match="'resume' names job nobody-knows-it, which none of its nodes knows"):

@@ -45,7 +45,7 @@ def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
         name = next(name for name in names if name not in row)
         hint = arguments.did_you_mean(name, map(str, rows[place]))
         held = ", ".join(map(str, rows[place]))[:400]
-        raise ValueError(f"{what} must name columns ({held}), got no {name!r} in row {place}{hint}")
+        raise ValueError(f"{what} must have {name!r} in each row, got {held} in row {place}{hint}")
     cells = np.empty((len(rows), len(names)), object)
     for place, row in enumerate(rows):
         cells[place] = [row[name] for name in names]
@@ -156,7 +156,7 @@ def check_columns(what: str, names: Sequence[str], header: Sequence[str], where:
         what: the argument that names them, for messages.
         names: which columns.
         header: those that there are.
-        where: where, for messages.
+        where: where, for messages; "" for rows that must have these columns.
 
     Raises:
         ValueError: for a name that is none of the `header`, or stands in it twice.
@@ -165,6 +165,8 @@ def check_columns(what: str, names: Sequence[str], header: Sequence[str], where:
         if name not in header:
             held = ", ".join(header)[:400]
             hint = delimiter_hint(header) or arguments.did_you_mean(name, header)
-            raise MissingColumn(f"{what} must name columns{where} ({held}), got {name!r}{hint}", name, held, hint)
+            # names of the caller's for the columns of a file, or rows of the caller's for names that are known
+            said = f"name columns{where} ({held}), got {name!r}" if where else f"have a column {name!r}, got {held}"
+            raise MissingColumn(f"{what} must {said}{hint}", name, held, hint)
         if header.count(name) > 1:
             raise ValueError(f"{what} must have different column names, got {name!r} {header.count(name)} times")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from nn.arguments import Configurable
 from nn.arrays import Array
 from nn.dataset.interface import AbsDataset, Arrays
+from nn.extension import checked_call
 
 __all__ = ["AbsTransformer", "Chain", "build", "check_fields", "check_order", "describe"]
 
@@ -88,6 +89,7 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
         """Whether the order it gives the samples says which block of a job gets which; a job then leaves them there."""
         return False
 
+    @checked_call
     def add(self, other: "AbsTransformer") -> "AbsTransformer":
         """Return the transform that applies this one, then `other`; neither of the two changes."""
         return Chain((self, other))

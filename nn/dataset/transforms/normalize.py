@@ -12,6 +12,7 @@ from nn import arguments
 from nn.arrays import Array, Shape, refuse_masked
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import checked_call
 
 __all__ = ["Normalize", "NormalizeLabels", "Standardization", "normalized", "statistics"]
 
@@ -109,6 +110,7 @@ class Normalize(Standardization, configured=True):
         super().__init__(mean, std)
 
     @classmethod
+    @checked_call
     def of(cls, data: AbsDataset, per: Per = "channel") -> Normalize:
         """Return the transform with the statistics of a data set's training part; of equal bits as one that takes them."""
         mean, std = statistics("Normalize", "training samples", data.load()[0], cls(per=per).per)
@@ -233,6 +235,7 @@ class NormalizeLabels(Standardization):
     what: ClassVar[str] = "labels"
 
     @classmethod
+    @checked_call
     def of(cls, data: AbsDataset) -> NormalizeLabels:
         """Return the transform with the statistics of the labels in a data set's training part: of equal bits."""
         return cls(*statistics("NormalizeLabels", "training labels", data.load()[1], cls.per))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import ClassVar
 
+from nn.extension import checked_call
 from parallel_sgd.engine.block_tree import Span, halves
 from parallel_sgd.record.bounds import MOST_BLOCKS
 
@@ -103,6 +104,7 @@ class FixedBlockAssignment(AbsBlockAssignment):
         return [list(range(*shares[node // redundancy])) for node in range(node_count)]
 
     @staticmethod
+    @checked_call
     def of(blocks: int = 4) -> FixedBlocks:
         """Return an `assignment_type` with so many `blocks` per batch.
 

@@ -218,7 +218,7 @@ class Idle(Line):
         """Forget the base class."""
 
 
-NO_LOSS = r"ValueError: .*SequentialModel has no loss yet; call setup\(\) first"
+NO_LOSS = r"ValueError: .*SequentialModel has no loss yet; call compile\(\) or setup\(\) first"
 NOT_BUILT = r"ValueError: .*SequentialModel is not built yet; call setup\(\) first"
 UNREADY, READY = SequentialModel([-1, 8], [Dense(3)]), SequentialModel([-1, 8], [Dense(3)])
 READY.setup(nn.loss.Cross_Entropy_With_Softmax())
@@ -250,6 +250,8 @@ NO_SUPER = r"__init__\(\) must call super\(\).__init__\(\)"
         (lambda: READY.setup(nn.loss.MSELoss(), 3), r"TypeError: .*setup\(\) 'metrics' must be an instance of Metric"),
         (lambda: READY.setup(nn.loss.MSELoss(), nn.metric.MeanSquareError(), nn.metric.MeanSquareError()),
          "ValueError: .*must have different names, got Loss, mse, mse"),
+        (lambda: SequentialModel([-1, 8], [Dense(3)]).compile("sgd", "crossentropi"),
+         r"ValueError: compile\(\) 'loss' must be one of .*; did you mean 'crossentropy'"),
         (lambda: READY.compile(3), r"TypeError: .*compile\(\) 'optimizer' must be an instance of IGradientDescent"),
         (lambda: READY.compile(nn.optimizer.GDOptimizer), "TypeError: .*OpContainer 'gd_type' must be a class"),
         (lambda: SequentialModel([-1, 2], dtype="int32"), "ValueError: .*'dtype' must be float32 or float64, got int32"),

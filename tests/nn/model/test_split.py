@@ -189,7 +189,7 @@ def test_mistakes_are_named():
         (lambda: front.backward(np.zeros((100, 16))), r"backward\(\) needs a forward\(\) just before"),
         (lambda: front.forward(X) is not None and front.backward(np.zeros((100, 3))),
          r"'gradient' must have the shape \(100, 16\) of the output, got \(100, 3\)"),
-        (lambda: front.compute_gradients(X, Y), r"Fragment has no loss yet; call setup\(\) first"),
+        (lambda: front.compute_gradients(X, Y), r"Fragment has no loss yet; call compile\(\) or setup\(\) first"),
         (lambda: back.predict(X), r"'x' must have the model's input shape \(-1, 16\), got \(100, 8\)"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=text):

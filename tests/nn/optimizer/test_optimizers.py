@@ -198,7 +198,7 @@ def test_a_container_builds_a_new_rule_each_time() -> None:
          lambda: OpContainer(SGDOptimizer, SGDOptimizer)),
         (TypeError, "OpContainer 'gd_type' must be a class derived from IGradientDescent",
          lambda: OpContainer(GDOptimizer, SGDOptimizer())),
-        (TypeError, r"OpContainer 'gd_params' must be a tuple of arguments or a dict of them, got 0\.1",
+        (TypeError, r"^'gd_params' must be a tuple of arguments or a dict of them, got 0\.1; write \(0\.1,\)$",
          lambda: OpContainer(GDOptimizer, SGDOptimizer, gd_params=0.1)),
         (TypeError, r"SGDOptimizer cannot be built from gd_params=\(1, 2, 3, 4, 5, 6, 7, 8\)",
          lambda: OpContainer(GDOptimizer, SGDOptimizer, gd_params=(1, 2, 3, 4, 5, 6, 7, 8)).rule()),

@@ -46,8 +46,6 @@ MAKING = (
     "writers/live.py:following",
 )
 """Callers and calls that bring the nodes to their figures and make the result of them, and the last guard of the writers."""
-LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""A file stays open where the error comes in the place of what closes it."""
 ROOTS = ("run", "run_here", "_run_in", "reported", "parallel", "_files_of", "run_in_process", "run_kernel")
 """Functions from which all that follows is called."""
 
@@ -81,7 +79,6 @@ def same(result: JobResult, honest: JobResult) -> bool:
 
 @pytest.mark.long
 @covers("RUN-8")
-@LEFT_OPEN
 @pytest.mark.parametrize("depth", [1, None])
 def test_in_this_process(depth: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With callbacks, checkpoints and a writer; `depth` calls below what follows, or all."""

@@ -25,8 +25,6 @@ from tests.processes.training.jobs import line_job, some, weights
 from tests.statements import covers
 
 pytestmark = pytest.mark.processes
-LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""A file stays open where the error comes in the place of what closes it."""
 ROOTS = ("run_on_agents", "_result", "drive", "reported", "parallel", "_sign", "_close", "_do_what_waited")
 MAKING = (
     *("restart_loop.py:drive", "restart_loop.py:_end_well", "remote_run.py:_result"),
@@ -106,7 +104,6 @@ def remote(agents: LocalNodes) -> NodeAssignment:
 
 
 @covers("RUN-8")
-@LEFT_OPEN
 @pytest.mark.parametrize("depth", [1, pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["local", pytest.param("agents", marks=pytest.mark.long)])
 @pytest.mark.long
@@ -136,7 +133,6 @@ def test_at_the_submitter(
 
 
 @covers("RUN-8")
-@LEFT_OPEN
 @pytest.mark.parametrize("depth", [0, pytest.param(None, marks=pytest.mark.long)])
 def test_in_the_workers(depth: int | None, agents: LocalNodes, tmp_path: Path) -> None:
     place = tmp_path / "tried"

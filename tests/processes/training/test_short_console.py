@@ -36,7 +36,7 @@ HEAD = [
 ]
 EPOCHS = [rf"epoch {epoch}/4   {FIGURES}   test: {FIGURES}" for epoch in (1, 2, 3, 4)]
 END = [
-    r"done in \d+\.\d+ s: computing \d+ %, exchanging \d+ %, waiting \d+ %",
+    r"done in \d+\.\d+ s \(training \d+\.\d+ s\): computing \d+ %, exchanging \d+ %, waiting \d+ %",
     r"One worker alone: at most \d+\.\d+ s; 2.* took \d+\.\d+ s.*\.",
     r"best     epoch \d, test accuracy [01]\.\d{4}",
     r"report   \./runs/P-SGD-1/report\.html",
@@ -149,7 +149,7 @@ def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     assert len(told) == 2 and len(lines) < 25, lines
     assert re.search(r"Node\(1\) on .*, epoch 2, batch 3: killed by signal 9 \(SIGKILL\)\.$", told[0])
     assert told[1].endswith("All nodes start again from the newest state that any of them has (restart 1 of at most 3).")
-    assert any(re.match(r"done in \d+\.\d+ s, 1 restart: computing", line) for line in lines)
+    assert any(re.match(r"done in \d+\.\d+ s \(training \d+\.\d+ s\), 1 restart: computing", line) for line in lines)
     assert matches([line for line in lines if line.startswith("epoch ")], EPOCHS)
 
 
