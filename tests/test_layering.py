@@ -30,7 +30,7 @@ REQUIRED = {
     "psgd": {"_psgd_packages"},
 }
 OPTIONAL = {
-    "nn": {"h5py", "pandas", "matplotlib", "safetensors", "IPython", "tensorboardX"},
+    "nn": {"h5py", "pandas", "matplotlib", "safetensors", "IPython", "tensorboardX", "PIL"},
     "network": set[str](),
     "rpc": {"distributed", "IPython"},
     "executor": {"dask", "joblib", "pandas", "scipy"},
