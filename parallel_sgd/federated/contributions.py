@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nn.arrays import Array
 from nn.value.store import VariableStore
 
 from ..codec.choice import by_variable
 from ..codec.interfaces import Codec
+from ..codec.plain import Plain
 from ..engine.exchange import BlockExchange
 from ..record.history import HOSTING
 from .clients import Clients
@@ -73,7 +74,9 @@ def personal_variables(clients: Clients, names: Sequence[str]) -> list[int]:
 
     Raises: ValueError naming the layer or variable that the model does not have, or where all of them would stay.
     """
-    found: dict[int, object] = dict(by_variable(dict.fromkeys(clients.personal, Codec), names, "clients personal"))  # type: ignore[arg-type]
-    if len(found) == len(names):
+    # names are found as those of a codec for some variables are
+    found = by_variable(dict.fromkeys(clients.personal, Plain), names, "clients personal")
+    numbers = sorted(found) if isinstance(found, Mapping) else []
+    if len(numbers) == len(names):
         raise ValueError("Clients 'personal' must leave a variable that all train together, got all of the model")
-    return sorted(found)
+    return numbers

@@ -147,10 +147,10 @@ class Remembering:
             start = f"{place}."
             codec.recall({name[len(start) :]: value for name, value in state.items() if name.startswith(start)})
         if self.drift is not None:
-            common, own = self._memories.of(COMMON).get(CONTROL), state.get(CONTROL)
-            self.drift[:] = 0 if common is None else common
-            if own is not None:
-                self.drift -= own
+            mean, variate = self._memories.of(COMMON).get(CONTROL), state.get(CONTROL)
+            self.drift[:] = 0 if mean is None else mean
+            if variate is not None:
+                self.drift -= variate
 
     def trained(self, origin: Array, steps: int, rate: float) -> None:
         """Make the memory of a client that has trained: its personal variables, of which no change is left, and its control
@@ -172,7 +172,12 @@ class Remembering:
             self._own[CONTROL] = found
 
     def put(self, block: int, client: int | None) -> None:
-        """Put the memory of the client of a slot, after its change was put."""
+        """Put the memory of the client of a slot, after its change was put.
+
+        Args:
+            block: the slot.
+            client: number of the client; None for a slot without one.
+        """
         own = self._own if client is not None else {}
         if client is not None:
             for place, codec in enumerate(self._encoding):
@@ -196,7 +201,11 @@ class Remembering:
                 np.copyto(variable.value, value)
 
     def apply(self, now: Round) -> None:
-        """Take over the memories of all clients of a round, which are there."""
+        """Take over the memories of all clients of a round, which are there.
+
+        Args:
+            now: the round.
+        """
         self._sync.get(self.place)
         found = {client: self._codec.found[slot] for slot, client in enumerate(now.slots) if client is not None}
         if self.drift is not None:
