@@ -36,7 +36,7 @@ FORMATS: Final = (FORMAT,)
 _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
-VALUE, OPTIMIZER, CODEC, CALLBACK = "value", "optimizer", "codec", "callback"
+VALUE, OPTIMIZER, CODEC, CALLBACK, CLIENT = "value", "optimizer", "codec", "callback", "client"
 _HISTORY: Final = "history"
 
 
@@ -143,7 +143,7 @@ class Snapshot:
     numbers: Mapping[str, bool | int | float | str | None]
 
     def part(self, kind: str) -> dict[str, Any]:
-        """Return the arrays and numbers of one part of the state, by name; `kind` is VALUE, OPTIMIZER, CODEC or CALLBACK."""
+        """Return the arrays and numbers of one part of the state, by name; `kind` is VALUE, OPTIMIZER or another part."""
         start = f"{kind}/"
         # names of arrays and of numbers are one name space: no part has both under one name
         both = {**self.arrays, **self.numbers}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import numpy as np
+
+from nn.arrays import Array
 from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.optimizer import IOptimizer
@@ -17,7 +20,7 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from ..checkpoint.schedule import Schedule, keeps
-from ..checkpoint.snapshot import CALLBACK
+from ..checkpoint.snapshot import CALLBACK, CLIENT
 from ..checkpoint.state import (
     Resumption,
     State,
@@ -153,6 +156,8 @@ def build_worker(
         remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
         # a copy, since workers inside one process have the same options
         callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
+    # of clients that are in training between two rounds, the same on all workers
+    memory = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(CLIENT).items()}
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)
@@ -160,14 +165,14 @@ def build_worker(
         schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
         # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
-        capture = partial(_capture, model, optimizer, bank, sync, callbacks)
+        capture = partial(_capture, model, optimizer, bank, sync, callbacks, memory)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
     if is_common(optimizer, bank, sync) and not (hooks.report is None and keeper is None):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
-    continuity = Continuity(start, checkpoints, recorder, callbacks)
+    continuity = Continuity(start, checkpoints, recorder, callbacks, memory)
     kind: Callable[..., TrainingProcess] = TrainingProcess
     if options.clients is not None:
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
@@ -187,9 +192,14 @@ def _restore(optimizer: IOptimizer, bank: CodecBank, resumption: Resumption) -> 
 
 
 def _capture(
-    model: Model, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType, callbacks: JobCallbacks | None
+    model: Model,
+    optimizer: IOptimizer,
+    bank: CodecBank,
+    sync: ISyncType,
+    callbacks: JobCallbacks | None,
+    memory: Mapping[str, Array],
 ) -> tuple[State, bool]:
-    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state)
+    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state, memory)
     return state, is_personal(state, optimizer, bank, sync)
 
 

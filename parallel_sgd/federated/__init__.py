@@ -6,12 +6,15 @@ from network.names import lazily
 
 if TYPE_CHECKING:
     from .clients import Clients
+    from .clock import ClientClock
     from .description import Description, describe
-    from .samplers import FixedSampler, PoissonSampler, Sampler, WeightedSampler
+    from .samplers import BufferedSampler, FixedSampler, PoissonSampler, Sampler, TimedSampler, WeightedSampler
     from .sizes import LogNormalSizes, PowerLawSizes, Sizes
     from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
 
 __all__ = [
+    "BufferedSampler",
+    "ClientClock",
     "Clients",
     "Description",
     "DirichletSplit",
@@ -26,6 +29,7 @@ __all__ = [
     "ShardSplit",
     "Sizes",
     "Split",
+    "TimedSampler",
     "WeightedSampler",
     "describe",
 ]
@@ -34,8 +38,9 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "clients": "Clients",
+        "clock": "ClientClock",
         "description": "Description describe",
-        "samplers": "FixedSampler PoissonSampler Sampler WeightedSampler",
+        "samplers": "BufferedSampler FixedSampler PoissonSampler Sampler TimedSampler WeightedSampler",
         "sizes": "LogNormalSizes PowerLawSizes Sizes",
         "splits": "DirichletSplit IIDSplit OwnSplit RowsSplit ShardSplit Split",
     },

@@ -15,6 +15,7 @@ from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, OpContainer
 
+from .clock import ClientClock
 from .samplers import FixedSampler, Sampler
 from .sizes import Sizes, checked_sizes
 from .splits import IIDSplit, OwnSplit, Split
@@ -51,6 +52,7 @@ class Clients(Configurable, configured=True):
         weigh: "samples" weighs clients by their samples, "equal" all alike, "steps" by samples with each change divided by
             the number of its steps (FedNova).
         prox: factor mu of the proximal term: each local gradient gets mu (w - w_global) added.
+        clock: speeds, bandwidths and times of the clients, from which the seconds of a round follow; None: rounds have none.
 
     >>> Clients(100, sample=10).rounds
     10
@@ -67,6 +69,7 @@ class Clients(Configurable, configured=True):
         rounds: int | None = None,
         weigh: Weigh = "samples",
         prox: float = 0.0,
+        clock: ClientClock | None = None,
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
@@ -83,6 +86,14 @@ class Clients(Configurable, configured=True):
         self.rounds = usual if rounds is None else arguments.integer(self, "rounds", rounds, minimum=1)
         self.weigh: Weigh = arguments.one_of(self, "weigh", weigh, WEIGHS)
         self.prox = arguments.number(self, "prox", prox, 0)
+        self.clock: ClientClock | None = None if clock is None else arguments.instance(self, "clock", clock, ClientClock)
+        if self.clock is not None:
+            self.clock.check(self.count)
+        elif sampler.needs_clock:
+            raise ValueError(
+                f"Clients 'sample' {sampler!r} looks at the times of clients, which Clients(clock=ClientClock('5ms', "
+                f"up='1Mbit/s')) gives them, got no clock"
+            )
         self.known: tuple[int, ...] | None = None
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:
@@ -147,7 +158,8 @@ class Clients(Configurable, configured=True):
         """
         text = ",".join(map(str, self.known or ()))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}"
+        clock = "" if self.clock is None else f", {self.clock.identity}"
+        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}{clock}"
 
     def steps(self, sizes: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
         """Return the number of steps of each client in a round.

@@ -110,7 +110,8 @@ class Description:
         panel.set_title(f"{self._clients.count} clients, {self._clients.dealer!r}")
         panel.margins(x=0)
         if 1 < counts.shape[1] <= 10:
-            panel.legend(ncols=2, fontsize="small")
+            # "best" takes a second among many bars; the largest clients stand on the left
+            panel.legend(ncols=2, fontsize="small", loc="upper right")
         put_out(figure, "Description.plot()", path, "clients.png")
 
 

@@ -124,7 +124,9 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
         check_order_kept(spec.transform)
     made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch)
+    store = spec.model.store
+    model_bytes = store.values.nbytes + store.buffer_values.nbytes
+    check_rounds(Population(clients, sizes, seed, spec.options.block_size, model_bytes), spec.options.epoch)
     options = replace(spec.plan.options, clients=clients.knowing(sizes))
     return replace(spec, plan=replace(spec.plan, options=options))
 

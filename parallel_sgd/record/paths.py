@@ -68,7 +68,11 @@ def found_paths(text: str, folder: Path, *, arguments: bool = True) -> str:
         # as a literal: quotes and escapes are those of an argument
         except (ValueError, SyntaxError):
             return match[0]
-        return repr(_found(value, folder)) if is_told(value) else match[0]
+        if is_told(value) and not _CODE.match(value):
+            return repr(_found(value, folder))
+        # the text of an object may stand for an argument, with arguments of its own
+        inside = found_paths(value, folder)
+        return match[0] if inside == value else repr(inside)
 
     # arguments first: their paths stand in quotes, which the pattern for code passes over
     return _CODE.sub(lambda match: _found(match[0], folder), _ARGUMENT.sub(argument, text) if arguments else text)

@@ -11,7 +11,7 @@ from typing import Final
 from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
-from ..record.history import BYTES, EPOCH, JobHistory
+from ..record.history import COUNTED, EPOCH, JobHistory
 from ..record.outcome import read_outcome
 from ..run_page.data import SIMULATED as ON_PLATFORM
 
@@ -132,13 +132,13 @@ def _points(folder: Path) -> tuple[Point, ...]:
     if run is None or not files:
         return ()
     history = JobHistory.read(files)
-    ends, sent = history.seconds_until(), history.bytes_until() if BYTES in history.columns() else {}
+    ends, sent = history.seconds_until(), history.bytes_until() if history.tells_bytes else {}
     return tuple(
         Point(
             int(row[EPOCH]),
             ends.get((row[EPOCH], inf)),
             sent.get((row[EPOCH], inf)),
-            {name: value for name, value in row.items() if name not in (EPOCH, BYTES)},
+            {name: value for name, value in row.items() if name != EPOCH and name not in COUNTED},
         )
         for row in history.rows
     )
