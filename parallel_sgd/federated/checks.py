@@ -16,6 +16,7 @@ from ..codec.compose.merge import MergeRule
 from ..codec.compose.parts import Composition
 from ..codec.compose.trigger import Trigger
 from ..codec.interfaces import Codec
+from ..nodes import InProcessNodes
 from ..profiles.blockassignment.assignments import FixedBlockAssignment, IIDBlockAssignment
 from ..simulation.nodes import SimulatedNodes
 from .clients import Clients
@@ -37,9 +38,19 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
 
     Raises: ValueError for an option that does not go with clients, with the remedy.
     """
-    workers = len(options.nodes.worker_ids)
-    if isinstance(options.nodes, SimulatedNodes):
-        raise ValueError("'clients' needs nodes that compute in their own time, got simulated nodes: take in_process(n)")
+    nodes = options.nodes
+    workers = len(nodes.worker_ids)
+    if isinstance(nodes, SimulatedNodes) and (nodes.distinct is not None or not nodes.learns):
+        name, value = ("distinct", nodes.distinct) if nodes.learns else ("learn", False)
+        raise ValueError(
+            f"'clients' trains each client of a round, so simulated nodes must have {name}={None if nodes.learns else True}, "
+            f"got {value}"
+        )
+    if isinstance(nodes, InProcessNodes) and nodes.shared:
+        raise ValueError(
+            "'clients' needs a model for each worker, which is that of the client it trains, so nodes must have shared=None, "
+            "got True"
+        )
     if workers > clients.slots:
         raise ValueError(
             f"'clients' has {clients.slots} slots in a round, each a block, so at most as many workers, got {workers}"

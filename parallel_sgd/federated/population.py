@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,14 @@ from .samplers import BufferedSampler
 from .sizes import Sizes
 from .splits import OwnSplit, check_rows
 
+if TYPE_CHECKING:
+    from nn.value.store import VariableStore
+
+    from ..options.job_options import PlainOptions
+
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
+_ROUNDS_AT_HAND: Final = 16
 
 
 class Round(NamedTuple):
@@ -129,6 +136,14 @@ class Population:
     def _weight(self, client: int) -> float:
         return 1.0 if self.clients.weigh == "equal" else float(self.sizes[client])
 
+    def steps(self, client: int) -> int:
+        """Return the number of steps of a client in a round.
+
+        Args:
+            client: its number.
+        """
+        return int(self._steps[client])
+
     def order(self, number: int, client: int, epoch: int) -> Rows:
         """Return the order of a client's samples in one of its passes, as places in its rows.
 
@@ -138,6 +153,46 @@ class Population:
             epoch: that of the pass, from 0.
         """
         return keyed(self.seed, "client", number, client, epoch).permutation(int(self.sizes[client]))
+
+
+def population_of(clients: Clients, options: PlainOptions, store: VariableStore) -> Population:
+    """Return the population of a job, once the samples of each client are known.
+
+    Args:
+        clients: the option of the job.
+        options: all options of the job.
+        store: that of its model.
+
+    Raises: ValueError where the samples are not known yet.
+    """
+    if clients.known is None:
+        raise ValueError("population_of() 'clients' must know the samples of each client, got none")
+    return Population(clients, clients.known, options.seed, options.block_size, model_bytes(store))
+
+
+def model_bytes(store: VariableStore) -> int:
+    """Return the bytes of a model with its statistics, as clients get and give it.
+
+    Args:
+        store: that of the model.
+    """
+    return store.values.nbytes + store.buffer_values.nbytes
+
+
+def steps_of_slots(clients: Clients, options: PlainOptions, store: VariableStore) -> Callable[[int, int], Sequence[int]]:
+    """Return a function from epoch and batch to the steps of the client of each slot, 0 for a slot without one.
+
+    Args: as those of `population_of`.
+    """
+    population = population_of(clients, options, store)
+
+    # of a few rounds: workers are not in the same one at all times
+    @lru_cache(maxsize=_ROUNDS_AT_HAND)
+    def steps(epoch: int, batch: int) -> Sequence[int]:
+        now = population.round(epoch * clients.rounds + batch)
+        return [0 if client is None else population.steps(client) for client in now.slots]
+
+    return steps
 
 
 def fill_slots(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | None, ...]:

@@ -17,7 +17,7 @@ from nn.optimizer import OpContainer
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
-from .population import Population, Rows, dealt
+from .population import Population, Rows, dealt, model_bytes
 from .rounds import Visit
 from .versions import Versions
 
@@ -80,7 +80,7 @@ class ClientTraining(TrainingProcess):
         self._visited = None if self._report is None else self._report.clients()
         self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
         # to the server and back as they are: the codecs that go with clients send vectors without a change
-        self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
+        self._bytes = model_bytes(model.store)
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
@@ -107,6 +107,7 @@ class ClientTraining(TrainingProcess):
         for block, gradient_ready in self._blocks:
             visit = now.visits[block]
             self._steps += 1
+            begun = self._clock()
             if self._block is not None:
                 self._block(epoch, batch, block)
             if visit is None:
@@ -114,7 +115,6 @@ class ClientTraining(TrainingProcess):
             else:
                 client = visit.client
                 self._now = f"client {client}"
-                begun = self._clock()
                 self._origin, before = self._versions[visit.version]
                 if visit.version != now.number:
                     np.copyto(store.values, self._origin)

@@ -102,13 +102,14 @@ def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     return replace(spec, inputs=inputs)
 
 
-def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
+def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -> JobSpec:
     """Return the spec with the number of samples of each client, which all nodes must find again; that of a job without
     clients as it is.
 
     Args:
         spec: the spec of the job.
         arrays: the four arrays that its data set has loaded.
+        made: these as the transform has made them, where it has; None: it makes them here.
 
     Raises: ValueError where the clients and the samples do not go together.
     """
@@ -116,18 +117,18 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
     if clients is None:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
-    from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.population import deal, population_of  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
     clients = clients.of_data(spec.data)
     if spec.transform is not None and isinstance(clients.dealer, OwnSplit):
         check_order_kept(spec.transform)
-    made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
+    if made is None:
+        made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    store = spec.model.store
-    model_bytes = store.values.nbytes + store.buffer_values.nbytes
-    check_rounds(Population(clients, sizes, seed, spec.options.block_size, model_bytes), spec.options.epoch)
-    options = replace(spec.plan.options, clients=clients.knowing(sizes))
+    known = clients.knowing(sizes)
+    check_rounds(population_of(known, spec.options, spec.model.store), spec.options.epoch)
+    options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
 
 

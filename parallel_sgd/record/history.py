@@ -298,8 +298,8 @@ class JobHistory(History):
         """
         ends = {(row[EPOCH], row["batch"]) for row in self.steps} | {(row[EPOCH], math.inf) for row in self.rows}
         sent: Counter[tuple[float, float]] = Counter()
-        for row in self.clients:
-            sent[row[EPOCH], row["batch"]] += int(row["bytes_up"] + row["bytes_down"])
+        for visit in self.clients:
+            sent[visit[EPOCH], visit["batch"]] += int(visit["bytes_up"] + visit["bytes_down"])
         for row in () if self.clients else self.traffic:
             sent[float(row[EPOCH]), float(row["batch"])] += int(row["bytes_sent"])
         total, found = 0, {}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nn.gradient_descent import SGDOptimizer
-from parallel_sgd import Clients, in_process, local_workers
+from parallel_sgd import Clients, in_process, local_workers, simulated
 from parallel_sgd.federated import (
     BufferedSampler,
     ClientClock,
@@ -158,6 +158,37 @@ def test_rounds_have_the_same_clients_seconds_and_bits_on_any_number_of_workers(
     trained(given, 2, tmp_path, epoch=1, checkpoint_every="epoch")
     again = trained(given, 3, tmp_path, epoch=2, resume="last")
     assert again.tobytes() == found[0][0]
+
+
+def test_simulated_nodes_give_the_same_weights_and_seconds_of_clients_and_a_time_by_the_steps_of_clients(
+    tmp_path: Path,
+) -> None:
+    given = Clients(30, TIMED, DirichletSplit(0.3), LogNormalSizes(1.0), epochs=2, rounds=5, clock=CLOCK)
+    options: dict[str, Any] = {**OPTIONS, "epoch": 1, "clients": given, "directory": tmp_path}
+    with in_process(1) as nodes:
+        here = job().parallel(nodes, **options)
+    with simulated(3, "star 1Gbit/s 0s", compute={0: "2ms", 1: "2ms", 2: "8ms"}, codec_time=0) as nodes:
+        there = job().parallel(nodes, **options)
+    assert there.models[0].store.values.tobytes() == here.models[0].store.values.tobytes()
+    assert there.history.rounds == here.history.rounds
+    assert there.history.seconds_until() == here.history.seconds_until()
+    rows = there.history.clients
+    assert all(np.isclose(row["seconds"], row["steps"] * (0.008 if row["node"] == 2 else 0.002), atol=1e-5) for row in rows)
+    busiest = [
+        max(sum(row["seconds"] for row in rows if row["round"] == n and row["node"] == k) for k in range(3)) for n in (1, 2)
+    ]
+    assert there.history.steps[0]["time"] >= busiest[0] - 1e-5
+    # measured, too: the steps of clients and their packets
+    with simulated(2) as nodes:
+        assert job().parallel(nodes, **{**options, "clients": clients(rounds=1)}).simulated.seconds > 0  # type: ignore[union-attr]
+    # killed on the virtual clock, the job goes on with the models of clients that still train
+    given = Clients(30, BufferedSampler(6, 12), weigh="equal", epochs=2, rounds=4, clock=CLOCK)
+    expected = trained(given, 1, tmp_path, epoch=1)
+    with simulated(2, compute="2ms", codec_time=0) as nodes:
+        again = job().parallel(
+            nodes, **{**options, "clients": given}, on_failure="restart", checkpoint_every=1, fault="kill 1@e1.b3"
+        )
+    assert again.restarts == 1 and again.models[0].store.values.tobytes() == expected.tobytes()
 
 
 @pytest.mark.share(2)
