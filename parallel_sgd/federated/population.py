@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.arrays import Array
+from nn.dataset.transforms.labels import class_numbers
 from nn.random import keyed
 from parallel_sgd.engine.block_tree import Span, halves
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
 _ROUNDS_AT_HAND: Final = 16
+_MOST_CLASSES: Final = 100
 
 
 class Round(NamedTuple):
@@ -39,7 +42,7 @@ class Round(NamedTuple):
         factors: of the change of each block, so that the mean over all blocks is the weighed mean over the clients.
         shares: the same for statistics such as those of BatchNorm, which are weighed by samples or alike, never by steps.
         visits: the client of each block with its times, None for a block without one.
-        course: what has happened in the round.
+        course: times and counts of the round.
     """
 
     number: int
@@ -76,7 +79,7 @@ class Population:
         self._course: Course | None = None
 
     def course(self, number: int) -> Course:
-        """Return what happens in a round; rounds are best asked for in order, since each begins when the one before has ended.
+        """Return the course of a round; rounds are best asked for in order, since each begins when the one before has ended.
 
         Args:
             number: that of the round, from 0.
@@ -91,7 +94,7 @@ class Population:
         return self._course
 
     def chosen(self, number: int) -> list[int]:
-        """Return the clients of a round whose changes count, in order.
+        """Return the clients of a round with changes that count, in order.
 
         Args:
             number: that of the round, from 0.
@@ -257,6 +260,22 @@ def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
     if not any(map(len, rows)):
         raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
     return rows
+
+
+def class_counts(clients: Clients, labels: Array, rows: Sequence[Rows]) -> Counts | None:
+    """Return the samples of each client and class, of shape (clients, classes); None for labels that are no classes, or more
+    than 100.
+
+    Args:
+        clients: the option of the job.
+        labels: of the training set, as the transform leaves them.
+        rows: those of each client.
+    """
+    with contextlib.suppress(ValueError):
+        _, numbers = np.unique(class_numbers(clients, labels), return_inverse=True)
+        if (count := int(numbers.max()) + 1) <= _MOST_CLASSES:
+            return np.array([np.bincount(numbers[each], minlength=count) for each in rows])
+    return None
 
 
 def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:

@@ -1,5 +1,5 @@
-"""Rounds on the clock of clients: which clients are asked, whose changes count, when a round begins and ends; and asynchronous
-rounds, in which a buffer of changes is full.
+"""Rounds on the clock of clients: the clients that are asked, the changes that count, begin and end; and asynchronous rounds,
+which end when a buffer of changes is full.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Course", "Field", "Visit", "courses"]
 
 
 class Visit(NamedTuple):
-    """Client whose change counts in a round.
+    """Client with a change that counts in a round.
 
     Args:
         client: its number.
         begins: seconds of the clock at which it was asked.
         arrives: seconds at which its change was there.
-        version: number of the round whose model it began with, from 0.
+        version: number of the round with the model of which it began, from 0.
         key: number that keys its draws: that of the round, or, in asynchronous rounds, that of its start.
     """
 
@@ -48,9 +48,9 @@ class Course(NamedTuple):
         ends: seconds of the clock.
         asked: number of clients that were asked to train.
         lost: number of these that left before they had ended, or dropped out.
-        late: number of those whose changes came when the round was over.
-        visits: clients whose changes count, in the order of their numbers.
-        waiting: rounds before the end of this one with whose models clients train on, in order.
+        late: number of those with changes that came when the round was over.
+        visits: clients with changes that count, in the order of their numbers.
+        waiting: numbers of the rounds from the models of which clients still train at the end of this one, in order.
     """
 
     number: int
@@ -143,7 +143,7 @@ def courses(field: Field) -> Iterator[Course]:
     Args:
         field: the clients.
 
-    Raises: ValueError where no client comes any more, or the sampler chooses what it must not.
+    Raises: ValueError where no client comes any more, or for a choice that a sampler must not make.
     """
     return _buffered(field, field.sampler) if isinstance(field.sampler, BufferedSampler) else _in_turn(field)
 
@@ -172,7 +172,7 @@ def _in_turn(field: Field) -> Iterator[Course]:
 
 
 def _closed(sampler: Sampler, needed: NDArray[np.float64]) -> tuple[list[int], float]:
-    """Return the places of the clients whose changes count, and the seconds of the round.
+    """Return the places of the clients with changes that count, and the seconds of the round.
 
     Raises: ValueError for a choice that a sampler must not make.
     """

@@ -88,8 +88,8 @@ class Sampler(Configurable):
         return [False] * len(clients)
 
     def close(self, seconds: NDArray[np.float64]) -> tuple[Sequence[int] | NDArray[np.int64], float]:
-        """Return the places of the clients whose changes count, and the seconds of the round; default all that arrive, until
-        the last of them. Infinite seconds of a round are those of the slowest client that was asked.
+        """Return the places of the clients with changes that count, and the seconds of the round; default all that
+        arrive, until the last of them. Infinite seconds of a round are those of the slowest client that was asked.
 
         Args:
             seconds: after which the change of each client of the round arrives; infinite where it never does.

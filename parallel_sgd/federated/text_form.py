@@ -90,7 +90,7 @@ def write_clients(clients: Clients, told: Callable[[type[Any], Mapping[str, Any]
 
 
 def _text(value: Configurable, told: Callable[[type[Any], Mapping[str, Any]], str]) -> str:
-    """Return the text of an object, whose arguments may be objects, too; of a clock its arguments alone."""
+    """Return the text of an object and of the objects in its arguments; of a clock its arguments alone."""
     config = {name: _text(each, told) if isinstance(each, Configurable) else each for name, each in value.get_config().items()}
     text = told(type(value), config)
     return text.partition(":")[2] if type(value) is ClientClock else text

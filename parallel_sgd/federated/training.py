@@ -17,7 +17,7 @@ from nn.optimizer import OpContainer
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
-from .population import Population, Rows, dealt, model_bytes
+from .population import Population, Rows, class_counts, dealt, model_bytes
 from .rounds import Visit
 from .versions import Versions
 
@@ -77,6 +77,8 @@ class ClientTraining(TrainingProcess):
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
         self._now = ""
         self._block_size = options.block_size
+        # one table for all: each worker would write the same
+        self._is_first = 0 in dict(self._blocks)
         self._visited = None if self._report is None else self._report.clients()
         self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
         # to the server and back as they are: the codecs that go with clients send vectors without a change
@@ -85,6 +87,8 @@ class ClientTraining(TrainingProcess):
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
         rows = dealt(self._clients, self._data[1], self._seed)
+        if self._report is not None and self._is_first:
+            self._report.population([len(each) for each in rows], class_counts(self._clients, self._data[1], rows))
         return ClientFeeder(rows, self._batches, samples, labels, SHUFFLED, self._seed, weights)
 
     def _prepare(self) -> None:

@@ -46,7 +46,7 @@ class Versions:
         """Forget the models with which no client trains any more.
 
         Args:
-            waiting: numbers of the rounds whose models are kept.
+            waiting: numbers of the rounds with models that are kept.
         """
         for number in {int(name.split()[0]) for name in self._memory}.difference(waiting):
             values, statistics = _names(number)

@@ -261,7 +261,7 @@ def make_object(
         known: classes by lower-case name.
         option: name of the option in messages.
         several: whether the option takes more than one object.
-        parts: arguments that may be objects themselves, written likewise.
+        parts: arguments that may be objects themselves, written in the same way.
 
     Raises: UnknownName naming the option, the argument, and the word that is probably meant.
     """

@@ -84,7 +84,7 @@ class JobHistory(History):
         workers: for each worker the history of it alone.
         traffic: a row per node, codec and batch.
         clients: a row per round and slot, of a job with clients.
-        rounds: a row per round, of a job whose clients have a clock.
+        rounds: a row per round of clients with a clock.
 
     Attributes: `rows`; `steps`, also one row per batch, with `batch` (from 1) and `time`, the seconds since the first batch at
     which the last worker had computed it; `workers`, for each worker the same of it alone; `traffic`, a row per node (-2 is the
@@ -364,7 +364,7 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
 
 
 def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Sequence[str]) -> list[Figures]:
-    """Return the rows of clients or rounds in order; of workers that have the same one the first one's, and whose it is.
+    """Return the rows of clients or rounds in order; of equal ones of several workers that of the first, with its node.
 
     Args:
         tables: those of the workers.

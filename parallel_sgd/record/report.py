@@ -1,6 +1,6 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA), and for each codec in it (BY); per client of a round (CL), and per round of clients with a clock (RO); per codec (CO);
-per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
+(BA), and for each codec in it (BY); per client of a round (CL), per round of clients with a clock (RO), and per client (PO);
+per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ CLIENT_COLUMNS: Final = (
 )
 ROUNDS: Final = "RO"
 """Kind of the table of the rounds of clients with a clock."""
+POPULATION: Final = "PO"
+"""Kind of the table of the samples of each client and class, which the first worker of a job with clients has."""
 ROUND_COLUMNS: Final = ("Round", "Epochs", "Batches", "Begins", "Ends", "Asked", "Counted", "Lost", "Late")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
@@ -111,6 +113,20 @@ class TrainingReport:
     def rounds(self) -> Callable[[tuple[float | int, ...]], None]:
         """Begin the table of the rounds of clients with a clock, and return a function that adds a row of ROUND_COLUMNS."""
         return self._further(ROUNDS, ROUND_COLUMNS)
+
+    def population(self, sizes: Sequence[int], classes: Array | None) -> None:
+        """Write the table of the samples of each client.
+
+        Args:
+            sizes: samples of each client.
+            classes: samples of each client and class, of shape (clients, classes), or None.
+        """
+        path = self.steps_path.with_name(POPULATION + self.steps_path.name[2:])
+        counts = [[]] * len(sizes) if classes is None else classes.tolist()
+        head = ("Client", "Samples", *(f"Class {number}" for number in range(0 if classes is None else classes.shape[1])))
+        rows = [(client, int(size), *own) for client, (size, own) in enumerate(zip(sizes, counts, strict=True))]
+        Table(path, [head, *rows]).save()
+        self.paths.append(path)
 
     def _further(self, kind: str, columns: tuple[str, ...]) -> Callable[[tuple[float | int, ...]], None]:
         """Begin a table that not every job has, and return a function that adds a row."""

@@ -120,6 +120,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         },
         _number,
     ),
+    "PO": ({}, _COUNT),
     "RO": (
         {
             "Round": _BATCH,

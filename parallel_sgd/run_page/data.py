@@ -18,6 +18,7 @@ from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, tim
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
+from .clients import clients_data
 from .records import Batch, RunRecords, Runs
 from .terms import word
 from .timeline import ORDER
@@ -61,6 +62,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         "phases": _phases(runs, failures),
         "curves": curves(history_of(records)),
         "waits": _waits(found, runs),
+        "clients": clients_data(records, history_of(records)),
         **_bytes(records),
         "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}, failures),
     }

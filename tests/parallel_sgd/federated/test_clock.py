@@ -29,7 +29,9 @@ from parallel_sgd.federated import (
 from parallel_sgd.federated.population import Population, deal
 from parallel_sgd.options.forms import FORMS
 from parallel_sgd.run_page.compare import compare_page
+from parallel_sgd.run_page.data import page_data
 from parallel_sgd.run_page.records import RunRecords
+from parallel_sgd.run_page.report import render
 from tests.parallel_sgd.federated.reference import arrays, fedbuff, model
 from tests.parallel_sgd.federated.test_clients import OPTIONS, clients, job, trained
 
@@ -260,6 +262,19 @@ def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with
     assert Path("curves.svg").stat().st_size > 1000
     said = _said("show", str(folder), "--directory", str(tmp_path))
     assert f"{frame['ends'].iloc[-1]:.6g} s of their clock" in said
+    records = RunRecords.read(folder)
+    data = page_data(records)
+    rows = deal(given, arrays()[1], OPTIONS["seed"])
+    largest = sorted(range(30), key=lambda each: (-len(rows[each]), each))
+    assert data["clients"]["held"]["clients"] == largest
+    held = np.zeros((30, 10), int)
+    for column, row, count in data["clients"]["held"]["cells"]:
+        held[largest[row], column] = count
+    assert (held == [arrays()[1][each].sum(axis=0) for each in rows]).all()
+    drawn = {(number, client) for number, client, _ in data["clients"]["drawn"]["cells"]}
+    assert drawn == {(row["round"] - 1, row["client"]) for row in history.clients}
+    page = render(records, data)
+    assert f"would have sent {sum(history['client_bytes']) / 2:,.0f} bytes" in page and "Rounds on the clients" in page
     compared = compare_page([RunRecords.read(folder)] * 2)
     assert f"{sum(history['client_bytes']):,.0f}" in compared and "clients&#x27; clock" in compared
     assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
