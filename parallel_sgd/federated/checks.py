@@ -41,9 +41,9 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
     nodes = options.nodes
     workers = len(nodes.worker_ids)
     if isinstance(nodes, SimulatedNodes) and (nodes.distinct is not None or not nodes.learns):
-        name, value = ("distinct", nodes.distinct) if nodes.learns else ("learn", False)
+        option, value = ("distinct", nodes.distinct) if nodes.learns else ("learn", False)
         raise ValueError(
-            f"'clients' trains each client of a round, so simulated nodes must have {name}={None if nodes.learns else True}, "
+            f"'clients' trains each client of a round, so simulated nodes must have {option}={None if nodes.learns else True}, "
             f"got {value}"
         )
     if isinstance(nodes, InProcessNodes) and nodes.shared:

@@ -91,8 +91,12 @@ def write_clients(clients: Clients, told: Callable[[type[Any], Mapping[str, Any]
 
 def _text(value: Configurable, told: Callable[[type[Any], Mapping[str, Any]], str]) -> str:
     """Return the text of an object and of the objects in its arguments; of a clock its arguments alone."""
-    config = {name: _text(each, told) if isinstance(each, Configurable) else each for name, each in value.get_config().items()}
-    text = told(type(value), config)
+    config = value.get_config()
+    inner = {name: each for name, each in config.items() if isinstance(each, Configurable)}
+    text = told(type(value), {name: each for name, each in config.items() if name not in inner})
+    # apart from the others, which may not look like files
+    texts = [f"{name}={literal_text(_text(each, told))}" for name, each in inner.items()]
+    text += "".join(f"{',' if place or len(config) > len(inner) else ':'}{each}" for place, each in enumerate(texts))
     return text.partition(":")[2] if type(value) is ClientClock else text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from psgd.cli import main
 import numpy as np
 import pytest
 
+from nn.dataset import ArrayDataset
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import Clients, in_process, local_workers, simulated
 from parallel_sgd.federated import (
@@ -28,10 +30,14 @@ from parallel_sgd.federated import (
 )
 from parallel_sgd.federated.population import Population, deal
 from parallel_sgd.options.forms import FORMS
+from parallel_sgd.options.job_options import JobOptions
+from parallel_sgd.options.make_spec import make_spec
 from parallel_sgd.run_page.compare import compare_page
 from parallel_sgd.run_page.data import page_data
 from parallel_sgd.run_page.records import RunRecords
 from parallel_sgd.run_page.report import render
+from parallel_sgd.sweeps.identity import identity_of, parts_of_identity
+from parallel_sgd.sweeps.runs import OF_CLIENTS, told_of
 from tests.parallel_sgd.federated.reference import arrays, fedbuff, model
 from tests.parallel_sgd.federated.test_clients import OPTIONS, clients, job, trained
 
@@ -278,9 +284,55 @@ def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with
     compared = compare_page([RunRecords.read(folder)] * 2)
     assert f"{sum(history['client_bytes']):,.0f}" in compared and "clients&#x27; clock" in compared
     assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
+    told_by_sweep = told_of(folder)
+    assert told_by_sweep.clock == OF_CLIENTS and told_by_sweep.seconds == frame["ends"].iloc[-1]
+    assert told_by_sweep.bytes == sum(history["client_bytes"]) and set(told_by_sweep.points[-1].figures) == {
+        *("Loss", "accuracy", "val_Loss", "val_accuracy")
+    }
     # the trace is part of the identity: with another one the run is another
+    before = _identity(given)
     Path("trace.csv").write_text("\n".join(lines[:40]))
+    other = ClientClock(SPEEDS, up="1Mbit/s", available="trace.csv", period=60)
+    assert _identity(given) == before != _identity(Clients(**{**given.get_config(), "clock": other}))
     assert "times " in json.dumps(json.loads(_said("verify", str(folder), "--json", fails=True)))
+
+
+def _identity(given: Clients) -> str:
+    with in_process(2) as nodes:
+        spec = make_spec(model(), ArrayDataset(*arrays()), None, JobOptions(nodes, clients=given, **OPTIONS))
+        return identity_of(parts_of_identity(spec), "", 0)
+
+
+OWN = """
+import numpy as np
+from parallel_sgd.federated import Sampler
+
+class Largest(Sampler, configured=True):
+    def __init__(self, number):
+        self.number = number
+
+    def slots(self, clients):
+        return self.number
+
+    def choose(self, sizes, number, random):
+        return np.argsort(-sizes, kind="stable")[: self.number]
+"""
+
+
+@pytest.mark.processes
+def test_a_run_with_a_sampler_of_the_users_own_is_repeated_with_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("own_sampler.py").write_text(OWN)
+    own = importlib.import_module("own_sampler")
+    with in_process(1) as nodes:
+        given = Clients(9, TimedSampler(own.Largest(4), dropout=0.2), rounds=2)
+        result = job().parallel(nodes, clients=given, **{**OPTIONS, "epoch": 1})
+    folder = result.files[0][0].parent.parent
+    assert "own_sampler.py:Largest" in (folder / "job.toml").read_text()
+    assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
 
 
 def _said(*arguments: str, fails: bool = False) -> str:
