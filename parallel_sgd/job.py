@@ -192,8 +192,8 @@ def run_job(
         # after the options, since loading may take minutes
         arrays, nodes = work.data.load() if arrays is None else arrays, options.nodes
         spec = with_data(spec, arrays)
-        check_data(work.model, arrays, work.transform, spec.plan, work.data)
-        spec = with_population(spec, arrays)
+        made = check_data(work.model, arrays, work.transform, spec.plan, work.data)
+        spec = with_population(spec, arrays, made)
         _log.info("Start job.")
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)

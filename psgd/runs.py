@@ -186,7 +186,7 @@ def _delete(given: argparse.Namespace) -> int:
 def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.door import Door  # noqa: PLC0415
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
-    from parallel_sgd.record.history import BYTES, EPOCH  # noqa: PLC0415 - as above
+    from parallel_sgd.record.history import COUNTED, EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
     from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
@@ -207,7 +207,7 @@ def _show(given: argparse.Namespace) -> int:
         lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
     # none for a run without an epoch
     told = [
-        {name: value for name, value in row.items() if name != BYTES}
+        {name: value for name, value in row.items() if name not in COUNTED}
         for row in history.rows[-1:]
         if not platform.endswith(TIME_ONLY)
     ]
@@ -218,6 +218,7 @@ def _show(given: argparse.Namespace) -> int:
     lines += [f"best     {best}"] if best is not None else []
     lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
+    lines += [f"clients  {history.rounds[-1]['ends']:.6g} s of their clock"] if history.rounds else []
     lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
     if not records.went_well:
         for event in events(records):

@@ -37,6 +37,8 @@ _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
 VALUE, OPTIMIZER, CODEC, CALLBACK, CLIENT = "value", "optimizer", "codec", "callback", "client"
+OF_CLIENT: Final = "@"
+"""In a name of the part CLIENT: behind it stands the number of the client that remembers this."""
 _HISTORY: Final = "history"
 
 
@@ -143,8 +145,7 @@ class Snapshot:
     numbers: Mapping[str, bool | int | float | str | None]
 
     def part(self, kind: str) -> dict[str, Any]:
-        """Return the arrays and numbers of one part of the state, by name; `kind` is VALUE, OPTIMIZER, CODEC, CALLBACK or
-        CLIENT."""
+        """Return the arrays and numbers of one part of the state, by name; `kind` is VALUE, OPTIMIZER or another part."""
         start = f"{kind}/"
         # names of arrays and of numbers are one name space: no part has both under one name
         both = {**self.arrays, **self.numbers}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,11 +45,7 @@ def state_of(parts: Mapping[str, Mapping[str, Any]]) -> State:
 
 
 def worker_state(
-    model: Model,
-    optimizer: IOptimizer,
-    bank: CodecBank,
-    callbacks: Mapping[str, Any],
-    clients: Mapping[str, Any] = MappingProxyType({}),
+    model: Model, optimizer: IOptimizer, bank: CodecBank, callbacks: Mapping[str, Any], clients: Mapping[str, Any]
 ) -> State:
     """Return all values of the model, and the memory of optimizer, codecs, callbacks and clients.
 
@@ -67,13 +62,12 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
 
     They have where results differ between workers, where the optimizer keeps something for the worker's own blocks, where
     codecs remember values that a worker has not sent yet, and where each has the slots of its own shard only. The memory of
-    callbacks and clients is the same on all workers.
+    callbacks and of clients is the same on all workers.
     """
     arrays, numbers = state
     size, rule = optimizer.store.values.size, f"{OPTIMIZER}/rule:"
     # values are common as long as results are (`is_common`); callbacks decide by equal results
-    common = (f"{VALUE}/", f"{CALLBACK}/", f"{CLIENT}/")
-    mine = [name for name in (*arrays, *numbers) if not name.startswith(common)]
+    mine = [name for name in (*arrays, *numbers) if not name.startswith((f"{VALUE}/", f"{CALLBACK}/", f"{CLIENT}/"))]
     for name in mine:
         if name.startswith(rule):
             # slots of a rule that are not as long as the model are those of one shard

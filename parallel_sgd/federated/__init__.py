@@ -6,13 +6,16 @@ from network.names import lazily
 
 if TYPE_CHECKING:
     from .clients import Clients
+    from .clock import ClientClock
     from .description import Description, describe
     from .personal import load_client
-    from .samplers import FixedSampler, PoissonSampler, Sampler, WeightedSampler
+    from .samplers import BufferedSampler, FixedSampler, PoissonSampler, Sampler, TimedSampler, WeightedSampler
     from .sizes import LogNormalSizes, PowerLawSizes, Sizes
     from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
 
 __all__ = [
+    "BufferedSampler",
+    "ClientClock",
     "Clients",
     "Description",
     "DirichletSplit",
@@ -27,6 +30,7 @@ __all__ = [
     "ShardSplit",
     "Sizes",
     "Split",
+    "TimedSampler",
     "WeightedSampler",
     "describe",
     "load_client",
@@ -36,9 +40,10 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "clients": "Clients",
+        "clock": "ClientClock",
         "description": "Description describe",
         "personal": "load_client",
-        "samplers": "FixedSampler PoissonSampler Sampler WeightedSampler",
+        "samplers": "BufferedSampler FixedSampler PoissonSampler Sampler TimedSampler WeightedSampler",
         "sizes": "LogNormalSizes PowerLawSizes Sizes",
         "splits": "DirichletSplit IIDSplit OwnSplit RowsSplit ShardSplit Split",
     },

@@ -13,12 +13,15 @@ from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..codec.interfaces import Codec
+from ..nodes import InProcessNodes
 from ..profiles.blockassignment.abstract import ISetting
 from ..profiles.blockassignment.assignments import FixedBlockAssignment, IIDBlockAssignment
 from ..simulation.nodes import SimulatedNodes
 from .clients import Clients
-from .codecs import check_codec
+from .codecs import check_codec, encodes_clients
 from .population import Population
+from .remembering import remembering
+from .samplers import BufferedSampler
 
 if TYPE_CHECKING:
     from ..options.job_options import PlainOptions
@@ -36,9 +39,19 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
 
     Raises: ValueError for an option that does not go with clients, with the remedy.
     """
-    workers = len(options.nodes.worker_ids)
-    if isinstance(options.nodes, SimulatedNodes):
-        raise ValueError("'clients' needs nodes that compute in their own time, got simulated nodes: take in_process(n)")
+    nodes = options.nodes
+    workers = len(nodes.worker_ids)
+    if isinstance(nodes, SimulatedNodes) and (nodes.distinct is not None or not nodes.learns):
+        option, value = ("distinct", nodes.distinct) if nodes.learns else ("learn", False)
+        raise ValueError(
+            f"'clients' trains each client of a round, so simulated nodes must have {option}={None if nodes.learns else True}, "
+            f"got {value}"
+        )
+    if isinstance(nodes, InProcessNodes) and nodes.shared:
+        raise ValueError(
+            "'clients' needs a model for each worker, which is that of the client it trains, so nodes must have shared=None, "
+            "got True"
+        )
     if workers > clients.slots:
         raise ValueError(
             f"'clients' has {clients.slots} slots in a round, each a block, so at most as many workers, got {workers}"
@@ -97,6 +110,29 @@ def check_codecs(
         )
     for kind in dict.fromkeys(codecs):
         check_codec(kind, clients, assignment, parameters)
+        if encodes_clients(kind, assignment, parameters):
+            _check_course(clients, f"'codec' {kind.__name__}", remembering([kind], assignment, parameters))
+    for name in ("control_variates", "personal"):
+        if getattr(clients, name):
+            _check_course(clients, f"Clients '{name}'", True)
+
+
+def _check_course(clients: Clients, part: str, remembers: bool) -> None:
+    """Check that the rounds of clients go with a part whose bytes are not those of the model, and which may remember.
+
+    Raises: ValueError naming the part, with the remedy.
+    """
+    if remembers and isinstance(clients.sample, BufferedSampler):
+        raise ValueError(
+            f"{part} remembers what a client did in its last round, and with BufferedSampler it may be in several: take "
+            f"another 'sample'"
+        )
+    clock = clients.clock
+    if clock is not None and (clock.up is not None or clock.down is not None):
+        raise ValueError(
+            f"{part} sends other bytes than those of the model, with which Clients 'clock' computes the time of a transfer: "
+            f"leave 'up' and 'down' out, or send the model as it is"
+        )
 
 
 def check_order_kept(transform: AbsTransformer) -> None:

@@ -15,6 +15,7 @@ from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, OpContainer
 
+from .clock import ClientClock
 from .samplers import FixedSampler, Sampler
 from .sizes import Sizes, checked_sizes
 from .splits import IIDSplit, OwnSplit, Split
@@ -56,6 +57,7 @@ class Clients(Configurable, configured=True):
             gradient gets c - c_i added, c being the mean of all c_i (SCAFFOLD).
         personal: names of layers or variables whose values stay with each client: it begins with those of the model, keeps its
             own from round to round, and sends no change of them (FedPer, Arivazhagan et al., 2019).
+        clock: speeds, bandwidths and times of the clients, from which the seconds of a round follow; None: rounds have none.
 
     >>> Clients(100, sample=10).rounds
     10
@@ -74,6 +76,7 @@ class Clients(Configurable, configured=True):
         prox: float = 0.0,
         control_variates: bool = False,
         personal: str | Sequence[str] = (),
+        clock: ClientClock | None = None,
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
@@ -93,6 +96,14 @@ class Clients(Configurable, configured=True):
         self.control_variates = bool(arguments.instance(self, "control_variates", control_variates, bool))
         names = (personal,) if isinstance(personal, str) else tuple(personal)
         self.personal = tuple([arguments.instance(self, "personal", each, str) for each in names])
+        self.clock: ClientClock | None = None if clock is None else arguments.instance(self, "clock", clock, ClientClock)
+        if self.clock is not None:
+            self.clock.check(self.count)
+        elif sampler.needs_clock:
+            raise ValueError(
+                f"Clients 'sample' {sampler!r} looks at the times of clients, which Clients(clock=ClientClock('5ms', "
+                f"up='1Mbit/s')) gives them, got no clock"
+            )
         self.known: tuple[int, ...] | None = None
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:
@@ -157,7 +168,8 @@ class Clients(Configurable, configured=True):
         """
         text = ",".join(map(str, self.known or ()))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}"
+        clock = "" if self.clock is None else f", {self.clock.identity}"
+        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}{clock}"
 
     def steps(self, sizes: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
         """Return the number of steps of each client in a round.

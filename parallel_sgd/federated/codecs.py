@@ -18,7 +18,7 @@ from ..codec.settings import GlobalSettings, MissingParameter
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
 
-__all__ = ["check_codec", "fewest_clients", "memory_bytes"]
+__all__ = ["check_codec", "encodes_clients", "fewest_clients", "memory_bytes"]
 
 #: Codecs that are settings of `Clients`: by their names the setting.
 _SETTINGS: Final = {
@@ -68,6 +68,19 @@ def check_codec(kind: type[Codec], clients: Clients, assignment: ISetting, param
         return
     for fault in _faults(kind, composition, parts, clients):
         raise ValueError(f"'codec' {name} {fault}")
+
+
+def encodes_clients(kind: type[Codec], assignment: ISetting, parameters: Mapping[Hashable, Any]) -> bool:
+    """Tell whether a codec that goes with clients encodes, or merges by another rule than the mean, client by client.
+
+    Args:
+        kind: class of the codec.
+        assignment: that of the job.
+        parameters: `codec_extra_parameters` of the job.
+    """
+    composition = _composition(kind)
+    parts = None if composition is None else _parts(composition, assignment, parameters)
+    return composition is not None and parts is not None and not _is_exact(composition, parts)
 
 
 def fewest_clients(kinds: Iterable[type[Codec]], assignment: ISetting, parameters: Mapping[Hashable, Any]) -> tuple[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Any, Final
 
@@ -11,15 +10,13 @@ from numpy.typing import NDArray
 
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.dataset.transforms.labels import class_numbers
 from nn.model.history import put_out
 
 from .clients import Clients
-from .population import Population, Rows, deal
+from .population import Population, Rows, class_counts, deal
 
 __all__ = ["Description", "describe"]
 
-_MOST_CLASSES: Final = 100
 _PREVIEW: Final = 1000  # rounds that are looked at
 
 
@@ -110,7 +107,8 @@ class Description:
         panel.set_title(f"{self._clients.count} clients, {self._clients.dealer!r}")
         panel.margins(x=0)
         if 1 < counts.shape[1] <= 10:
-            panel.legend(ncols=2, fontsize="small")
+            # "best" takes a second among many bars; the largest clients stand on the left
+            panel.legend(ncols=2, fontsize="small", loc="upper right")
         put_out(figure, "Description.plot()", path, "clients.png")
 
 
@@ -131,10 +129,4 @@ def describe(clients: Clients, data: AbsDataset, transform: AbsTransformer | Non
     _, labels, *_ = arrays if transform is None else transform(*arrays, seed=seed)
     clients = clients.of_data(data)
     rows = deal(clients, labels, seed)
-    classes = None
-    # labels that are no classes have no table of them
-    with contextlib.suppress(ValueError):
-        _, numbers = np.unique(class_numbers(clients, labels), return_inverse=True)
-        if (count := int(numbers.max()) + 1) <= _MOST_CLASSES:
-            classes = np.array([np.bincount(numbers[each], minlength=count) for each in rows])
-    return Description(clients, rows, classes, seed)
+    return Description(clients, rows, class_counts(clients, labels, rows), seed)

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nn.arrays import Array
+from nn.dataset.transforms.labels import class_numbers
 from nn.random import keyed
 from parallel_sgd.engine.block_tree import Span, halves
 
 from .clients import Clients
+from .clock import Availability
+from .rounds import Course, Field, Visit, courses
+from .samplers import BufferedSampler
 from .sizes import Sizes
 from .splits import OwnSplit, check_rows
 
+if TYPE_CHECKING:
+    from nn.value.store import VariableStore
+
+    from ..options.job_options import PlainOptions
+
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
+_ROUNDS_AT_HAND: Final = 16
+_MOST_CLASSES: Final = 100
 
 
 class Round(NamedTuple):
@@ -28,12 +41,16 @@ class Round(NamedTuple):
         slots: the client of each block, None for a block without one.
         factors: of the change of each block, so that the mean over all blocks is the weighed mean over the clients.
         shares: the same for statistics such as those of BatchNorm, which are weighed by samples or alike, never by steps.
+        visits: the client of each block with its times, None for a block without one.
+        course: times and counts of the round.
     """
 
     number: int
     slots: tuple[int | None, ...]
     factors: tuple[float, ...]
     shares: tuple[float, ...]
+    visits: tuple[Visit | None, ...]
+    course: Course
 
 
 class Population:
@@ -44,15 +61,40 @@ class Population:
         sizes: samples of each client.
         seed: that of the job.
         block_size: samples of a client's step.
+        model_bytes: those of the model, which a client gets and gives; they count where the clients have a clock.
     """
 
-    def __init__(self, clients: Clients, sizes: Sequence[int] | Counts, seed: int, block_size: int) -> None:
-        self.clients, self.seed, self._block_size = clients, seed, block_size
+    def __init__(
+        self, clients: Clients, sizes: Sequence[int] | Counts, seed: int, block_size: int, model_bytes: int = 0
+    ) -> None:
+        self.clients, self.seed = clients, seed
         self.sizes = np.asarray(sizes, np.int64)
         self._steps = clients.steps(self.sizes, block_size)
+        seconds, times, clock = np.zeros(clients.count), Availability(None, None), clients.clock
+        if clock is not None:
+            seconds = clock.seconds(clients.count, seed, clients.epochs * self.sizes, model_bytes, model_bytes)
+            times = clock.times
+        self._field = Field(clients.sample, self.sizes, seed, seconds, times)
+        self._going: Iterator[Course] | None = None
+        self._course: Course | None = None
+
+    def course(self, number: int) -> Course:
+        """Return the course of a round; rounds are best asked for in order, since each begins when the one before has ended.
+
+        Args:
+            number: that of the round, from 0.
+
+        Raises: ValueError for a choice that a sampler must not make, and where no client comes any more.
+        """
+        if self._course is None or self._going is None or number < self._course.number:
+            self._going = courses(self._field)
+            self._course = next(self._going)
+        while self._course.number < number:
+            self._course = next(self._going)
+        return self._course
 
     def chosen(self, number: int) -> list[int]:
-        """Return the clients of a round that have samples, in order.
+        """Return the clients of a round with changes that count, in order.
 
         Args:
             number: that of the round, from 0.
@@ -60,16 +102,13 @@ class Population:
         Raises: ValueError for a choice that a sampler must not make.
         """
         clients = self.clients
-        found = [int(each) for each in clients.sample.choose(self.sizes, number, keyed(self.seed, "clients", number))]
-        name = type(clients.sample).__name__
-        if len(set(found)) != len(found) or not all(0 <= each < clients.count for each in found):
-            raise ValueError(f"{name} must choose clients from 0 to {clients.count - 1}, none twice, got {found!r:.80}")
+        found = [visit.client for visit in self.course(number).visits]
         if len(found) > clients.slots:
             raise ValueError(
-                f"{name} has room for {clients.slots} clients in a round, and round {number + 1} has {len(found)}: give it "
-                f"more slots, or another seed"
+                f"{type(clients.sample).__name__} has room for {clients.slots} clients in a round, and round {number + 1} has "
+                f"{len(found)}: give it more slots, or another seed"
             )
-        return sorted(each for each in found if self.sizes[each])
+        return found
 
     def round(self, number: int) -> Round:
         """Return a round: which client has which slot, and with which weight.
@@ -77,7 +116,12 @@ class Population:
         Args:
             number: that of the round, from 0.
         """
-        slots = fill_slots(self.chosen(number), self.sizes, self.clients.slots)
+        chosen = self.chosen(number)
+        course = self.course(number)
+        # by place: in an asynchronous round a client may come twice
+        places = fill_slots(range(len(chosen)), self.sizes[chosen], self.clients.slots)
+        slots = tuple([None if place is None else chosen[place] for place in places])
+        visits = tuple([None if place is None else course.visits[place] for place in places])
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
         total = weights.sum() or 1.0
         shares = weights * len(slots) / total
@@ -86,20 +130,72 @@ class Population:
             steps = np.array([1 if each is None else self._steps[each] for each in slots])
             # FedNova: the mean number of steps times the mean of changes per step
             factors = shares * (float(weights @ steps) / total) / steps
-        return Round(number, slots, tuple(factors.tolist()), tuple(shares.tolist()))
+        sampler = self.clients.sample
+        if isinstance(sampler, BufferedSampler):
+            damped = np.array([0.0 if each is None else sampler.weight(number - each.version) for each in visits])
+            factors, shares = factors * damped, shares * damped
+        return Round(number, slots, tuple(factors.tolist()), tuple(shares.tolist()), visits, course)
 
     def _weight(self, client: int) -> float:
         return 1.0 if self.clients.weigh == "equal" else float(self.sizes[client])
+
+    def steps(self, client: int) -> int:
+        """Return the number of steps of a client in a round.
+
+        Args:
+            client: its number.
+        """
+        return int(self._steps[client])
 
     def order(self, number: int, client: int, epoch: int) -> Rows:
         """Return the order of a client's samples in one of its passes, as places in its rows.
 
         Args:
-            number: that of the round, from 0.
+            number: that keys the draws of its visit.
             client: number of the client.
             epoch: that of the pass, from 0.
         """
         return keyed(self.seed, "client", number, client, epoch).permutation(int(self.sizes[client]))
+
+
+def population_of(clients: Clients, options: PlainOptions, store: VariableStore) -> Population:
+    """Return the population of a job, once the samples of each client are known.
+
+    Args:
+        clients: the option of the job.
+        options: all options of the job.
+        store: that of its model.
+
+    Raises: ValueError where the samples are not known yet.
+    """
+    if clients.known is None:
+        raise ValueError("population_of() 'clients' must know the samples of each client, got none")
+    return Population(clients, clients.known, options.seed, options.block_size, model_bytes(store))
+
+
+def model_bytes(store: VariableStore) -> int:
+    """Return the bytes of a model with its statistics, as clients get and give it.
+
+    Args:
+        store: that of the model.
+    """
+    return store.values.nbytes + store.buffer_values.nbytes
+
+
+def steps_of_slots(clients: Clients, options: PlainOptions, store: VariableStore) -> Callable[[int, int], Sequence[int]]:
+    """Return a function from epoch and batch to the steps of the client of each slot, 0 for a slot without one.
+
+    Args: as those of `population_of`.
+    """
+    population = population_of(clients, options, store)
+
+    # of a few rounds: workers are not in the same one at all times
+    @lru_cache(maxsize=_ROUNDS_AT_HAND)
+    def steps(epoch: int, batch: int) -> Sequence[int]:
+        now = population.round(epoch * clients.rounds + batch)
+        return [0 if client is None else population.steps(client) for client in now.slots]
+
+    return steps
 
 
 def fill_slots(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | None, ...]:
@@ -164,6 +260,22 @@ def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
     if not any(map(len, rows)):
         raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
     return rows
+
+
+def class_counts(clients: Clients, labels: Array, rows: Sequence[Rows]) -> Counts | None:
+    """Return the samples of each client and class, of shape (clients, classes); None for labels that are no classes, or more
+    than 100.
+
+    Args:
+        clients: the option of the job.
+        labels: of the training set, as the transform leaves them.
+        rows: those of each client.
+    """
+    with contextlib.suppress(ValueError):
+        _, numbers = np.unique(class_numbers(clients, labels), return_inverse=True)
+        if (count := int(numbers.max()) + 1) <= _MOST_CLASSES:
+            return np.array([np.bincount(numbers[each], minlength=count) for each in rows])
+    return None
 
 
 def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:

@@ -18,7 +18,9 @@ from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
 from .contributions import Contributions
-from .population import Population, Round, Rows, dealt
+from .population import Population, Rows, class_counts, dealt, model_bytes
+from .rounds import Visit
+from .versions import Versions
 
 if TYPE_CHECKING:
     from ..engine.plan import WorkerPlan
@@ -57,10 +59,10 @@ class ClientFeeder(BlockFeeder):
 class ClientTraining(TrainingProcess):
     """Training of the clients in this worker's slots of every round.
 
-    For each slot parameters and statistics are set to those of the global model, the rule begins anew, and the client trains on
-    its own samples. `factor * (w_global - w_client)` is put as the gradient of the block: the mean over all blocks is the
-    weighed mean change, and the rule that all workers run on it is the server's. A codec that encodes client by client gets
-    `w_global - w_client`, and weighs where it merges.
+    For each slot parameters and statistics are set to those of the global model, in asynchronous rounds to earlier ones, the
+    rule begins anew, and the client trains on its own samples. `factor * (w_global - w_client)` is put as the gradient of the
+    block: the mean over all blocks is the weighed mean change, and the rule that all workers run on it is the server's. A codec
+    that encodes client by client gets `w_global - w_client`, and weighs where it merges.
     """
 
     def __init__(self, memories: Memories | None, plan: WorkerPlan, model: Model, *parts: Any) -> None:
@@ -74,22 +76,27 @@ class ClientTraining(TrainingProcess):
         values = [variable.value for variable in model.store.variables]
         self._local.partition([value.size for value in values], [value.shape for value in values])
         self._schedule = self._local.schedule
-        self._origin = np.empty_like(model.store.values)
+        self._versions = Versions(model.store, self._memory)
+        self._origin = model.store.values
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
-        self._statistics = np.empty_like(model.store.buffer_values)
         self._now = ""
         self._block_size = options.block_size
+        # one table for all: each worker would write the same
+        self._is_first = 0 in dict(self._blocks)
         self._visited = None if self._report is None else self._report.clients()
+        self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
         self._contributions = sent = Contributions(self._exchange, model.store, self._clients)
-        self._memory: Remembering | None = None
+        self._remembering: Remembering | None = None
         if memories is not None:
             from .remembering import Remembering  # noqa: PLC0415 - where clients remember something
 
-            self._memory = Remembering(self._clients, memories, self._exchange, sent.encoding, model.store)
+            self._remembering = Remembering(self._clients, memories, self._exchange, sent.encoding, model.store)
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
         rows = dealt(self._clients, self._data[1], self._seed)
+        if self._report is not None and self._is_first:
+            self._report.population([len(each) for each in rows], class_counts(self._clients, self._data[1], rows))
         return ClientFeeder(rows, self._batches, samples, labels, SHUFFLED, self._seed, weights)
 
     def _prepare(self) -> None:
@@ -98,7 +105,8 @@ class ClientTraining(TrainingProcess):
         if not isinstance(feeder, ClientFeeder):
             raise TypeError(f"ClientTraining needs a ClientFeeder, got {type(feeder).__name__}")
         self._source = feeder
-        self._population = Population(self._clients, [len(each) for each in feeder.rows], self._seed, self._block_size)
+        sizes = [len(each) for each in feeder.rows]
+        self._population = Population(self._clients, sizes, self._seed, self._block_size, model_bytes(self._model.store))
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         store, times = self._model.store, self._times
@@ -107,70 +115,88 @@ class ClientTraining(TrainingProcess):
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         now = self._population.round(epoch * self._batches.count + batch)
-        np.copyto(self._origin, store.values)
-        np.copyto(self._statistics, store.buffer_values)
+        values, statistics = self._versions.begin(now.number)
+        remembering = self._remembering
         for block, gradient_ready in self._blocks:
-            client = now.slots[block]
+            visit = now.visits[block]
             self._steps += 1
+            begun = self._clock()
             if self._block is not None:
                 self._block(epoch, batch, block)
-            if client is None:
+            if visit is None:
                 self._pass_over(gradient_ready)
             else:
+                client = visit.client
                 self._now = f"client {client}"
-                begun = self._clock()
-                if self._memory is not None:
-                    self._memory.begin(client, self._origin)
-                losses = self._visit(epoch, batch, now, client, spoiled)
-                if self._memory is not None:
-                    self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
+                self._origin, before = self._versions[visit.version]
+                if visit.version != now.number:
+                    np.copyto(store.values, self._origin)
+                    np.copyto(store.buffer_values, before)
+                try:
+                    if remembering is not None:
+                        remembering.begin(client, self._origin)
+                    losses = self._visit(epoch, batch, visit, spoiled)
+                except BaseException:
+                    # the state that is left behind is that after the batch before, not that of a client
+                    np.copyto(store.values, values)
+                    np.copyto(store.buffer_values, statistics)
+                    raise
+                if remembering is not None:
+                    remembering.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
                 np.subtract(self._origin, store.values, out=store.gradients)
                 norm, seconds = 0.0, round(self._clock() - begun, 6)
                 if self._visited is not None:
                     norm = math.sqrt(np.vdot(store.gradients, store.gradients))
                 for part in self._contributions.weighed_before:
                     part *= now.factors[block]
-                np.copyto(store.values, self._origin)
+                np.copyto(store.values, values)
                 if store.buffers:
-                    np.subtract(store.buffer_values, self._statistics, out=store.buffer_changes)
+                    np.subtract(store.buffer_values, before, out=store.buffer_changes)
                     store.buffer_changes *= now.shares[block]
-                    np.copyto(store.buffer_values, self._statistics)
+                    np.copyto(store.buffer_values, statistics)
                 for variable in reversed(store.variables):
                     gradient_ready(variable)
                 if self._visited is not None:
                     steps, *ends = losses
                     place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
                     sent = self._contributions
-                    self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down))
+                    clock = (visit.begins, visit.arrives, now.number - visit.version)
+                    self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
-            if self._memory is not None:
-                self._memory.put(block, client)
-        if self._memory is not None:
+            if remembering is not None:
+                remembering.put(block, None if visit is None else visit.client)
+        if remembering is not None:
             # before anything is applied: a round that breaks off has changed neither model nor memories
-            while not self._exchange.sync.ready(self._memory.place):
-                yield from self._exchange.sync.wait(self._memory.place)
+            while not self._exchange.sync.ready(remembering.place):
+                yield from self._exchange.sync.wait(remembering.place)
         yield from self._finish(epoch, batch)
-        if self._memory is not None:
-            self._memory.apply(now)
+        if remembering is not None:
+            remembering.apply(now)
+        self._versions.end(now.course.waiting)
+        if self._rounds is not None:
+            course = now.course
+            counts = (course.asked, len(course.visits), course.lost, course.late)
+            self._rounds((course.number + 1, epoch + 1, batch + 1, course.begins, course.ends, *counts))
 
     def _measure(self) -> dict[str, float]:
-        if self._memory is None:
+        if self._remembering is None:
             return super()._measure()
-        with self._memory.evaluated():
+        with self._remembering.evaluated():
             return super()._measure()
 
-    def _visit(self, epoch: int, batch: int, now: Round, client: int, spoiled: bool) -> tuple[float, float, float]:
+    def _visit(self, epoch: int, batch: int, visit: Visit, spoiled: bool) -> tuple[float, float, float]:
         """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that
         of the last.
         """
-        model, store, clients = self._model, self._model.store, self._clients
-        rule = self._begun_rule(now.number)
+        model, store, clients, remembering = self._model, self._model.store, self._clients, self._remembering
+        client, number = visit.client, visit.key
+        rule = self._begun_rule(visit.version)
         step, first, loss = 0, 0.0, 0.0
         for each in range(clients.epochs):
             last = each + 1 == clients.epochs
             losses, labels, predictions, room = np.zeros(1), list[Samples](), list[Samples](), _MOST_SHOWN
-            order = self._source.rows[client][self._population.order(now.number, client, each)]
+            order = self._source.rows[client][self._population.order(number, client, each)]
             for part in _parts(order, self._block_size):
                 # for each step: other workers may wait long for the one that has the largest client
                 self._exchange.still_computing()
@@ -183,15 +209,15 @@ class ClientTraining(TrainingProcess):
                     samples = tuple([np.full(array.shape, np.nan, array.dtype) for array in samples])
                 self._current = (epoch, batch, client, samples)
                 # keys dropout and its kind: a client draws the same in whichever slot it is
-                key = (self._seed, now.number, client, step)
+                key = (self._seed, number, client, step)
                 runner = model.runner
                 loss, prediction = runner.step(samples, label, None, key, weight, on_loss=self._check)
                 if self._pull is not None:
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
                     store.gradients += self._pull
-                if self._memory is not None and self._memory.drift is not None:
-                    store.gradients += self._memory.drift
+                if remembering is not None and remembering.drift is not None:
+                    store.gradients += remembering.drift
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
                 if not step:

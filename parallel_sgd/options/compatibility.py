@@ -238,7 +238,7 @@ _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 def check_data(
     model: Model, arrays: Arrays, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
-) -> None:
+) -> Arrays | None:
     """Check that `model` takes the samples that `transform` makes of the data set, and that they fill a batch of the plan.
 
     Of a data set of more than 32 MiB a batch is tried, in which each class is; all of it only where that fails, so a data set
@@ -251,6 +251,8 @@ def check_data(
         transform: that of the job, or None.
         plan: the plan of the workers: block size, number of blocks, seed, class weights.
         data: the data set of the arrays. Where it drew them from samples that were given as one, messages tell rows of these.
+
+    Returns: the samples as the transform has made them, where it has made all; else None.
 
     Raises: ValueError or TypeError naming the part that does not fit; each error of a transform of the user's own.
     """
@@ -271,7 +273,7 @@ def check_data(
                 _check(
                     model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.options.class_weight
                 )
-                return
+                return None
             except (OSError, ImportError):
                 # these say that the transform cannot run here, not that it is wrong
                 raise
@@ -280,9 +282,10 @@ def check_data(
         made = _transformed(transform, given, seed)
     except (OSError, ImportError) as error:
         _log.info("The transform cannot be tried here, so its samples are checked on the workers: %s", error)
-        return
+        return None
     _check(model, made, found, plan.options.class_weight)
     plan.batches(len(made[0]))  # refuses too few samples
+    return made
 
 
 def _views(arrays: object) -> Arrays:

@@ -211,8 +211,7 @@ class Population(Form):
             return None
         from ..federated.text_form import write_clients  # noqa: PLC0415 - for a job with clients
 
-        # no argument of a part is the path of a file
-        return write_clients(value, lambda kind, given: object_text(kind, given, tell, None))
+        return write_clients(value, lambda kind, given: object_text(kind, given, tell))
 
 
 class RuleParameters(Form):

@@ -102,13 +102,14 @@ def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     return replace(spec, inputs=inputs)
 
 
-def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
+def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -> JobSpec:
     """Return the spec with the number of samples of each client, which all nodes must find again; that of a job without
     clients as it is.
 
     Args:
         spec: the spec of the job.
         arrays: the four arrays that its data set has loaded.
+        made: these as the transform has made them, where it has; None: it makes them here.
 
     Raises: ValueError where the clients and the samples do not go together.
     """
@@ -117,22 +118,23 @@ def with_population(spec: JobSpec, arrays: Arrays) -> JobSpec:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
     from ..federated.codecs import fewest_clients  # noqa: PLC0415
-    from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.population import deal, population_of  # noqa: PLC0415
     from ..federated.remembering import check_memory  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
     clients = clients.of_data(spec.data)
     if spec.transform is not None and isinstance(clients.dealer, OwnSplit):
         check_order_kept(spec.transform)
-    made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
+    if made is None:
+        made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    plan = spec.plan
-    kinds = choose_codecs(plan.codec, plan.default_codec, len(spec.model.trainable_variables()))
+    known = clients.knowing(sizes)
+    plan, variables = spec.plan, spec.model.trainable_variables()
+    kinds = choose_codecs(plan.codec, plan.default_codec, len(variables))
     needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
-    check_rounds(Population(clients, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
-    rounds = clients.rounds * spec.options.epoch
-    check_memory(clients, kinds, spec.model.trainable_variables(), plan.assignment, plan.codec_parameters, rounds)
-    options = replace(spec.plan.options, clients=clients.knowing(sizes))
+    check_rounds(population_of(known, spec.options, spec.model.store), spec.options.epoch, needed)
+    check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, clients.rounds * spec.options.epoch)
+    options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
 
 

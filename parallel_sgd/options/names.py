@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from network.names import did_you_mean
@@ -243,7 +243,13 @@ _WORDS = {"true": True, "false": False, "none": None}
 _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
 
-def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, several: bool = False) -> Any:
+Parts = Mapping[str, tuple[Any, Mapping[str, Any]]]
+"""Arguments that are objects by their names: base class, and classes by lower-case name."""
+
+
+def make_object(
+    text: str, base: Any, known: Mapping[str, Any], option: str, *, several: bool = False, parts: Parts = MappingProxyType({})
+) -> Any:
     """Make the object that `NAME` or `NAME:KEY=VALUE,KEY=VALUE` stands for; NAME is any text that `find_class` takes.
 
     Values are Python literals, of which nothing is computed; true, false and none in any case; else texts. Lists may hold texts
@@ -255,6 +261,7 @@ def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, 
         known: classes by lower-case name.
         option: name of the option in messages.
         several: whether the option takes more than one object.
+        parts: arguments that may be objects themselves, written in the same way.
 
     Raises: UnknownName naming the option, the argument, and the word that is probably meant.
     """
@@ -268,6 +275,9 @@ def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, 
     found = find_class(name.strip(), base, known, option, syntax=syntax)
     what = f"{option} {name.strip()}"
     arguments = arguments_in(rest[0], found, what) if rest else {}
+    for key in parts.keys() & arguments.keys():
+        if isinstance(arguments[key], str):
+            arguments[key] = make_object(arguments[key], *parts[key], f"{what} {key}", parts=parts)
     try:
         # apart from the call, so that a TypeError of the constructor is not told as one of the arguments
         inspect.signature(found).bind(**arguments)

@@ -222,7 +222,7 @@ class Computed:
             yield from self._figures()
         yield from self._checkpoints(same_nodes)
         if self._has_same_steps(file):
-            for kind, skipped in (("TR", 1), ("CL", 1), ("LEDGER", 0)):
+            for kind, skipped in (("TR", 1), ("CL", 1), ("PO", 0), ("RO", 0), ("LEDGER", 0)):
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
 
     def _has_same_steps(self, file: JobFile) -> bool:

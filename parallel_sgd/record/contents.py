@@ -19,7 +19,7 @@ from .files import IDENTITIES, JOB_FILE, OUTCOME, TIMELINE
 from .job_record import MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
-from .report import CLIENTS, KINDS, model_name
+from .report import CLIENTS, KINDS, POPULATION, ROUNDS, model_name
 from .run import RunManifest, files_of
 
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
@@ -114,7 +114,8 @@ def _title(manifest: RunManifest) -> str:
 
 def _of_worker(manifest: RunManifest, node: int) -> list[str]:
     title = _title(manifest)
-    kinds = (*KINDS, *([CLIENTS] if "clients" in manifest.settings.get("run", {}) else []))
+    clients = str(manifest.settings.get("run", {}).get("clients", ""))
+    kinds = (*KINDS, *([CLIENTS] if clients else []), *([ROUNDS] if "ClientClock(" in clients else []))
     return [*(f"{kind}-{title}-N({node}).csv" for kind in kinds), model_name(title, node)]
 
 
@@ -130,8 +131,10 @@ def _is_of_node(name: str, manifest: RunManifest) -> bool:
     if match is None:
         return False
     node, title = int(match[1]), _title(manifest)
+    # the first worker of an attempt alone has it
+    population = f"{POPULATION}-{title}-N({node}).csv"
     ledgers = f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv"
-    known = (RESULT_FILE, *_of_worker(manifest, node), *ledgers, *_common(title))
+    known = (RESULT_FILE, *_of_worker(manifest, node), population, *ledgers, *_common(title))
     return file in known or _LOG.fullmatch(file) is not None
 
 

@@ -18,8 +18,10 @@ from .tables import Column, Columns, by_node, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
-EPOCH, STEP, TRAFFIC, CLIENTS = "epoch", "step", "traffic", "clients"
-BYTES, SECONDS = "bytes", "seconds"
+EPOCH, STEP, TRAFFIC, CLIENTS, ROUNDS = "epoch", "step", "traffic", "clients", "rounds"
+BYTES, SECONDS, CLIENT_BYTES = "bytes", "seconds", "client_bytes"
+COUNTED: Final = frozenset({BYTES, SECONDS, CLIENT_BYTES})
+"""Columns of rows that are counts of an epoch or a batch, no figures of the model."""
 HOSTING: Final = "ClientMemory"
 """Codec of packets between hosts of clients, which are no part of a scheme: figures of bytes over time leave them out."""
 _AXES: Final = {BYTES: "bytes sent", SECONDS: SECONDS}
@@ -41,6 +43,7 @@ _OF_CLIENTS: Final = {
     "round": "Round",
     "slot": "Slot",
     "epoch": "Epochs",
+    "batch": "Batches",
     "client": "Client",
     "samples": "Samples",
     "steps": "Steps",
@@ -50,8 +53,22 @@ _OF_CLIENTS: Final = {
     "seconds": "Seconds",
     "bytes_up": "Bytes up",
     "bytes_down": "Bytes down",
+    "begins": "Begins",
+    "arrives": "Arrives",
+    "missed": "Missed",
 }
-_MEASURED: Final = ("first_loss", "last_loss", "norm", "seconds")
+_OF_ROUNDS: Final = {
+    "round": "Round",
+    "epoch": "Epochs",
+    "batch": "Batches",
+    "begins": "Begins",
+    "ends": "Ends",
+    "asked": "Asked",
+    "counted": "Counted",
+    "lost": "Lost",
+    "late": "Late",
+}
+_MEASURED: Final = ("first_loss", "last_loss", "norm", "seconds", "begins", "arrives", "ends")
 
 
 class JobHistory(History):
@@ -60,7 +77,8 @@ class JobHistory(History):
 
     Each is the mean over the workers; in training over all block steps. But `bytes` are those that all nodes together have sent
     in the epoch, the contents of packets as in the column `Raw` of the accounts; of a worker's own history those that it has
-    sent.
+    sent. Of a job with clients `client_bytes` are those that clients on machines of their own would have sent and got, and,
+    where the clients have a clock, `seconds` those of the rounds.
 
     Args:
         steps: rows per step.
@@ -68,12 +86,15 @@ class JobHistory(History):
         workers: for each worker the history of it alone.
         traffic: a row per node, codec and batch.
         clients: a row per round and slot, of a job with clients.
+        rounds: a row per round of clients with a clock.
 
     Attributes: `rows`; `steps`, also one row per batch, with `batch` (from 1) and `time`, the seconds since the first batch at
     which the last worker had computed it; `workers`, for each worker the same of it alone; `traffic`, a row per node (-2 is the
     parameter server), codec and batch with its packets, their bytes, and the bytes on the wire, sent and received; `clients`,
     a row per round (from 1) and slot with the client, its node, samples, steps, first and last loss, the norm of its change,
-    its seconds, and the bytes of its change and of the model that it got.
+    its seconds, the bytes of its change and of the model that it got, the seconds of the clients' clock at which it `begins`
+    and its change `arrives`, and the rounds that it has `missed` meanwhile; `rounds`, a row per round of clients with a clock:
+    when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -87,8 +108,10 @@ class JobHistory(History):
         workers: Mapping[int, JobHistory] | None = None,
         traffic: Sequence[dict[str, int | str]] = (),
         clients: Sequence[Figures] = (),
+        rounds: Sequence[Figures] = (),
     ) -> None:
         super().__init__()
+        self.rounds = list(rounds)
         self.clients = list(clients)
         self.traffic = list(traffic)
         self.steps = list(steps)
@@ -109,9 +132,10 @@ class JobHistory(History):
         # by node, since `BY` tables are of servers, too
         sent: dict[int, Table] = {}
         visits: dict[int, Table] = {}
+        rounds: dict[int, Table] = {}
         for node, paths in sorted(files.items()):
             tables: dict[str, Table] = {}
-            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-", "CL-"))):
+            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-", "CL-", "RO-"))):
                 kind, table = path.name.partition("-")[0], Columns()
                 try:
                     table, remark = read_table(Door(path.parent), path)
@@ -130,7 +154,9 @@ class JobHistory(History):
                 sent[node] = tables["BY"]
             if "CL" in tables:
                 visits[node] = tables["CL"]
-        return cls.of(found, sent, visits)
+            if "RO" in tables:
+                rounds[node] = tables["RO"]
+        return cls.of(found, sent, visits, rounds)
 
     @classmethod
     def of(
@@ -138,6 +164,7 @@ class JobHistory(History):
         tables: Mapping[int, tuple[Table, Table]],
         sent: Mapping[int, Table] | None = None,
         visits: Mapping[int, Table] | None = None,
+        rounds: Mapping[int, Table] | None = None,
     ) -> JobHistory:
         """Make the history in the columns of tables.
 
@@ -145,6 +172,7 @@ class JobHistory(History):
             tables: `TR` and `EV` of each worker.
             sent: `BY` of each node.
             visits: `CL` of each worker.
+            rounds: `RO` of each worker, in which all have the same rows.
         """
         traffic = _traffic(sent or {})
         of_node: defaultdict[int, list[dict[str, int | str]]] = defaultdict(list)
@@ -156,9 +184,14 @@ class JobHistory(History):
             workers[node]._add_bytes(node in (sent or {}))
         every = list(tables.values())
         whole = cls(
-            *_rows([trained for trained, _ in every], [tested for _, tested in every]), workers, traffic, _visits(visits or {})
+            *_rows([trained for trained, _ in every], [tested for _, tested in every]),
+            workers,
+            traffic,
+            _placed(visits or {}, _OF_CLIENTS, ("round", "slot")),
+            _placed(rounds or {}, _OF_ROUNDS, ("round",)),
         )
         whole._add_bytes(bool(sent))
+        whole._add_clients()
         return whole
 
     @property
@@ -182,11 +215,27 @@ class JobHistory(History):
             for epoch in self.rows:
                 epoch[BYTES] = by_epoch[int(epoch[EPOCH])]
 
-    def to_frame(self, per: Per | Literal["traffic", "clients"] = "epoch") -> Any:
+    def _add_clients(self) -> None:
+        """Put the bytes of clients and the seconds of their rounds into the rows of steps and epochs, where there are any."""
+        found: defaultdict[str, Counter[tuple[float, ...]]] = defaultdict(Counter)
+        for row in self.clients:
+            for at in ((row[EPOCH],), (row[EPOCH], row["batch"])):
+                found[CLIENT_BYTES][at] += row["bytes_up"] + row["bytes_down"]  # type: ignore[assignment]
+        for row in self.rounds:
+            for at in ((row[EPOCH],), (row[EPOCH], row["batch"])):
+                found[SECONDS][at] += row["ends"] - row["begins"]  # type: ignore[assignment]
+        for name, sums in found.items():
+            for row in self.steps:
+                row[name] = float(sums[row[EPOCH], row["batch"]])
+            for row in self.rows:
+                row[name] = float(sums[(row[EPOCH],)])
+
+    def to_frame(self, per: Per | Literal["traffic", "clients", "rounds"] = "epoch") -> Any:
         """Return a pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
 
         With several workers it has a level of columns above: `mean` and the numbers of the workers. Per `"traffic"` it has the
-        rows of that, by node, codec, epoch and batch; per `"clients"` those of the clients, by round and slot.
+        rows of that, by node, codec, epoch and batch; per `"clients"` those of the clients, by round and slot; per
+        `"rounds"` those of the rounds of clients with a clock.
         """
         import pandas  # noqa: PLC0415 - needed here only
 
@@ -194,6 +243,8 @@ class JobHistory(History):
             return pandas.DataFrame(self.traffic, columns=[*_KEYS, *COUNTS]).set_index(list(_KEYS))
         if per == CLIENTS:
             return pandas.DataFrame(self.clients, columns=[*_OF_CLIENTS, "node"]).set_index(["round", "slot"])
+        if per == ROUNDS:
+            return pandas.DataFrame(self.rounds, columns=list(_OF_ROUNDS)).set_index("round")
         # keys of the index: an epoch, or epoch and batch
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
@@ -209,17 +260,19 @@ class JobHistory(History):
         Args:
             path: the file, or None for the cell of a notebook.
             per: a point per `"epoch"` or per `"step"`.
-            x: `"epoch"`; `"bytes"`, which all nodes together had sent until then; or `"seconds"` from the first batch until the
-                last worker had computed the batch, of a simulated job virtual ones.
+            x: `"epoch"`; `"bytes"`, which all nodes together had sent until then, of a job with clients those that its clients
+                had sent and got; or `"seconds"` from the first batch until the last worker had computed the batch, of a
+                simulated job virtual ones, of clients with a clock those of their clock.
 
         Raises: ValueError for bytes of a run that has not kept them; else as `History.plot`.
         """
         arguments.one_of("JobHistory.plot()", "x", x, get_args(Axis))
-        if x == BYTES and not self.counted:
+        if x == BYTES and not self.tells_bytes:
             raise ValueError("JobHistory.plot() 'x' must be 'epoch' for a run without tables of bytes (BY-...csv), got 'bytes'")
         self._per_row = STEP if self._per(per) == STEP else EPOCH
         self._until = {BYTES: self.bytes_until, SECONDS: self.seconds_until}[x]() if x != EPOCH else None
-        self._axis = _AXES.get(x) or ("batch" if self._per_row == STEP else EPOCH)
+        of_clients = {BYTES: self.clients and "bytes of clients", SECONDS: self.rounds and "seconds of the clients' clock"}
+        self._axis = of_clients.get(x) or _AXES.get(x) or ("batch" if self._per_row == STEP else EPOCH)
         super().plot(path)
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
@@ -240,11 +293,20 @@ class JobHistory(History):
                     places, values = zip(*points, strict=True)
                     yield label if who == "mean" else f"worker {who}", list(places), list(values), 1.6 if who == "mean" else 0.5
 
+    @property
+    def tells_bytes(self) -> bool:
+        """Whether tables tell the bytes of nodes or of clients."""
+        return self.counted or bool(self.clients)
+
     def bytes_until(self) -> dict[tuple[float, float], float]:
-        """Return the bytes that all nodes together had sent at the end of each batch and, with an infinite one, each epoch."""
+        """Return the bytes that all nodes together had sent at the end of each batch and, with an infinite one, each epoch; of
+        a job with clients those that its clients had sent and got.
+        """
         ends = {(row[EPOCH], row["batch"]) for row in self.steps} | {(row[EPOCH], math.inf) for row in self.rows}
         sent: Counter[tuple[float, float]] = Counter()
-        for row in self._figured:
+        for visit in self.clients:
+            sent[visit[EPOCH], visit["batch"]] += int(visit["bytes_up"] + visit["bytes_down"])
+        for row in () if self.clients else self._figured:
             sent[float(row[EPOCH]), float(row["batch"])] += int(row["bytes_sent"])
         total, found = 0, {}
         # one pass over all moments in order: bytes grow and never shrink
@@ -255,14 +317,18 @@ class JobHistory(History):
 
     def seconds_until(self) -> dict[tuple[float, float], float]:
         """Return the seconds since the first batch at which the last worker had computed each batch and, with an infinite one,
-        each epoch.
+        each epoch; of clients with a clock those of their clock.
         """
+        if self.rounds:
+            ends = {(row[EPOCH], row["batch"]): row["ends"] for row in self.rounds}
+            # in order, so the last of an epoch stays
+            return ends | {(row[EPOCH], math.inf): row["ends"] for row in self.rounds}
         found = {(row[EPOCH], row["batch"]): row["time"] for row in self.steps}
         # the batches are in order, so the last of an epoch stays
         return found | {(row[EPOCH], math.inf): row["time"] for row in self.steps}
 
     # columns that are no figures, so they have no panel of their own
-    _apart = frozenset({EPOCH, BYTES})
+    _apart = COUNTED | {EPOCH}
     counted = False
     _until: dict[tuple[float, float], float] | None = None
     _per_row = EPOCH
@@ -303,15 +369,21 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
     ]
 
 
-def _visits(tables: Mapping[int, Table]) -> list[Figures]:
-    """Return the clients of each round and slot; of workers that have trained the same slot the first one's."""
-    found: dict[tuple[float, float], Figures] = {}
+def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Sequence[str]) -> list[Figures]:
+    """Return the rows of clients or rounds in order; of equal ones of several workers that of the first, with its node.
+
+    Args:
+        tables: those of the workers.
+        columns: name of the column of each figure.
+        keys: figures by which rows are told apart.
+    """
+    found: dict[tuple[float, ...], Figures] = {}
     for node, table in sorted(tables.items()):
-        for values in zip(*(table.get(name, ()) for name in _OF_CLIENTS.values()), strict=False):
+        for values in zip(*(table.get(name, ()) for name in columns.values()), strict=False):
             row: Figures = {
-                name: float(value) if name in _MEASURED else int(value) for name, value in zip(_OF_CLIENTS, values, strict=True)
+                name: float(value) if name in _MEASURED else int(value) for name, value in zip(columns, values, strict=True)
             }
-            found.setdefault((row["round"], row["slot"]), {**row, "node": node})
+            found.setdefault(tuple([row[key] for key in keys]), {**row, "node": node} if "slot" in keys else row)
     return [row for _, row in sorted(found.items())]
 
 

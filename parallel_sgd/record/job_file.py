@@ -19,7 +19,7 @@ from nn.dataset.interface import PARTS
 from nn.tensor_files import MAX_FILE
 
 from ..options.fields import Flag
-from ..options.forms import FORMS, Callbacks, Parts, PathOrText, Writers
+from ..options.forms import FORMS, Callbacks, Parts, PathOrText, Population, Writers
 from ..options.job_options import options as known_options
 from .bounds import bounded
 from .door import Door, RecordError, is_plain
@@ -224,7 +224,9 @@ def _found(form: str, value: Any, folder: Path) -> Any:
     made = FORMS[form]
     if isinstance(made, PathOrText):
         return found_path(value, folder)
-    return found_paths(value, folder, arguments=isinstance(made, Writers)) if isinstance(made, (Parts, Callbacks)) else value
+    if not isinstance(made, (Parts, Callbacks, Population)):
+        return value
+    return found_paths(value, folder, arguments=isinstance(made, (Writers, Population)))
 
 
 def _is_there(folder: Path, name: str, most: int) -> bool:

@@ -25,7 +25,7 @@ from rpc.support.files import publish
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from ..options.fields import CODE
-from ..options.forms import Callbacks, Codecs, Parts, Unnamed, object_text
+from ..options.forms import Callbacks, Codecs, Parts, Population, Unnamed, object_text
 from ..options.job_options import JobOptions
 from ..options.names import files_of, place_in, split_objects
 from ..options.spec import JobSpec
@@ -34,7 +34,7 @@ from .files import IDENTITIES, JOB_FILE
 from .hashes import sha256_of
 from .identity import ATTEMPT_COLUMNS, Identities, Told
 from .kept_data import keep
-from .paths import Tell, found_paths, told_path
+from .paths import Tell, found_paths, quoted_texts, told_path
 from .plain import toml_of
 from .report import RECORD_FILES
 from .tables import read_identities
@@ -204,8 +204,17 @@ def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, st
     forms = {each.name: each.metadata["option"].form for each in fields(JobOptions)}
     values = [tables["data"].get(name, "") for name in ("dataset", "transform")]
     values += [value for name, value in tables["options"].items() if isinstance(forms[name], (Parts, Callbacks))]
+    texts = [part for value in values for given in texts_in(value) for part in split_objects(given)]
+    # parts of clients stand in quotation marks
+    texts += [
+        part
+        for name, value in tables["options"].items()
+        if isinstance(forms[name], Population)
+        for text in texts_in(value)
+        for part in quoted_texts(text)
+    ]
     found: dict[str, str] = {}
-    for text in (part for value in values for given in texts_in(value) for part in split_objects(given)):
+    for text in texts:
         if told := place_in(text):
             for file in files_of(place_in(found_paths(text, folder, arguments=False))):
                 # a file that cannot be read has no hash, and needs `--allow-code` then

@@ -5,14 +5,15 @@ together.
 from __future__ import annotations
 
 import ast
+import contextlib
 import glob
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "told_path"]
+__all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "quoted_texts", "told_path"]
 
 Tell = Callable[[str], str]
 """Function from the path of a file to the text that stands for it."""
@@ -68,10 +69,27 @@ def found_paths(text: str, folder: Path, *, arguments: bool = True) -> str:
         # as a literal: quotes and escapes are those of an argument
         except (ValueError, SyntaxError):
             return match[0]
-        return repr(_found(value, folder)) if is_told(value) else match[0]
+        if is_told(value) and not _CODE.match(value):
+            return repr(_found(value, folder))
+        # the text of an object may stand for an argument, with arguments of its own
+        inside = found_paths(value, folder)
+        return match[0] if inside == value else repr(inside)
 
     # arguments first: their paths stand in quotes, which the pattern for code passes over
     return _CODE.sub(lambda match: _found(match[0], folder), _ARGUMENT.sub(argument, text) if arguments else text)
+
+
+def quoted_texts(text: str) -> Iterator[str]:
+    """Yield the texts in quotation marks that stand for arguments, `name='..'`, and those within them.
+
+    Args:
+        text: that of an object with arguments.
+    """
+    for quoted in _ARGUMENT.findall(text):
+        with contextlib.suppress(ValueError, SyntaxError):
+            inside = str(ast.literal_eval(quoted))
+            yield inside
+            yield from quoted_texts(inside)
 
 
 def found_path(text: str, folder: Path) -> str:

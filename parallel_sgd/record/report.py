@@ -1,6 +1,6 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA), and for each codec in it (BY); per client of a round (CL); per codec (CO); per variable and epoch (WH); per process that
-trained (ID); per block that was applied (LEDGER).
+(BA), and for each codec in it (BY); per client of a round (CL), per round of clients with a clock (RO), and per client (PO);
+per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
@@ -34,8 +34,13 @@ CLIENTS: Final = "CL"
 """Kind of the table of the clients that a worker has trained, which only jobs with clients have."""
 CLIENT_COLUMNS: Final = (
     *("Seconds", "Epochs", "Batches", "Round", "Slot", "Client", "Samples", "Steps"),
-    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down"),
+    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down", "Begins", "Arrives", "Missed"),
 )
+ROUNDS: Final = "RO"
+"""Kind of the table of the rounds of clients with a clock."""
+POPULATION: Final = "PO"
+"""Kind of the table of the samples of each client and class, which the first worker of a job with clients has."""
+ROUND_COLUMNS: Final = ("Round", "Epochs", "Batches", "Begins", "Ends", "Asked", "Counted", "Lost", "Late")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
@@ -103,9 +108,31 @@ class TrainingReport:
         """Begin the table of the clients that this worker trains, and return a function that adds one of a round: a row of
         CLIENT_COLUMNS, which goes out with the others.
         """
-        path = self.steps_path.with_name(CLIENTS + self.steps_path.name[2:])
-        rows = [] if self._earlier is None else self._earlier.rows(path, self._node, CLIENT_COLUMNS)
-        table = Table(path, [CLIENT_COLUMNS, *rows])
+        return self._further(CLIENTS, CLIENT_COLUMNS)
+
+    def rounds(self) -> Callable[[tuple[float | int, ...]], None]:
+        """Begin the table of the rounds of clients with a clock, and return a function that adds a row of ROUND_COLUMNS."""
+        return self._further(ROUNDS, ROUND_COLUMNS)
+
+    def population(self, sizes: Sequence[int], classes: Array | None) -> None:
+        """Write the table of the samples of each client.
+
+        Args:
+            sizes: samples of each client.
+            classes: samples of each client and class, of shape (clients, classes), or None.
+        """
+        path = self.steps_path.with_name(POPULATION + self.steps_path.name[2:])
+        counts = [[]] * len(sizes) if classes is None else classes.tolist()
+        head = ("Client", "Samples", *(f"Class {number}" for number in range(0 if classes is None else classes.shape[1])))
+        rows = [(client, int(size), *own) for client, (size, own) in enumerate(zip(sizes, counts, strict=True))]
+        Table(path, [head, *rows]).save()
+        self.paths.append(path)
+
+    def _further(self, kind: str, columns: tuple[str, ...]) -> Callable[[tuple[float | int, ...]], None]:
+        """Begin a table that not every job has, and return a function that adds a row."""
+        path = self.steps_path.with_name(kind + self.steps_path.name[2:])
+        rows = [] if self._earlier is None else self._earlier.rows(path, self._node, columns)
+        table = Table(path, [columns, *rows])
         self._every = [*self._every, table]
         self.paths.append(path)
         return lambda row: table.add([row])

@@ -116,7 +116,17 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
             "Round": _BATCH,
             "Epochs": _EPOCH,
             "Batches": _BATCH,
-            **dict.fromkeys(("Slot", "Client", "Samples", "Steps", "Bytes up", "Bytes down"), _COUNT),
+            **dict.fromkeys(("Slot", "Client", "Samples", "Steps", "Bytes up", "Bytes down", "Missed"), _COUNT),
+        },
+        _number,
+    ),
+    "PO": ({}, _COUNT),
+    "RO": (
+        {
+            "Round": _BATCH,
+            "Epochs": _EPOCH,
+            "Batches": _BATCH,
+            **dict.fromkeys(("Asked", "Counted", "Lost", "Late"), _COUNT),
         },
         _number,
     ),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
-from parallel_sgd.record.history import BYTES, EPOCH, SECONDS, JobHistory
+from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import seconds
 
@@ -55,6 +55,10 @@ def figures_of(run: RunRecords) -> dict[str, str]:
         found["speed-up"] = f"{effort.speed_up:.2g}"
     if BYTES in history.columns():
         found["bytes sent"] = f"{sum(history[BYTES]):,.0f}"
+    if history.clients:
+        found["bytes of clients"] = f"{sum(history[CLIENT_BYTES]):,.0f}"
+    if history.rounds:
+        found["clients' clock"] = seconds(history.rounds[-1]["ends"])
     if outcome.get("incidents"):
         found["restarts"] = str(len(outcome["incidents"]))
     return found
@@ -86,7 +90,10 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     note += (
         "curves are equal, that of the run named first is seen on both sides of the other. Bytes are the contents of packets "
     )
-    note += "that all nodes of a run together had sent; a run without tables of them has no curve by byte.</p>"
+    note += (
+        "that all nodes of a run together had sent, of a run with clients those that these had sent and got, whose seconds are "
+    )
+    note += "those of their clock if they have one; a run without tables of them has no curve by byte.</p>"
     curves = f'{note}{buttons}<div class="pair drawn">{charts}</div>' if charts else "<p>None has left a table.</p>"
     sections = (("result", "Results", result), ("settings", "What differs", settings), ("curves", "Curves", curves))
     main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)
@@ -130,7 +137,7 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
 def _points(history: JobHistory, column: str, per: str) -> Iterator[list[float]]:
     ends: Mapping[tuple[float, float], float] = {}
     if per == BYTES:
-        ends = history.bytes_until() if BYTES in history.columns() else {}
+        ends = history.bytes_until() if history.tells_bytes else {}
     elif per != EPOCH:
         ends = history.seconds_until()
     for row in history.rows:

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.door import Door, RecordError
-from parallel_sgd.record.history import BYTES, COUNTS, EPOCH, STEP, JobHistory
+from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, EPOCH, SECONDS, STEP, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
+from .clients import clients_data
 from .records import Batch, RunRecords, Runs
 from .terms import word
 from .timeline import ORDER
@@ -35,6 +36,8 @@ _MOST_BATCHES: Final = 12_000
 _RECENT: Final = 500
 _MOST_POINTS: Final = 1_200
 _MOST_LINES: Final = 80
+_OF_ALL: Final = {BYTES: "all nodes", CLIENT_BYTES: "all clients", SECONDS: "the clients' clock"}
+"""Names of the lines of counts."""
 Cell = list[float]
 
 
@@ -59,6 +62,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         "phases": _phases(runs, failures),
         "curves": curves(history_of(records)),
         "waits": _waits(found, runs),
+        "clients": clients_data(records, history_of(records)),
         **_bytes(records),
         "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}, failures),
     }
@@ -137,6 +141,7 @@ def history_of(records: RunRecords) -> JobHistory:
         {node: (tables["TR"], tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
         {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
         {node: tables["CL"] for node, tables in records.tables.items() if "CL" in tables},
+        {node: tables["RO"] for node, tables in records.tables.items() if "RO" in tables},
     )
 
 
@@ -157,7 +162,7 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
             rows = worker.rows if per == EPOCH else worker.steps
             yield from _line(name, name, f"worker {node}", rows, each, of_all=False)
         rows = history.rows if per == EPOCH else history.steps
-        yield from _line(name, name, "all nodes" if name == BYTES else "training", rows, each)
+        yield from _line(name, name, _OF_ALL.get(name, "training"), rows, each)
         if name == BYTES:
             yield from _lines_of_codecs(history.traffic, rows, each)
         if per == EPOCH:

@@ -163,6 +163,12 @@ function drawHeat() {
         .map(way => "<br>" + escaped(way[2]) + " " + bytes(way[3])).join("")});
   heat("variables", variables.nodes.map(short), variables.names, variables.cells, bytes,
     {left: narrow() ? 128 : 210, least: narrow() ? 30 : 18, x: "sent by worker", y: "", tell: (row, column) => row + ", sent by " + column});
+  if (!page.clients) return;
+  const held = page.clients.held, drawn = page.clients.drawn, whole = value => String(Math.round(value));
+  heat("held", held.columns, held.clients.map(String), held.cells, whole,
+    {left: 80, x: "class", y: "client", least: 8, tell: (row, column) => "client " + row + ", class " + column});
+  heat("drawn", drawn.rounds, drawn.clients, drawn.cells, whole,
+    {left: 80, x: "round", y: "client", least: 8, tell: (row, column) => "client " + row + " in round " + column});
 }
 
 // time against workers: each batch is a row of boxes, one for each phase, and a line from the packet that ended its wait

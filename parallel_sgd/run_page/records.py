@@ -18,7 +18,7 @@ from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
 from rpc.submit import Run
 
-_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CO)-.*-N\((-?[0-9]+)\)\.csv")
+_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
 _OF_ALL: Final = ("TR-", "BY-")
 """Tables that workers without tables of their own share; those files name no node."""
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")

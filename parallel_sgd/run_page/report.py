@@ -19,6 +19,7 @@ from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
+from .clients import clients_section
 from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, history_of, page_data, platform_of
 from .records import RunRecords
 from .terms import PHASES, term, worker
@@ -36,6 +37,7 @@ _SECTIONS: Final = (
     ("story", "What happened"),
     ("time", "Where the time went"),
     ("each", "Batches"),
+    ("clients", "Clients"),
     ("bytes", "Bytes"),
     ("records", "Blocks and logs"),
     ("model", "Model"),
@@ -84,6 +86,7 @@ def render(records: RunRecords, data: Mapping[str, Any]) -> str:
         "time": _time(data),
         "curves": _curves(records, data),
         "each": _batches(records, data),
+        "clients": clients_section(data["clients"], chart),
         "bytes": _bytes(data),
         "records": tables.ledger(records) + tables.logs(records),
         "model": _model(records),

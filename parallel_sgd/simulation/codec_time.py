@@ -242,7 +242,9 @@ def _measure(
     plan: WorkerPlan, model: Model, samples: Arrays, server: bool, batches: int, made: _Samples, taken: _Samples
 ) -> None:
     """Let the workers of a plan exchange the gradients of blocks of one sample, and note the calls of their codecs."""
-    plan = replace(plan, options=replace(plan.options, epoch=1, block_size=1, callbacks=(), checkpoint_every=None))
+    # packets are as large with clients as without
+    options = replace(plan.options, epoch=1, block_size=1, callbacks=(), checkpoint_every=None, clients=None)
+    plan = replace(plan, options=options)
     rows = np.arange(batches * plan.assignment.block_count) % len(samples[0])
     few = samples[0][rows], samples[1][rows], samples[2][:1], samples[3][:1]
     clock, calls = SkippingClock(), _Calls()

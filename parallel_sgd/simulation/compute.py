@@ -33,7 +33,19 @@ from nn.random import keyed
 
 from ..engine.batches import Batches
 
-__all__ = ["Compute", "Constant", "Exponential", "Law", "LogNormal", "Pareto", "Schedule", "Trace", "compute_of", "time_of"]
+__all__ = [
+    "Compute",
+    "Constant",
+    "Exponential",
+    "Law",
+    "LogNormal",
+    "Pareto",
+    "Schedule",
+    "Trace",
+    "compute_of",
+    "law_of",
+    "time_of",
+]
 
 MEASURED: Final = "measured"
 DEFAULT: Final = "default"
@@ -301,10 +313,10 @@ def compute_of(given: object, seed: int, nodes: Sequence[int]) -> Compute:
     Raises: ValueError or TypeError naming the field.
     """
     if not isinstance(given, Mapping):
-        law = _law("'compute'", given)
+        law = law_of("'compute'", given)
         _check_trace(law, nodes)
         return Compute(dict.fromkeys(nodes, law), seed)
-    laws = {key: _law(f"'compute' for {key!r}", value) for key, value in given.items()}
+    laws = {key: law_of(f"'compute' for {key!r}", value) for key, value in given.items()}
     for key in laws:
         if key != DEFAULT and (isinstance(key, bool) or key not in nodes):
             raise ValueError(f"'compute' must have workers 0 to {len(nodes) - 1} and {DEFAULT!r} as its keys, got {key!r}")
@@ -335,8 +347,15 @@ def time_of(name: str, given: object) -> float:
     return float(given)
 
 
-def _law(name: str, given: object) -> Law | None:
-    """Return the law of a written form; None is `measured`."""
+def law_of(name: str, given: object) -> Law | None:
+    """Return the law of a written form; None is `measured`.
+
+    Args:
+        name: that of the field, for messages.
+        given: a number of seconds, a text, or a law.
+
+    Raises: ValueError or TypeError naming the field.
+    """
     if isinstance(given, (Constant, Exponential, Pareto, LogNormal, Trace)):
         return given
     if not isinstance(given, str):

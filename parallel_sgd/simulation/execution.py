@@ -174,6 +174,11 @@ class SimulatedExecution(Execution):
                 {codec.__name__ for codec in _codecs(nodes, plan, model)},
             )
         )
+        self._client_steps: Callable[[int, int], Sequence[int]] | None = None
+        if plan.options.clients is not None:
+            from ..federated.population import steps_of_slots  # noqa: PLC0415 - for a job with clients
+
+            self._client_steps = steps_of_slots(plan.options.clients, plan.options, model.store)
         self._networks: list[LinkNetwork] = []
         self._kernel: Kernel | None = None
         self._recorder: Recorder | None = None
@@ -200,12 +205,15 @@ class SimulatedExecution(Execution):
         progress = self._progress
         calibration = self._platform.calibration
         step = 0.0 if calibration is None else calibration.step / speed
+        client_steps = self._client_steps
         begun: tuple[int, int] | None = None
         agents = None if self._kernel is None else self._kernel.agents
 
         def passes(epoch: int, batch: int, block: int) -> None:
             nonlocal begun
-            charge(compute(node, epoch, batch, block) / speed)
+            # a client takes as many steps as its samples fill
+            steps = 1 if client_steps is None else client_steps(epoch, batch)[block]
+            charge(steps * compute(node, epoch, batch, block) / speed)
             if step and begun != (epoch, batch):
                 begun = epoch, batch
                 charge(step)

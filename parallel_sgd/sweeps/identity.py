@@ -47,6 +47,7 @@ def parts_of_identity(spec: JobSpec) -> dict[str, Any]:
     steps = () if spec.transform is None else spec.transform.steps
     model = spec.model
     own = custom_classes(model, *model._aim.losses, *model.metrics)
+    clients = spec.options.clients
     return {
         "format": _FORMAT,
         "options": {name: encoded(value) for name, value in sorted(told.items()) if name not in code},
@@ -57,6 +58,8 @@ def parts_of_identity(spec: JobSpec) -> dict[str, Any]:
         "blocks": spec.plan.assignment.block_count,
         "server": spec.options.nodes.has_parameter_server,
         "place": _place(spec.options.nodes),
+        # the times of clients may be in a file, of which options tell the path
+        **({} if clients is None or clients.clock is None else {"clock": clients.clock.identity}),
         "versions": {"Parallel-SGD": VERSION, "NumPy": np.__version__, "Python": platform.python_version()},
     }
 

@@ -16,7 +16,7 @@ from ..record.history import BYTES, EPOCH
 from ..run_page import tables
 from ..run_page.report import document, embedded
 from .results import Row, SweepResult
-from .runs import DONE, FAILED, INTERRUPTED, NOT_RUN, SIMULATED, Point
+from .runs import DONE, FAILED, INTERRUPTED, NOT_RUN, OF_CLIENTS, SIMULATED, Point
 
 __all__ = ["PAGE", "write_page"]
 PAGE: Final = "sweep.html"
@@ -97,13 +97,15 @@ def _note(result: SweepResult) -> str:
     clock = result.clock
     if clock == SIMULATED:
         times = "Seconds are simulated: those of a virtual clock."
+    elif clock == OF_CLIENTS:
+        times = "Seconds are those of the clients' clock."
     else:
         times = f"Seconds are {clock}: from the first batch to the end of an epoch, while other runs may have had other cores"
         times += "; workers of one process take turns."
     return (
         "On test data where there are some. In bold the mean over the runs of a group, whose place is that of their mean "
         "seconds or bytes at the end of each epoch; each run thin. Bytes are the contents of packets that all nodes of a run "
-        f"together had sent. {times}"
+        f"together had sent, of runs with clients those that these had sent and got. {times}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
-from ..record.history import BYTES, EPOCH, JobHistory
+from ..record.history import COUNTED, EPOCH, JobHistory
 from ..record.outcome import read_outcome
 from ..run_page.data import SIMULATED as ON_PLATFORM
 
@@ -22,6 +22,7 @@ __all__ = [
     "INTERRUPTED",
     "MEASURED",
     "NOT_RUN",
+    "OF_CLIENTS",
     "SIMULATED",
     "Point",
     "Told",
@@ -37,6 +38,7 @@ INTERRUPTED: Final = "interrupted"
 NOT_RUN: Final = "not run"
 MEASURED: Final = "measured"
 SIMULATED: Final = "simulated"
+OF_CLIENTS: Final = "of the clients' clock"
 _MOST_TEXT: Final = 500
 
 
@@ -66,7 +68,7 @@ class Told:
         folder: name of its folder in `runs/`, "" where it has none.
         figures: loss and metrics on test data at its end.
         points: the ends of its epochs.
-        clock: MEASURED, or SIMULATED on a virtual clock.
+        clock: MEASURED, SIMULATED on a virtual clock, or OF_CLIENTS.
         message: error with which it failed.
     """
 
@@ -122,23 +124,25 @@ def told_of(folder: Path) -> Told:
     if state != DONE:
         return Told(state, folder.name, clock=clock, message=str(outcome.get("message", ""))[:_MOST_TEXT])
     figures = {name: value for name, value in outcome.get("figures", {}).items() if isfinite(value)}
-    return Told(DONE, folder.name, figures, _points(folder), clock)
+    history = _history(folder)
+    return Told(DONE, folder.name, figures, _points(history), OF_CLIENTS if history.rounds else clock)
 
 
-def _points(folder: Path) -> tuple[Point, ...]:
+def _history(folder: Path) -> JobHistory:
     run = Run.read(folder)
     places = sorted(folder.glob("Node-*-Retrieve"))
     files = {int(place.name.removeprefix("Node-").removesuffix("-Retrieve")): sorted(place.glob("*.csv")) for place in places}
-    if run is None or not files:
-        return ()
-    history = JobHistory.read(files)
-    ends, sent = history.seconds_until(), history.bytes_until() if BYTES in history.columns() else {}
+    return JobHistory() if run is None else JobHistory.read(files)
+
+
+def _points(history: JobHistory) -> tuple[Point, ...]:
+    ends, sent = history.seconds_until(), history.bytes_until() if history.tells_bytes else {}
     return tuple(
         Point(
             int(row[EPOCH]),
             ends.get((row[EPOCH], inf)),
             sent.get((row[EPOCH], inf)),
-            {name: value for name, value in row.items() if name not in (EPOCH, BYTES)},
+            {name: value for name, value in row.items() if name != EPOCH and name not in COUNTED},
         )
         for row in history.rows
     )

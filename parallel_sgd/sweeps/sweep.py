@@ -389,7 +389,7 @@ class _Progress:
     def _figures(self, told: Told) -> str:
         figures = [f"{name} {value:.4f}" for name, value in told.figures.items()]
         figures += [f"{told.bytes:,.0f} bytes"] if told.bytes is not None else []
-        figures += [f"{told.seconds:.3g} s{' (simulated)' * (told.clock != MEASURED)}"] if told.seconds is not None else []
+        figures += [f"{told.seconds:.3g} s{f' ({told.clock})' * (told.clock != MEASURED)}"] if told.seconds is not None else []
         return ", ".join(figures)
 
     def _begin(self, missing: int) -> None:

@@ -17,7 +17,7 @@ from rpc.support.processors import usable_cores
 
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import BYTES, EPOCH, Figures, JobHistory
+from ..record.history import COUNTED, EPOCH, Figures, JobHistory
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
@@ -111,7 +111,7 @@ class JobConsole:
             return
         _log.info(
             "%s",
-            epoch_line({name: row[name] for name in row if name != BYTES}, max(self._spec.options.epoch, self._told)),
+            epoch_line({name: row[name] for name in row if name not in COUNTED}, max(self._spec.options.epoch, self._told)),
             extra=BRIEF,
         )
 

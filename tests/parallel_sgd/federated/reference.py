@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -120,3 +121,35 @@ class Scheme:
                     np.sqrt(v / (1 - beta2 ** (number + 1))) + epsilon
                 )
         return common
+
+
+def fedbuff(
+    rows: list[Array], start: Array, seconds: Array, seed: int, updates: int, settings: dict[str, Any]
+) -> tuple[Array, float]:
+    """Parameters after so many server updates of FedBuff (Nguyen et al., 2022, algorithm 1), and the moment of the last.
+
+    `seconds` are those that each client needs; `settings` are buffer, concurrency, epochs, size and rate of a client.
+    """
+    x, y = (np.asarray(each, np.float64) for each in arrays()[:2])
+    server, summed = start.astype(np.float64), np.zeros(len(start))
+    flying: list[Any] = []
+    now, begun, arrived, done = 0.0, 0, 0, 0
+    while done < updates:
+        while len(flying) < settings["concurrency"]:
+            free = sorted(set(range(len(rows))) - {client for *_, client, _, _ in flying})
+            client = free[int(keyed(seed, "buffer", begun).integers(len(free)))]
+            heapq.heappush(flying, (now + seconds[client], begun, client, done, server.copy()))
+            begun += 1
+        now, number, client, version, origin = heapq.heappop(flying)
+        own = origin.copy()
+        for epoch in range(settings["epochs"]):
+            order = rows[client][keyed(seed, "client", number, client, epoch).permutation(len(rows[client]))]
+            for at in range(0, len(order), settings["size"]):
+                part = order[at : at + settings["size"]]
+                own -= settings["rate"] * gradient(own, x[part], y[part])
+        summed += (origin - own) / np.sqrt(1 + done - version)
+        arrived += 1
+        if arrived % settings["buffer"] == 0:
+            server = server - summed / settings["buffer"]
+            summed, done = np.zeros(len(start)), done + 1
+    return server, now

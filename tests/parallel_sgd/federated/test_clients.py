@@ -203,7 +203,9 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ),
     ("'split' RowsSplit must deal each sample once, got row 3 2 times", {"clients": Clients(2, 2, RowsSplit([[3], [3]]))}),
     ("'shards' must leave a sample for each of 900 x 2 shards", {"clients": Clients(900, 6, ShardSplit(2))}),
-    ("needs nodes that compute in their own time", {"simulated": True}),
+    ("trains each client of a round, so simulated nodes must have learn=True, got False", {"simulated": {"learn": False}}),
+    ("trains each client of a round, so simulated nodes must have distinct=None, got 1", {"simulated": {"distinct": 1}}),
+    ("needs a model for each worker, .* must have shared=None, got True", {"simulated": {"shared": True}}),
 ]
 
 
@@ -214,7 +216,8 @@ def test_what_does_not_go_with_clients_is_refused_with_its_cure(words: str, give
     if isinstance(transform, list):
         transform = transform[0].add(transform[1])
     options = {"clients": clients(), **OPTIONS, **given}
-    nodes = simulated(2) if options.pop("simulated", False) else in_process(workers, ps=ps)
+    on_a_platform = options.pop("simulated", None)
+    nodes = in_process(workers, ps=ps) if on_a_platform is None else simulated(2, **on_a_platform)
     with nodes as opened, pytest.raises(ValueError, match=words):
         ParallelSGD(model(), nn.dataset.Digits(), transform).parallel(opened, directory=tmp_path / "never", **options)
     assert not (tmp_path / "never").exists()
