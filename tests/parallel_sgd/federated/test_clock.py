@@ -27,6 +27,7 @@ from parallel_sgd.federated import (
     Sampler,
     TimedSampler,
     WeightedSampler,
+    describe,
 )
 from parallel_sgd.federated.population import Population, deal
 from parallel_sgd.options.forms import FORMS
@@ -290,6 +291,9 @@ def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with
     assert drawn == {(row["round"] - 1, row["client"]) for row in history.clients}
     page = render(records, data)
     assert f"would have sent {sum(history['client_bytes']) / 2:,.0f} bytes" in page and "Rounds on the clients" in page
+    said = str(describe(given, ArrayDataset(*arrays()), seed=OPTIONS["seed"], model=model("float32")))
+    took = (frame["ends"] - frame["begins"])[:5]
+    assert f"a round takes {took.min():.3g} to {took.max():.3g} s, {took.mean():.3g} on average; 0.0 clients are lost" in said
     compared = compare_page([RunRecords.read(folder)] * 2)
     assert f"{sum(history['client_bytes']):,.0f}" in compared and "clients&#x27; clock" in compared
     assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
