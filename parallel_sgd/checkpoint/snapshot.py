@@ -36,7 +36,7 @@ FORMATS: Final = (FORMAT,)
 _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
-VALUE, OPTIMIZER, CODEC, CALLBACK, CLIENT = "value", "optimizer", "codec", "callback", "client"
+VALUE, OPTIMIZER, CODEC, CALLBACK, EARLIER = "value", "optimizer", "codec", "callback", "earlier"
 _HISTORY: Final = "history"
 
 

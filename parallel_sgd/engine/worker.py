@@ -20,7 +20,7 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from ..checkpoint.schedule import Schedule, keeps
-from ..checkpoint.snapshot import CALLBACK, CLIENT
+from ..checkpoint.snapshot import CALLBACK, EARLIER
 from ..checkpoint.state import (
     Resumption,
     State,
@@ -156,8 +156,8 @@ def build_worker(
         remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
         # a copy, since workers inside one process have the same options
         callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
-    # of clients that are in training between two rounds, the same on all workers
-    memory = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(CLIENT).items()}
+    # with which clients that are in training between two rounds began, the same on all workers
+    models = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(EARLIER).items()}
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)
@@ -165,14 +165,14 @@ def build_worker(
         schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
         # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
-        capture = partial(_capture, model, optimizer, bank, sync, callbacks, memory)
+        capture = partial(_capture, model, optimizer, bank, sync, callbacks, models)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
     if is_common(optimizer, bank, sync) and not (hooks.report is None and keeper is None):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
-    continuity = Continuity(start, checkpoints, recorder, callbacks, memory)
+    continuity = Continuity(start, checkpoints, recorder, callbacks, models)
     kind: Callable[..., TrainingProcess] = TrainingProcess
     if options.clients is not None:
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
@@ -197,9 +197,9 @@ def _capture(
     bank: CodecBank,
     sync: ISyncType,
     callbacks: JobCallbacks | None,
-    memory: Mapping[str, Array],
+    models: Mapping[str, Array],
 ) -> tuple[State, bool]:
-    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state, memory)
+    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state, models)
     return state, is_personal(state, optimizer, bank, sync)
 
 

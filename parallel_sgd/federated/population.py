@@ -118,10 +118,9 @@ class Population:
         """
         chosen = self.chosen(number)
         course = self.course(number)
-        # by place: in an asynchronous round a client may come twice
-        places = fill_slots(range(len(chosen)), self.sizes[chosen], self.clients.slots)
-        slots = tuple([None if place is None else chosen[place] for place in places])
-        visits = tuple([None if place is None else course.visits[place] for place in places])
+        slots = fill_slots(chosen, self.sizes, self.clients.slots)
+        by_client = {visit.client: visit for visit in course.visits}
+        visits = tuple([None if client is None else by_client[client] for client in slots])
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
         total = weights.sum() or 1.0
         shares = weights * len(slots) / total

@@ -72,7 +72,7 @@ class ClientTraining(TrainingProcess):
         values = [variable.value for variable in model.store.variables]
         self._local.partition([value.size for value in values], [value.shape for value in values])
         self._schedule = self._local.schedule
-        self._versions = Versions(model.store, self._memory)
+        self._versions = Versions(model.store, self._models)
         self._origin = model.store.values
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
         self._now = ""

@@ -360,6 +360,11 @@ REFUSED: list[tuple[str, Any]] = [
     ("'dropout' must be a number >= 0 and < 1, got 1", lambda: TimedSampler(3, dropout=1)),
     ("must not have times of its own, got TimedSampler", lambda: TimedSampler(TimedSampler(3))),
     ("'concurrency' must be at most the number of clients, 9, got 10", lambda: Clients(9, BufferedSampler(2, 10), clock=FOUR)),
+    ("'buffer' must be at most the number of clients, 9, got 10", lambda: Clients(9, BufferedSampler(10, 2), clock=FOUR)),
+    (
+        "'buffer' must be at most the number of clients with samples, 2, got 3",
+        lambda: population(BufferedSampler(3, 2), FOUR, [1, 0, 2, 0]).course(0),
+    ),
     ("'sample_time' must hold a value for each of 9 clients, got 4", lambda: Clients(9, 3, clock=FOUR)),
     ("'sample_time' must be seconds of a sample, '200/s', a law, .* got 'measured'", lambda: ClientClock("measured")),
     ("'sample_time' must be samples a second above 0, got '0/s'", lambda: ClientClock("0/s")),
