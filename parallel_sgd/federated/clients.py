@@ -95,6 +95,7 @@ class Clients(Configurable, configured=True):
                 f"up='1Mbit/s')) gives them, got no clock"
             )
         self.known: tuple[int, ...] | None = None
+        self.bytes_up = self.bytes_down = 0
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:
         """Return the container of the server's rule, which all workers apply to the merged changes.
@@ -140,14 +141,18 @@ class Clients(Configurable, configured=True):
         vars(made)["split"] = own
         return made
 
-    def knowing(self, sizes: Sequence[int]) -> Clients:
-        """Return these clients with the sizes that the split has dealt, which every node must find again.
+    def knowing(self, sizes: Sequence[int], bytes_up: int = 0, bytes_down: int = 0) -> Clients:
+        """Return these clients with all that rounds depend on: the sizes that the split has dealt, which every node must find
+        again, and the bytes that count on the clock.
 
         Args:
             sizes: samples of each client.
+            bytes_up: bytes of the change of a client.
+            bytes_down: bytes of the model that it gets.
         """
         made = object.__new__(type(self))
-        vars(made).update(vars(self), known=tuple(int(each) for each in sizes))
+        known = tuple(int(each) for each in sizes)
+        vars(made).update(vars(self), known=known, bytes_up=bytes_up, bytes_down=bytes_down)
         return made
 
     def identity(self, seed: int) -> str:

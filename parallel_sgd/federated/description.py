@@ -14,7 +14,7 @@ from nn.model import Model
 from nn.model.history import put_out
 
 from .clients import Clients
-from .population import Population, Rows, class_counts, deal, model_bytes
+from .population import Population, Rows, class_counts, deal
 
 __all__ = ["Description", "describe"]
 
@@ -29,7 +29,6 @@ class Description:
         rows: numbers of the samples of each client.
         classes: number of samples of each client and class, or None.
         seed: that of the job.
-        size: bytes of the model, which count on the clock of the clients.
 
     Attributes:
         sizes: number of samples of each client, of shape (clients,).
@@ -38,8 +37,8 @@ class Description:
         rows: numbers of the samples of each client.
     """
 
-    def __init__(self, clients: Clients, rows: list[Rows], classes: NDArray[np.int64] | None, seed: int, size: int = 0) -> None:
-        self._clients, self._seed, self._size = clients, seed, size
+    def __init__(self, clients: Clients, rows: list[Rows], classes: NDArray[np.int64] | None, seed: int) -> None:
+        self._clients, self._seed = clients, seed
         self.rows, self.classes = rows, classes
         self.sizes = np.array([len(each) for each in rows], np.int64)
 
@@ -59,7 +58,7 @@ class Description:
             own = self.classes / np.maximum(sizes, 1)[:, None]
             distance = (np.abs(own - shares).sum(axis=1) / 2 * sizes).sum() / sizes.sum()
             said.append(f"distance from the whole training set: {distance:.2f} (0: the same classes, 1: none in common)")
-        population = Population(clients, sizes, self._seed, 1, self._size)
+        population = Population(clients, sizes, self._seed, 1)
         preview = range(min(clients.rounds, _PREVIEW))
         rounds = [population.chosen(number) for number in preview]
         counts = [len(chosen) for chosen in rounds]
@@ -74,7 +73,7 @@ class Description:
             courses = [population.course(number) for number in preview]
             took = [each.ends - each.begins for each in courses]
             lost, late = (np.mean([getattr(each, name) for each in courses]) for name in ("lost", "late"))
-            known = "" if self._size else " without their bytes: describe(.., model=) counts them"
+            known = "" if clients.bytes_down else " without their bytes: describe(.., model=) counts them"
             said.append(
                 f"a round takes {min(took):.3g} to {max(took):.3g} s, {np.mean(took):.3g} on average{known}; {lost:.1f} "
                 f"clients are lost and {late:.1f} late"
@@ -144,5 +143,6 @@ def describe(
     _, labels, *_ = arrays if transform is None else transform(*arrays, seed=seed)
     clients = clients.of_data(data)
     rows = deal(clients, labels, seed)
-    size = 0 if model is None else model_bytes(model.store)
-    return Description(clients, rows, class_counts(clients, labels, rows), seed, size)
+    size = 0 if model is None else model.store.values.nbytes + model.store.buffer_values.nbytes
+    known = clients.knowing([len(each) for each in rows], size, size)
+    return Description(known, rows, class_counts(clients, labels, rows), seed)

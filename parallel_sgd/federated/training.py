@@ -17,7 +17,7 @@ from nn.optimizer import OpContainer
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
-from .population import Population, Rows, class_counts, dealt, model_bytes
+from .population import Population, Rows, class_counts, dealt
 from .rounds import Visit
 from .versions import Versions
 
@@ -82,7 +82,7 @@ class ClientTraining(TrainingProcess):
         self._visited = None if self._report is None else self._report.clients()
         self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
         # to the server and back as they are: the codecs that go with clients send vectors without a change
-        self._bytes = model_bytes(model.store)
+        self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
@@ -98,7 +98,7 @@ class ClientTraining(TrainingProcess):
             raise TypeError(f"ClientTraining needs a ClientFeeder, got {type(feeder).__name__}")
         self._source = feeder
         sizes = [len(each) for each in feeder.rows]
-        self._population = Population(self._clients, sizes, self._seed, self._block_size, self._bytes)
+        self._population = Population(self._clients, sizes, self._seed, self._block_size)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         store, times = self._model.store, self._times

@@ -117,7 +117,7 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if clients is None:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
-    from ..federated.population import deal, population_of  # noqa: PLC0415
+    from ..federated.population import Population, deal  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
     clients = clients.of_data(spec.data)
@@ -126,8 +126,10 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if made is None:
         made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    known = clients.knowing(sizes)
-    check_rounds(population_of(known, spec.options, spec.model.store), spec.options.epoch)
+    # the change and the model, as they are
+    size = spec.model.store.values.nbytes + spec.model.store.buffer_values.nbytes
+    known = clients.knowing(sizes, size, size)
+    check_rounds(Population(known, sizes, seed, spec.options.block_size), spec.options.epoch)
     options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
 

@@ -52,7 +52,7 @@ NEEDED = [3.0, 9.0, 7.0, 9.0]
 def population(
     sampler: int | Sampler, clock: ClientClock | None = FOUR, sizes: Sequence[int] = SIZES, seed: int = 1
 ) -> Population:
-    return Population(Clients(len(sizes), sampler, clock=clock), sizes, seed, 2, 1000)
+    return Population(Clients(len(sizes), sampler, clock=clock).knowing(sizes, 1000, 1000), sizes, seed, 2)
 
 
 def told(given: Population, number: int = 0) -> tuple[list[int], float, float, int, int]:
