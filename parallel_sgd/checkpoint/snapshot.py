@@ -1,9 +1,9 @@
 """The state of one node between two batches, and its file.
 
 The file is a tensor file (`nn.tensor_files`: safetensors-compatible, sealed by a SHA-256 over all its bytes). Tensors:
-`value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`, `callback/<class>:<name>`, and `history`, the batches
-behind the state, which are too many for metadata. Metadata: `format`, and `snapshot`, a JSON object with the fields of `Header`
-and the numbers of the state. Nothing in it can run.
+`value/<variable>`, `optimizer/<name>`, `codec/<variable id>.<name>`, `callback/<class>:<name>`, `client/<name>@<client>`, and
+`history`, the batches behind the state, which are too many for metadata. Metadata: `format`, and `snapshot`, a JSON
+object with the fields of `Header` and the numbers of the state. Nothing in it can run.
 
 To add a field: one of `Header` with a default, which files before it have. `WorkerPlan.header` fills in the facts that a job
 knows of its nodes, `Keeper` those that change between checkpoints. A file with a field that this release does not know is
@@ -36,7 +36,8 @@ FORMATS: Final = (FORMAT,)
 _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
-VALUE, OPTIMIZER, CODEC, CALLBACK, EARLIER = "value", "optimizer", "codec", "callback", "earlier"
+VALUE, OPTIMIZER, CODEC, CALLBACK = "value", "optimizer", "codec", "callback"
+CLIENT, EARLIER = "client", "earlier"
 _HISTORY: Final = "history"
 
 

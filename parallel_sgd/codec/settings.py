@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.engine.block_tree import Span, supplied
@@ -70,6 +70,20 @@ class Parameters(Mapping[Any, Any]):
         return [place for place, key in enumerate(self._given) if key not in self.asked]
 
 
+class Contributors(Protocol):
+    """Contributors of a job in which a block is that of another one in each batch: the clients of federated learning."""
+
+    count: int
+    """Number of all contributors, also of those that have no block in a batch."""
+
+    def of(self, step: tuple[int, int]) -> Sequence[int | None]:
+        """Return the contributor of each block of the (epoch, batch), None for a block without one."""
+
+    def weights(self, step: tuple[int, int]) -> Sequence[float]:
+        """Return the weight of each block of the (epoch, batch), whose mean over all blocks is 1; 0 for one without a
+        contributor."""
+
+
 class JobSettings:
     """Settings of one job as one node sees them.
 
@@ -83,6 +97,7 @@ class JobSettings:
         values: the live values of the worker's variables; none on a parameter server.
         rule: makes a gradient-descent rule as the job wants it.
         seed: keys all random draws of the job.
+        contributors: the clients of each batch in federated learning; None where a block belongs to workers.
     """
 
     def __init__(
@@ -93,12 +108,14 @@ class JobSettings:
         values: Sequence[Array] = (),
         rule: Callable[[], IGradientDescent] | None = None,
         seed: int = 0,
+        contributors: Contributors | None = None,
     ) -> None:
         self.assignment = assignment
         self.parameters = Parameters(parameters or {})
         self.values = values
         self.rule = rule
         self.seed = seed
+        self.contributors = contributors
         self.codec = ""
         self.variable = 0
         self.step = (-1, -1)

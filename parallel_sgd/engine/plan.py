@@ -88,8 +88,18 @@ class WorkerPlan:
 
     def settings(self, values: Sequence[NDArray[Any]] = ()) -> JobSettings:
         """Return the settings of the job that codecs may know, on a worker with the `values` of its variables."""
+        contributors, options = None, self.options
+        if options.clients is not None:
+            from ..federated.contributors import ClientContributors  # noqa: PLC0415 - for a job with clients
+
+            contributors = ClientContributors(options.clients, options.seed, options.block_size)
         return JobSettings(
-            self.assignment, self.codec_parameters, values=values, rule=self.optimizer.rule, seed=self.options.seed
+            self.assignment,
+            self.codec_parameters,
+            values=values,
+            rule=self.optimizer.rule,
+            seed=options.seed,
+            contributors=contributors,
         )
 
     @property

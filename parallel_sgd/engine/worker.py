@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from ..checkpoint.schedule import Schedule, keeps
-from ..checkpoint.snapshot import CALLBACK, EARLIER
+from ..checkpoint.snapshot import CALLBACK, CLIENT, EARLIER, CheckpointError
 from ..checkpoint.state import (
     Resumption,
     State,
@@ -42,6 +42,9 @@ from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
 from .training import Continuity, Hooks, Training, TrainingProcess, Work
+
+if TYPE_CHECKING:
+    from ..federated.memory import Memories
 
 #: A vector that holds as many bytes takes no further variable, and leaves while the gradients before it are computed.
 JOINED_BYTES: Final = 1 << 17
@@ -129,6 +132,13 @@ def build_worker(
         # behind all variables, so that their numbers are the same with and without buffers
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
+    memories = None
+    if options.clients is not None:
+        from ..federated.remembering import hosting  # noqa: PLC0415 - for a job with clients
+
+        # behind all else: what clients remember is exchanged as one more variable
+        memories = hosting(plan, kinds)
+        names += (kinds[-1].__name__,) * (memories is not None)
     settings = plan.settings(values)
     bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
     # a packet of another worker may come before the first own block
@@ -151,11 +161,16 @@ def build_worker(
     # after the codecs were made, whose constructors begin with an empty memory
     if resumption is not None:
         _restore(optimizer, bank, resumption)
+        remembered = resumption.snapshot.part(CLIENT)
+        if memories is not None:
+            memories.load_state_dict(remembered)
+        elif remembered:
+            raise CheckpointError("The checkpoint has a memory of clients, which this job has no use for: take its codec again")
     callbacks = None
     if options.callbacks:
-        remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        known = {} if resumption is None else resumption.snapshot.part(CALLBACK)
         # a copy, since workers inside one process have the same options
-        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
+        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, known)
     # with which clients that are in training between two rounds began, the same on all workers
     models = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(EARLIER).items()}
     checkpoints = None
@@ -165,7 +180,7 @@ def build_worker(
         schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
         # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
-        capture = partial(_capture, model, optimizer, bank, sync, callbacks, models)
+        capture = partial(_capture, model, optimizer, bank, sync, callbacks, memories, models)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
@@ -177,7 +192,7 @@ def build_worker(
     if options.clients is not None:
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
 
-        kind = ClientTraining
+        kind = partial(ClientTraining, memories)
     process = kind(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
     return Worker(model, exchange, bank.accounts.watch.timed(process.run()), callbacks)
 
@@ -197,9 +212,11 @@ def _capture(
     bank: CodecBank,
     sync: ISyncType,
     callbacks: JobCallbacks | None,
+    memories: Memories | None,
     models: Mapping[str, Array],
 ) -> tuple[State, bool]:
-    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state, models)
+    told = {} if callbacks is None else callbacks.state
+    state = worker_state(model, optimizer, bank, told, {} if memories is None else memories.state_dict(), models)
     return state, is_personal(state, optimizer, bank, sync)
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .clients import Clients
     from .clock import ClientClock
     from .description import Description, describe
+    from .personal import load_client
     from .samplers import BufferedSampler, FixedSampler, PoissonSampler, Sampler, TimedSampler, WeightedSampler
     from .sizes import LogNormalSizes, PowerLawSizes, Sizes
     from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
@@ -32,6 +33,7 @@ __all__ = [
     "TimedSampler",
     "WeightedSampler",
     "describe",
+    "load_client",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazily(
         "clients": "Clients",
         "clock": "ClientClock",
         "description": "Description describe",
+        "personal": "load_client",
         "samplers": "BufferedSampler FixedSampler PoissonSampler Sampler TimedSampler WeightedSampler",
         "sizes": "LogNormalSizes PowerLawSizes Sizes",
         "splits": "DirichletSplit IIDSplit OwnSplit RowsSplit ShardSplit Split",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.dataset.transforms.order import Shuffle
@@ -12,14 +12,13 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 
 from ..batch_sync.sync.synchronized import SynchronizedSGD
-from ..codec.compose.merge import MergeRule
-from ..codec.compose.parts import Composition
-from ..codec.compose.trigger import Trigger
 from ..codec.interfaces import Codec
 from ..nodes import InProcessNodes
+from ..profiles.blockassignment.abstract import ISetting
 from ..profiles.blockassignment.assignments import FixedBlockAssignment, IIDBlockAssignment
 from ..simulation.nodes import SimulatedNodes
 from .clients import Clients
+from .codecs import check_codec
 from .population import Population
 
 if TYPE_CHECKING:
@@ -71,7 +70,13 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
             f"'clients' deals the samples to clients, so 'transform' must not deal them to blocks, got "
             f"{type(transform).__name__}: Clients(split=DirichletSplit(0.3)) or ShardSplit(2) does so"
         )
-    OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    if clients.control_variates and (options.gd_type is not SGDOptimizer or rule.slots):
+        got = f"{options.gd_type.__name__}" + (" with momentum" if rule.slots else "")
+        raise ValueError(
+            f"Clients 'control_variates' can be True where a client steps by its gradients alone, with gd_type=SGDOptimizer "
+            f"without momentum, got {got}"
+        )
     if clients.weigh == "steps" and (options.gd_type is not SGDOptimizer or clients.prox):
         got = f"{options.gd_type.__name__}" + (f" and prox={clients.prox:g}" if clients.prox else "")
         raise ValueError(
@@ -83,57 +88,26 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
     return options
 
 
-#: Codecs that are settings of `Clients`: by their names the setting.
-_SETTINGS = {
-    "FedAvg": "the default of Clients, server=SGDOptimizer(1.0)",
-    "LocalSGD": "Clients(epochs=..)",
-    "DiLoCo": "Clients(server=NesterovOptimizer(0.7, 0.9))",
-    "FedProx": "Clients(prox=..)",
-    "SCAFFOLD": "not here yet; Clients(prox=..) limits drift, too",
-    "ServerAdam": "Clients(server=ADAMOptimizer(..))",
-}
-
-
-def check_codecs(clients: Clients, blocks: int, codecs: Sequence[type[Codec]]) -> None:
+def check_codecs(
+    clients: Clients, assignment: ISetting, codecs: Sequence[type[Codec]], parameters: Mapping[Hashable, Any]
+) -> None:
     """Check that assignment and codecs of a job go with clients.
 
     Args:
         clients: those of the job.
-        blocks: number of blocks of a batch.
+        assignment: that of the job.
         codecs: of the workers.
+        parameters: `codec_extra_parameters` of the job.
 
     Raises: ValueError naming the part, with the remedy.
     """
-    if blocks != clients.slots:
+    if assignment.block_count != clients.slots:
         raise ValueError(
             f"'clients' has {clients.slots} slots in a round, each a block, so 'assignment_type' must deal as many, got "
-            f"{blocks}: leave it out, or take FixedBlockAssignment.of({clients.slots})"
+            f"{assignment.block_count}: leave it out, or take FixedBlockAssignment.of({clients.slots})"
         )
     for kind in dict.fromkeys(codecs):
-        name, traits = kind.__name__, kind.traits
-        if name in _SETTINGS:
-            raise ValueError(f"'codec' {name} is no codec with 'clients': it is {_SETTINGS[name]}")
-        if not traits.agrees or traits.asynchronous or traits.takes not in (None, "gradients") or traits.gives == "parameters":
-            raise ValueError(
-                f"'codec' {name} does not give all workers one mean of the changes of a round, which 'clients' needs: take "
-                f"Plain, Ring, Tree, or SyncPS with a parameter server"
-            )
-        if hasattr(kind, "composition") and not _is_exact(kind):
-            raise ValueError(
-                f"'codec' {name} encodes or merges by worker or block, and with 'clients' it would have to do so by client: "
-                f"take Plain, Ring, Tree, FirstCopy, or SyncPS with a parameter server, which send changes as they are"
-            )
-
-
-def _is_exact(kind: type[Codec]) -> bool:
-    """Tell if a composed codec sends vectors as they are in every batch, and takes their mean."""
-    composition: Composition = kind.composition  # type: ignore[attr-defined]
-    # functions that make parts read settings of a codec, and none of them makes an exact one
-    given = (composition.up, composition.down, composition.local)
-    merge, trigger = composition.merge, composition.trigger
-    exact = isinstance(merge, MergeRule) and (merge.exact or merge.first_copy)
-    every = isinstance(trigger, Trigger) and trigger.always
-    return given == (None, None, None) and composition.send == "gradient" and composition.exchange.agrees and exact and every
+        check_codec(kind, clients, assignment, parameters)
 
 
 def check_order_kept(transform: AbsTransformer) -> None:
@@ -152,14 +126,21 @@ def check_order_kept(transform: AbsTransformer) -> None:
             )
 
 
-def check_rounds(population: Population, epochs: int) -> None:
-    """Check that the clients of every round of a job find slots.
+def check_rounds(population: Population, epochs: int, needed: tuple[int, str] = (1, "")) -> None:
+    """Check that the clients of every round of a job find slots, and are enough for its codecs.
 
     Args:
         population: that of the job.
         epochs: number of epochs of the job.
+        needed: the fewest clients that can be merged, and the codec that needs them; a round without any merges nothing.
 
-    Raises: ValueError naming the first round that has too many.
+    Raises: ValueError naming the first round that has too many or too few.
     """
+    fewest, codec = needed
     for number in range(epochs * population.clients.rounds):
-        population.chosen(number)
+        found = len(population.chosen(number))
+        if 0 < found < fewest:
+            raise ValueError(
+                f"'codec' {codec} needs {fewest} clients in each round, and round {number + 1} has {found}: let 'sample' "
+                f"choose more, or take another seed"
+            )

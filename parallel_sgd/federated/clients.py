@@ -16,7 +16,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, OpContainer
 
 from .clock import ClientClock
-from .samplers import FixedSampler, Sampler
+from .samplers import BufferedSampler, FixedSampler, Sampler
 from .sizes import Sizes, checked_sizes
 from .splits import IIDSplit, OwnSplit, Split
 
@@ -36,7 +36,8 @@ class Clients(Configurable, configured=True):
     have equal bits on any number of workers.
 
     `SGDOptimizer(1.0)` as the server is FedAvg (McMahan et al., 2017), `ADAMOptimizer` FedAdam (Reddi et al., 2021), `prox`
-    above 0 FedProx (Li et al., 2020), `weigh="steps"` FedNova (Wang et al., 2020).
+    above 0 FedProx (Li et al., 2020), `weigh="steps"` FedNova (Wang et al., 2020), `control_variates=True` SCAFFOLD
+    (Karimireddy et al., 2020, option II).
 
     Args:
         count: number of clients.
@@ -52,6 +53,10 @@ class Clients(Configurable, configured=True):
         weigh: "samples" weighs clients by their samples, "equal" all alike, "steps" by samples with each change divided by
             the number of its steps (FedNova).
         prox: factor mu of the proximal term: each local gradient gets mu (w - w_global) added.
+        control_variates: whether each client i keeps c_i, the mean of its gradients when it trained last, and each local
+            gradient gets c - c_i added, c being the mean of all c_i (SCAFFOLD).
+        personal: names of layers or variables whose values stay with each client: it begins with those of the model, keeps its
+            own from round to round, and sends no change of them (FedPer, Arivazhagan et al., 2019).
         clock: speeds, bandwidths and times of the clients, from which the seconds of a round follow; None: rounds have none.
 
     >>> Clients(100, sample=10).rounds
@@ -69,6 +74,8 @@ class Clients(Configurable, configured=True):
         rounds: int | None = None,
         weigh: Weigh = "samples",
         prox: float = 0.0,
+        control_variates: bool = False,
+        personal: str | Sequence[str] = (),
         clock: ClientClock | None = None,
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
@@ -86,6 +93,9 @@ class Clients(Configurable, configured=True):
         self.rounds = usual if rounds is None else arguments.integer(self, "rounds", rounds, minimum=1)
         self.weigh: Weigh = arguments.one_of(self, "weigh", weigh, WEIGHS)
         self.prox = arguments.number(self, "prox", prox, 0)
+        self.control_variates = bool(arguments.instance(self, "control_variates", control_variates, bool))
+        names = (personal,) if isinstance(personal, str) else tuple(personal)
+        self.personal = tuple([arguments.instance(self, "personal", each, str) for each in names])
         self.clock: ClientClock | None = None if clock is None else arguments.instance(self, "clock", clock, ClientClock)
         if self.clock is not None:
             self.clock.check(self.count)
@@ -93,6 +103,11 @@ class Clients(Configurable, configured=True):
             raise ValueError(
                 f"Clients 'sample' {sampler!r} looks at the times of clients, which Clients(clock=ClientClock('5ms', "
                 f"up='1Mbit/s')) gives them, got no clock"
+            )
+        if self.control_variates and isinstance(sampler, BufferedSampler):
+            raise ValueError(
+                "Clients 'control_variates' needs clients that begin with the model of their round, got BufferedSampler: take "
+                "a number, or TimedSampler"
             )
         self.known: tuple[int, ...] | None = None
         self.bytes_up = self.bytes_down = 0

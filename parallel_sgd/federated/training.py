@@ -17,12 +17,15 @@ from nn.optimizer import OpContainer
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
+from .contributions import Contributions
 from .population import Population, Rows, class_counts, dealt
 from .rounds import Visit
 from .versions import Versions
 
 if TYPE_CHECKING:
     from ..engine.plan import WorkerPlan
+    from .memory import Memories
+    from .remembering import Remembering
 
 Samples = tuple[Array, ...]
 _MOST_SHOWN: Final = 16 << 20
@@ -58,10 +61,11 @@ class ClientTraining(TrainingProcess):
 
     For each slot parameters and statistics are set to those of the global model, in asynchronous rounds to earlier ones, the
     rule begins anew, and the client trains on its own samples. `factor * (w_global - w_client)` is put as the gradient of the
-    block: the mean over all blocks is the weighed mean change, and the rule that all workers run on it is the server's.
+    block: the mean over all blocks is the weighed mean change, and the rule that all workers run on it is the server's. A codec
+    that encodes client by client gets `w_global - w_client`, and weighs where it merges.
     """
 
-    def __init__(self, plan: WorkerPlan, model: Model, *parts: Any) -> None:
+    def __init__(self, memories: Memories | None, plan: WorkerPlan, model: Model, *parts: Any) -> None:
         super().__init__(plan, model, *parts)
         options = plan.options
         if options.clients is None:
@@ -81,8 +85,12 @@ class ClientTraining(TrainingProcess):
         self._is_first = 0 in dict(self._blocks)
         self._visited = None if self._report is None else self._report.clients()
         self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
-        # to the server and back as they are: the codecs that go with clients send vectors without a change
-        self._bytes = model.store.values.nbytes + model.store.buffer_values.nbytes
+        self._contributions = sent = Contributions(self._exchange, model.store, self._clients)
+        self._memory: Remembering | None = None
+        if memories is not None:
+            from .remembering import Remembering  # noqa: PLC0415 - where clients remember something
+
+            self._memory = Remembering(self._clients, memories, self._exchange, sent.encoding, model.store)
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
@@ -123,21 +131,25 @@ class ClientTraining(TrainingProcess):
                 if visit.version != now.number:
                     np.copyto(store.values, self._origin)
                     np.copyto(store.buffer_values, before)
+                if self._memory is not None:
+                    self._memory.begin(client, self._origin)
                 try:
                     losses = self._visit(epoch, batch, visit, spoiled)
                 except BaseException:
                     # the state that is left behind is that after the batch before, not that of a client
+                    if self._memory is not None:
+                        self._memory.leave(self._origin)
                     np.copyto(store.values, values)
                     np.copyto(store.buffer_values, statistics)
                     raise
+                if self._memory is not None:
+                    self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
                 np.subtract(self._origin, store.values, out=store.gradients)
+                norm, seconds = 0.0, round(self._clock() - begun, 6)
                 if self._visited is not None:
-                    norm, seconds = math.sqrt(np.vdot(store.gradients, store.gradients)), round(self._clock() - begun, 6)
-                    steps, *ends = losses
-                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
-                    clock = (visit.begins, visit.arrives, now.number - visit.version)
-                    self._visited((seconds, *place, int(steps), *ends, norm, self._bytes, self._bytes, *clock))
-                store.gradients *= now.factors[block]
+                    norm = math.sqrt(np.vdot(store.gradients, store.gradients))
+                for part in self._contributions.weighed_before:
+                    part *= now.factors[block]
                 np.copyto(store.values, values)
                 if store.buffers:
                     np.subtract(store.buffer_values, before, out=store.buffer_changes)
@@ -145,14 +157,34 @@ class ClientTraining(TrainingProcess):
                     np.copyto(store.buffer_values, statistics)
                 for variable in reversed(store.variables):
                     gradient_ready(variable)
+                if self._visited is not None:
+                    steps, *ends = losses
+                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
+                    sent = self._contributions
+                    clock = (visit.begins, visit.arrives, now.number - visit.version)
+                    self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
+            if self._memory is not None:
+                self._memory.put(block, now.slots[block])
+        if self._memory is not None:
+            # before anything is applied: a round that breaks off has changed neither model nor memories
+            while not self._exchange.sync.ready(self._memory.place):
+                yield from self._exchange.sync.wait(self._memory.place)
         yield from self._finish(epoch, batch)
         self._versions.end(now.course.waiting)
         if self._rounds is not None:
             course = now.course
             counts = (course.asked, len(course.visits), course.lost, course.late)
             self._rounds((course.number + 1, epoch + 1, batch + 1, course.begins, course.ends, *counts))
+        if self._memory is not None:
+            self._memory.apply(now)
+
+    def _measure(self) -> dict[str, float]:
+        if self._memory is None:
+            return super()._measure()
+        with self._memory.evaluated():
+            return super()._measure()
 
     def _visit(self, epoch: int, batch: int, visit: Visit, spoiled: bool) -> tuple[float, float, float]:
         """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that
@@ -185,6 +217,8 @@ class ClientTraining(TrainingProcess):
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
                     store.gradients += self._pull
+                if self._memory is not None and self._memory.drift is not None:
+                    store.gradients += self._memory.drift
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
                 if not step:

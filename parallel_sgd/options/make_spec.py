@@ -117,7 +117,9 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if clients is None:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
+    from ..federated.codecs import bytes_of_clients, fewest_clients  # noqa: PLC0415
     from ..federated.population import Population, deal  # noqa: PLC0415
+    from ..federated.remembering import check_memory  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
     clients = clients.of_data(spec.data)
@@ -126,10 +128,13 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if made is None:
         made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    # the change and the model, as they are
-    size = spec.model.store.values.nbytes + spec.model.store.buffer_values.nbytes
-    known = clients.knowing(sizes, size, size)
-    check_rounds(Population(known, sizes, seed, spec.options.block_size), spec.options.epoch)
+    plan = spec.plan
+    variables = spec.model.trainable_variables()
+    kinds = choose_codecs(plan.codec, plan.default_codec, len(variables))
+    needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
+    known = clients.knowing(sizes, *bytes_of_clients(clients, kinds, spec.model, plan.assignment, plan.codec_parameters))
+    check_rounds(Population(known, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
+    check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, clients.rounds * spec.options.epoch)
     options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
 
@@ -171,7 +176,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     if options.clients is not None:
         from ..federated.checks import check_codecs  # noqa: PLC0415 - for a job with clients
 
-        check_codecs(options.clients, assignment.block_count, kinds)
+        check_codecs(options.clients, assignment, kinds, options.codec_extra_parameters or {})
         rule = options.clients.container(options.op_type).rule()
     else:
         rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()

@@ -22,6 +22,8 @@ EPOCH, STEP, TRAFFIC, CLIENTS, ROUNDS = "epoch", "step", "traffic", "clients", "
 BYTES, SECONDS, CLIENT_BYTES = "bytes", "seconds", "client_bytes"
 COUNTED: Final = frozenset({BYTES, SECONDS, CLIENT_BYTES})
 """Columns of rows that are counts of an epoch or a batch, no figures of the model."""
+HOSTING: Final = "ClientMemory"
+"""Codec of packets between hosts of clients, which are no part of a scheme: figures of bytes over time leave them out."""
 _AXES: Final = {BYTES: "bytes sent", SECONDS: SECONDS}
 Per: TypeAlias = Literal["epoch", "step"]
 Axis: TypeAlias = Literal["epoch", "bytes", "seconds"]
@@ -192,6 +194,10 @@ class JobHistory(History):
         whole._add_clients()
         return whole
 
+    @property
+    def _figured(self) -> list[dict[str, int | str]]:
+        return [row for row in self.traffic if row["codec"] != HOSTING]
+
     def _add_bytes(self, counted: bool) -> None:
         """Put the bytes sent into the rows of steps and epochs, if they were `counted`. Packets between two epochs belong to
         the first one.
@@ -200,7 +206,7 @@ class JobHistory(History):
         by_step: Counter[tuple[int, int]] = Counter()
         by_epoch: Counter[int] = Counter()
         # sums of what each node tells it has sent: each packet once, by its sender
-        for row in self.traffic:
+        for row in self._figured:
             by_step[int(row[EPOCH]), int(row["batch"])] += int(row["bytes_sent"])
             by_epoch[int(row[EPOCH])] += int(row["bytes_sent"])
         if counted:
@@ -300,7 +306,7 @@ class JobHistory(History):
         sent: Counter[tuple[float, float]] = Counter()
         for visit in self.clients:
             sent[visit[EPOCH], visit["batch"]] += int(visit["bytes_up"] + visit["bytes_down"])
-        for row in () if self.clients else self.traffic:
+        for row in () if self.clients else self._figured:
             sent[float(row[EPOCH]), float(row["batch"])] += int(row["bytes_sent"])
         total, found = 0, {}
         # one pass over all moments in order: bytes grow and never shrink

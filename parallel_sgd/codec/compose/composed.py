@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class Batch:
         asked: the nodes that were asked for missing packets.
         rooms: vectors of its own, for use by later batches.
         views: packets refer to arrays that the next batch changes.
+        owners: the client of each block, None for a block without one; empty where contributions are no clients'.
         done: the exchange is over.
         result: the result, in the variable's shape, once there is one.
     """
@@ -66,6 +67,7 @@ class Batch:
     asked: set[int] = field(default_factory=set)
     rooms: list[Array] = field(default_factory=list)
     views: bool = False
+    owners: Sequence[int | None] = ()
     done: bool = False
     result: Array | None = None
 
@@ -152,8 +154,15 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
     def complete(self) -> bool:
         return self._own is not None and self._own.complete
 
+    @property
+    def by_client(self) -> bool:
+        """Whether contributions are those of clients, each encoded by itself and weighed where they are merged."""
+        return self.job.contributors is not None and self.units.grain is Grain.BLOCKS
+
     def _grain(self) -> Grain:
-        return self.composition.grain(self.parts)
+        grain = self.composition.grain(self.parts)
+        # the mean over the clients that a worker has trained would depend on the number of workers
+        return Grain.BLOCKS if grain is Grain.WORKERS and self.job.contributors is not None else grain
 
     def update_blocks(self, block_weight: BlockWeight) -> list[netEncapsulation] | None:
         content = block_weight.content
@@ -200,6 +209,8 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         """
         # two batches: a late packet may still be of the one before (`TakingLate`)
         self.before, self.batch = self.batch, Batch(step, dense, self._exchanges)
+        if self.by_client and self.job.contributors is not None:
+            self.batch.owners = self.job.contributors.of(step)
         self._exchanges += 1
 
     def under_way(self) -> Batch:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import Draw, LinearCode, PayloadError, Pipeline, Reader, Stage, Writer
-from parallel_sgd.codec.pipeline.stage import Remembers, State
+from parallel_sgd.codec.pipeline.stage import Remembers, State, gathered, scattered
 
 from .packet import DENSE
 from .parts import Copies, Parts
+
+#: Contributor whose pipelines encode for all clients, one after the other.
+ANY: Final = 0
+
+
+class _Sender:
+    """The copies of one sender, with a state by the numbers behind that of the contributor."""
+
+    def __init__(self, copies: Copies[Any]) -> None:
+        self._copies = copies
+
+    def state_dict(self) -> State:
+        return self._copies.state_of(ANY)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._copies.load_state_of(ANY, state)
 
 
 class Encoders:
@@ -87,6 +103,28 @@ class Encoders:
         if self._down is None or payload is None:
             return dense(payload, size)
         return self._down(shard).decode(payload, (size,), draw)
+
+    def remembered(self) -> State:
+        """Return the memory of the client whose contribution was encoded last, by the contributor ANY: arrays, live, and
+        numbers.
+        """
+        return gathered({name: _Sender(copies) for name, copies in self._of_senders().items()})
+
+    def recall(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of the memory of the next client.
+
+        Args:
+            state: as `remembered` returned it; empty for a client without one.
+
+        Raises: ValueError for names that the stages do not know.
+        """
+        rest = scattered({name: _Sender(copies) for name, copies in self._of_senders().items()}, state)
+        if rest:
+            raise ValueError(f"The memory of a client has {', '.join(sorted(rest))}, which no stage of the codec keeps")
+
+    def _of_senders(self) -> dict[str, Copies[Any]]:
+        parts = {"front": self._front, "up": self._up}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def within(self) -> dict[str, Remembers]:
         parts = {"front": self._front, "coder": self.coder, "up": self._up, "down": self._down, "lazy": self.uploads}

@@ -162,11 +162,23 @@ class Gatherer:
     """Copies of all contributions to one vector of one batch, for any merge rule, in the order of their numbers."""
 
     def __init__(self, units: Units, rule: MergeRule) -> None:
-        self._weights = units.weights
+        self._weights: Sequence[float] = units.weights
         self._rule = rule
         self._rooms: dict[int, Array] = {}
         self._here: dict[int, int] = {}  # contribution: the worker that it is from
+        self._wanted: Sequence[int] = range(units.count)
+        self._owners: Sequence[int | None] = ()
         self.duplicates = 0
+
+    def expect(self, owners: Sequence[int | None], weights: Sequence[float]) -> None:
+        """Begin a vector to which clients contribute.
+
+        Args:
+            owners: the client of each contribution, None for one that does not come.
+            weights: those of the contributions.
+        """
+        self._owners, self._weights = owners, weights
+        self._wanted = [unit for unit, owner in enumerate(owners) if owner is not None]
 
     def add(self, span: Span, value: Array, stays: bool, node: int) -> bool:
         unit = span[0]
@@ -177,13 +189,13 @@ class Gatherer:
         room = self._rooms[unit] = room_for(value, self._rooms.get(unit))
         np.copyto(room, value)
         self._here[unit] = node
-        return len(self._here) == len(self._weights)
+        return len(self._here) == len(self._wanted)
 
     def has(self, unit: int) -> bool:
         return unit in self._here
 
     def missing(self) -> list[int]:
-        return [unit for unit in range(len(self._weights)) if unit not in self._here]
+        return [unit for unit in self._wanted if unit not in self._here]
 
     def share(self) -> float:
         return sum(self._weights[unit] for unit in self._here) / sum(self._weights)
@@ -199,7 +211,9 @@ class Gatherer:
         """
         # in the order of their numbers, not of arrival
         here = sorted(self._here)
-        round_ = Round(number, draw, tuple(self._here[unit] for unit in here))
+        # a rule that goes by the sender must not go by the worker that happens to train a client
+        senders = {unit: owner for unit, owner in enumerate(self._owners) if owner is not None} or self._here
+        round_ = Round(number, draw, tuple(senders[unit] for unit in here))
         # parts may be used up by the rule: they are copies
         parts = [self._rooms[unit] for unit in here]
         merged = self._rule.combine(parts, [self._weights[unit] for unit in here], round_)

@@ -174,6 +174,21 @@ class Copies(Generic[Copied]):
     def state_dict(self) -> State:
         return gathered({",".join(map(str, numbers)): copy for numbers, copy in self._made.items()})
 
+    def state_of(self, first: int) -> State:
+        """Return the states of the copies of which `first` is the first number, by the other numbers."""
+        made = {numbers[1:]: copy for numbers, copy in self._made.items() if numbers[0] == first}
+        return gathered({",".join(map(str, numbers)): copy for numbers, copy in made.items()})
+
+    def load_state_of(self, first: int, state: Mapping[str, Any]) -> None:
+        """Take over a copy of a state that `state_of` returned; copies that are not in it begin afresh."""
+        names = dict.fromkeys(key.partition(".")[0] for key in state)
+        copies = {name: (first, *(int(number) for number in name.split(",") if number)) for name in names}
+        # made anew, not loaded with nothing, which some parts refuse; a copy without a state is as new
+        for numbers in [each for each in self._made if each[0] == first and each not in copies.values()]:
+            if self._made[numbers].state_dict():
+                del self._made[numbers]
+        scattered({name: self(*numbers) for name, numbers in copies.items()}, state)
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         # copies that a state has and this codec has not used yet are made for it
         self._made.clear()

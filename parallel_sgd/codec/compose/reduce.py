@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
-from parallel_sgd.codec.pipeline.stage import MERGE, Remembers
+from parallel_sgd.codec.pipeline.stage import MERGE, Remembers, State
 from parallel_sgd.engine.block_tree import Span
 from parallel_sgd.engine.channel import Parameter_Server
 from parallel_sgd.engine.unusable import Like
+from parallel_sgd.profiles.blockassignment.assignments import FixedBlockAssignment
 
 from .composed import Batch, Composed
-from .encoders import Encoders, dense
+from .encoders import ANY, Encoders, dense
 from .gather import Assembly, Collector, Gatherer, Merging
 from .packet import ASK, DENSE, DOWN, LACKING, PAST, RESULT, Packet
 from .parts import Grain, Shard
@@ -47,6 +48,8 @@ class Reducing(Composed):
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
         self._rooms: list[Array] = []
         self._cuts: dict[int, list[Shard]] = {}  # by how many numbers they are cut from
+        #: Bytes of the payloads that have been encoded for the last contribution.
+        self.uploaded = 0
 
     @property
     def duplicates(self) -> int:
@@ -67,15 +70,65 @@ class Reducing(Composed):
 
     def contribute(self, span: Span, value: Array) -> None:
         batch = self.under_way()
+        self.uploaded = 0
+        if batch.owners and batch.owners[span[0]] is None:
+            # nothing is sent for a block without a client, and in a round without any there is nothing to wait for
+            self._assembly(batch, 0, value.size)
+            if self.complete and not any(owner is not None for owner in batch.owners):
+                self.finish(batch, np.zeros(self.shape, value.dtype))
+            return
         if not batch.dense:
-            value = self.encoders.start(span[0], value, self.shape, self.draw(batch.step, span[0]))
+            draw = self.draw(batch.step, self._owner(batch, span[0]))
+            value = self.encoders.start(self._encoder(batch, span), value, self.shape, draw)
         self._send_up(batch, 0, span, value)
 
+    @staticmethod
+    def _encoder(batch: Batch, span: Span) -> int:
+        # one pipeline serves all clients in turn: `recall` gives it the memory of each
+        return ANY if batch.owners else span[0]
+
+    def recall(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of the memory of the client of the next contribution.
+
+        Args:
+            state: as `remembered` returned it; empty for a client without one.
+        """
+        self.encoders.recall(state)
+
+    def remembered(self) -> State:
+        """Return the memory of the client of the last contribution, as copies."""
+        found = self.encoders.remembered()
+        return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+
+    def _owner(self, batch: Batch, unit: int) -> int:
+        """Return the number of the contributor by which random numbers go: that of the client, where there are clients, since
+        its block is another one in each batch.
+        """
+        owner = batch.owners[unit] if batch.owners else unit
+        if owner is None:
+            raise PayloadError(f"it holds what is over the block {unit}, which has no client in this round")
+        return owner
+
+    def _shards(self, size: int) -> list[Shard]:
+        """Cut a vector of so many numbers into shards, of clients by the number of blocks, so that the cuts, at which encodings
+        begin anew, do not depend on the number of workers.
+        """
+        exchange, assignment = self.composition.exchange, self.job.assignment
+        if not self.by_client:
+            return exchange.shards(size, assignment, self.variable)
+        blocks = assignment.block_count
+        cut = exchange.shards(size, FixedBlockAssignment(blocks, 1, blocks), self.variable)
+        workers = [holders[0] for holders in assignment.block_2_node]
+        return [each if each.owner is None or each.owner < 0 else each._replace(owner=workers[each.owner]) for each in cut]
+
+    def _assembly(self, batch: Batch, round_: int, size: int) -> Assembly:
+        found = batch.vectors.get(round_)
+        if found is None:
+            found = batch.vectors[round_] = Assembly(self._shards(size))
+        return found
+
     def _send_up(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
-        assembly = batch.vectors.get(round_)
-        if assembly is None:
-            shards = self.composition.exchange.shards(value.size, self.job.assignment, self.variable)
-            assembly = batch.vectors[round_] = Assembly(shards)
+        assembly = self._assembly(batch, round_, value.size)
         # sum over a span goes to those that cannot make it; to the server it always goes
         lacking = self.units.lacking(span)
         for number in self._order(assembly.shards):
@@ -86,7 +139,9 @@ class Reducing(Composed):
             payload: Array | None = part
             flags = DENSE | PAST
             if not batch.dense:
-                payload, flags = self.encoders.encode_up(span[0], number, part, self._draw_up(batch, span[0], number))
+                encoder, draw = self._encoder(batch, span), self._draw_up(batch, span[0], number)
+                payload, flags = self.encoders.encode_up(encoder, number, part, draw)
+            self.uploaded += 0 if payload is None else payload.nbytes
             if flags & DENSE and targets:
                 payload = self._kept(batch, part)
             packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
@@ -104,7 +159,9 @@ class Reducing(Composed):
 
     def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
         # one number for contribution and shard: no two packets of a batch draw alike
-        return self.draw(batch.step, contributor + shard * self.units.count)
+        clients = self.job.contributors
+        count = clients.count if self.by_client and clients is not None else self.units.count
+        return self.draw(batch.step, self._owner(batch, contributor) + shard * count)
 
     def _kept(self, batch: Batch, value: Array) -> Array:
         """Return an array that has the numbers of `value` as long as other nodes may ask for it."""
@@ -126,7 +183,7 @@ class Reducing(Composed):
         # cut as for the own values, by numbers alone: a packet may come before these
         shards = self._cuts.get(size)
         if shards is None:
-            shards = self._cuts[size] = self.composition.exchange.shards(size, self.job.assignment, self.variable)
+            shards = self._cuts[size] = self._shards(size)
         if number >= len(shards):
             raise PayloadError(f"it is for shard {number}, and there are {len(shards)}")
         start, stop, owner = shards[number]
@@ -148,9 +205,13 @@ class Reducing(Composed):
         # bounds of the wire: they are places in lists
         if not 0 <= low < high <= self.units.count:
             raise PayloadError(f"{type(self).__name__} merges {self.units.count} contributions, got {low}..{high}")
+        if batch.owners:
+            self._owner(batch, low)
         found = batch.collectors.get(place)
         if found is None:
             found = batch.collectors[place] = self._merging.collector(place)
+            if isinstance(found, Gatherer) and batch.owners and self.job.contributors is not None:
+                found.expect(batch.owners, self.job.contributors.weights(batch.step))
         # closed or there already: a copy (SUB-23)
         if place in batch.closed or (self.units.grain is not Grain.SPANS and found.has(low)):
             self.repeated += 1
@@ -237,11 +298,14 @@ class Reducing(Composed):
                 # only what this node merges itself can be missing here; for the rest its owner is silent
                 if assembly.shards[number].owner in (None, self.node_id):
                     found = batch.collectors.get(round_ * ROUND + number)
-                    units.update(range(self.units.count) if found is None else found.missing())
+                    every = [unit for unit, owner in enumerate(batch.owners) if owner is not None] or range(self.units.count)
+                    units.update(every if found is None else found.missing())
         return sorted(units)
 
     def within(self) -> dict[str, Remembers]:
-        return {**super().within(), **self.encoders.within(), "merge": self._merging}
+        # the memory of clients goes to the worker that trains them next (`remembered`)
+        own = {} if self.by_client else self.encoders.within()
+        return {**super().within(), **own, "merge": self._merging}
 
     def dispose(self) -> None:
         super().dispose()

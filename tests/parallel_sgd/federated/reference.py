@@ -55,7 +55,9 @@ def gradient(vector: Array, x: Array, y: Array) -> Array:
 
 @dataclass
 class Scheme:
-    """What a paper calls its algorithm; `adam` are learning rate, both betas and epsilon of the server."""
+    """What a paper calls its algorithm; `adam` are learning rate, both betas and epsilon of the server, `control` is SCAFFOLD,
+    `fed_back` sends half of each change with error feedback, of the last `personal` parameters each client has its own.
+    """
 
     rows: list[Array]
     sample: int
@@ -65,27 +67,44 @@ class Scheme:
     seed: int
     mu: float = 0.0
     nova: bool = False
+    control: bool = False
+    fed_back: bool = False
+    personal: int = 0
     adam: tuple[float, float, float, float] | None = None
 
     def run(self, start: Array, rounds: int) -> Array:
         """The global parameters after so many rounds."""
         x, y = (np.asarray(each, np.float64) for each in arrays()[:2])
         common, m, v = start.astype(np.float64), 0.0, 0.0
+        variates, mean_variate, left = np.zeros((len(self.rows), start.size)), np.zeros(start.size), np.zeros((100, start.size))
+        shared = start.size - self.personal
+        self.own = np.tile(common, (len(self.rows), 1))[:, shared:]
         for number in range(rounds):
             chosen = sorted(keyed(self.seed, "clients", number).choice(len(self.rows), self.sample, replace=False).tolist())
             total = sum(len(self.rows[client]) for client in chosen)
-            changes, steps = [], []
+            changes, steps, old = [], [], variates.copy()
             for client in chosen:
-                own, count = common.copy(), 0
+                own, count = np.concatenate([common[:shared], self.own[client]]), 0
                 for epoch in range(self.epochs):
                     rows = self.rows[client]
                     rows = rows[keyed(self.seed, "client", number, client, epoch).permutation(len(rows))]
                     for at in range(0, len(rows), self.size):
                         part = rows[at : at + self.size]
-                        own -= self.rate * (gradient(own, x[part], y[part]) + self.mu * (own - common))
+                        step = gradient(own, x[part], y[part]) + self.mu * (own - common)
+                        if self.control:
+                            step += mean_variate - old[client]
+                        own -= self.rate * step
                         count += 1
+                self.own[client], own[shared:] = own[shared:].copy(), common[shared:]
+                if self.control:
+                    variates[client] += (common - own) / (count * self.rate) - mean_variate
+                if self.fed_back:
+                    given = common - own + left[client]
+                    left[client] = given / 2
+                    own = common - given / 2
                 changes.append(common - own)
                 steps.append(count)
+            mean_variate = mean_variate + (variates - old).sum(axis=0) / len(self.rows)
             weights = [len(self.rows[client]) / total for client in chosen]
             if self.nova:
                 mean = sum(w * n for w, n in zip(weights, steps, strict=True))

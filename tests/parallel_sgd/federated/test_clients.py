@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.2,), "block_
 
 def clients(**changes: Any) -> Clients:
     given: dict[str, Any] = {"sizes": LogNormalSizes(1.0), "split": DirichletSplit(0.3), "epochs": 2, "rounds": 5, **changes}
-    return Clients(30, 6, **given)
+    return Clients(given.pop("count", 30), 6, **given)
 
 
 def job(dtype: str = "float64") -> ParallelSGD:
@@ -55,6 +55,7 @@ SCHEMES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "FedAvg": ({}, {}),
     "FedProx": ({"prox": 0.5}, {"mu": 0.5}),
     "FedNova": ({"weigh": "steps"}, {"nova": True}),
+    "SCAFFOLD": ({"control_variates": True}, {"control": True}),
     "FedAdam": ({"server": ADAMOptimizer(*ADAM)}, {"adam": ADAM}),
 }
 
@@ -181,6 +182,7 @@ def test_a_poisson_round_has_empty_slots_and_too_many_clients_are_refused_before
     assert not (tmp_path / "never").exists()
 
 
+MOMENTUM = {"gd_type": SGDOptimizer, "gd_params": {"learn_rate": 0.1, "momentum": 0.9}}
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("6 slots in a round, each a block, so at most as many workers, got 7", {"workers": 7}),
     ("'op_type' must be PSGDOptimizer .* got LocalUpdateOptimizer; local steps are Clients", {"op_type": LocalUpdateOptimizer}),
@@ -192,9 +194,13 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("must not deal them to blocks, got Chain: Clients\\(split", {"transform": [ImageCls(), Dirichlet(0.3, 6, 7)]}),
     ("must deal as many, got 4: leave it out, or take FixedBlockAssignment.of\\(6\\)", {"assignment_type": "fixed:4"}),
     ("'codec' FedAvg is no codec with 'clients': it is the default of Clients", {"codec": "FedAvg", "op_type": "psgd"}),
-    ("'codec' TopK encodes or merges by worker or block", {"codec": "TopK"}),
+    ("'codec' PowerSGD adds up encodings on their way", {"codec": "PowerSGD"}),
     ("'codec' DPSGD does not give all workers one mean", {"codec": "DPSGD"}),
     ("'weigh' can be 'steps' .* with gd_type=SGDOptimizer", {"clients": clients(weigh="steps"), "gd_type": "adam"}),
+    (
+        "'control_variates' can be True .* got SGDOptimizer with momentum",
+        {"clients": clients(control_variates=True), **MOMENTUM},
+    ),
     ("'split' RowsSplit must deal each sample once, got row 3 2 times", {"clients": Clients(2, 2, RowsSplit([[3], [3]]))}),
     ("'shards' must leave a sample for each of 900 x 2 shards", {"clients": Clients(900, 6, ShardSplit(2))}),
     ("trains each client of a round, so simulated nodes must have learn=True, got False", {"simulated": {"learn": False}}),

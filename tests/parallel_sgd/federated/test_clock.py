@@ -429,3 +429,41 @@ def test_parameters_of_a_client_are_no_state_of_the_job(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="in the middle of a client"):
         trained(given, 1, tmp_path, epoch=1, gd_type=Fails, checkpoint_every="epoch")
     assert trained(given, 1, tmp_path, epoch=1, resume="last").tobytes() == expected
+
+
+@pytest.mark.parametrize("name", ["Plain", "TopK", "QSGD"])
+def test_an_upload_takes_the_time_of_the_bytes_that_its_codec_sends(name: str, tmp_path: Path) -> None:
+    given = Clients(30, 6, DirichletSplit(0.3), rounds=1, clock=ClientClock(up=1000, down="2kB/s"))
+    with in_process(1) as nodes:
+        result = job("float32").parallel(nodes, clients=given, codec=name, directory=tmp_path, **{**OPTIONS, "epoch": 1})
+    for row in result.history.clients:
+        assert np.isclose(row["arrives"] - row["begins"], row["bytes_up"] / 1000 + row["bytes_down"] / 2000)
+
+
+def test_codecs_that_remember_clients_have_equal_bits_in_asynchronous_rounds(tmp_path: Path) -> None:
+    given = Clients(30, BufferedSampler(6, 12, damping=0), DirichletSplit(0.3), rounds=6, clock=CLOCK)
+    expected = trained(given, 1, tmp_path, epoch=1, codec="TopK", dtype="float32")
+    assert trained(given, 3, tmp_path, epoch=1, codec="TopK", dtype="float32").tobytes() == expected.tobytes()
+    damped = Clients(**{**given.get_config(), "sample": BufferedSampler(6, 12)})
+    with pytest.raises(ValueError, match=r"'codec' TopK merges by a mean .*: take BufferedSampler\(.., damping=0\), or Plain"):
+        trained(damped, 1, tmp_path, epoch=1, codec="TopK")
+    with pytest.raises(ValueError, match="'control_variates' needs clients that begin with the model of their round"):
+        Clients(**{**damped.get_config(), "control_variates": True})
+
+
+def test_a_failure_leaves_personal_variables_as_they_were(tmp_path: Path) -> None:
+    given = clients(personal="dense_2", rounds=3)
+    expected = trained(given, 1, tmp_path / "whole", epoch=2).tobytes()
+
+    class Breaks(SGDOptimizer):
+        left = 120
+
+        def update_from(self, parameters: Any, gradients: Any) -> None:
+            Breaks.left -= 1
+            if not Breaks.left:
+                raise RuntimeError("in the middle of a client")
+            super().update_from(parameters, gradients)
+
+    with pytest.raises(RuntimeError, match="in the middle of a client"):
+        trained(given, 1, tmp_path, epoch=2, gd_type=Breaks, checkpoint_every="epoch")
+    assert trained(given, 1, tmp_path, epoch=2, resume="last").tobytes() == expected

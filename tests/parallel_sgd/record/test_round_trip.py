@@ -151,6 +151,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
             st.one_of(st.none(), st.integers(1, 99)),
             st.sampled_from(["samples", "equal", "steps"]),
             st.floats(0, 9),
+            st.booleans(),
+            st.one_of(st.just("dense_1"), st.lists(st.sampled_from(["dense_1", "dense_2/kernel"]), max_size=2)),
         ),
     ),
     "class_weight": st.one_of(

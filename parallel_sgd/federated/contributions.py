@@ -1,0 +1,82 @@
+"""Changes of clients on their way into the codecs of a worker: where they are weighed, and the bytes that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nn.arrays import Array
+from nn.value.store import VariableStore
+
+from ..codec.choice import by_variable
+from ..codec.interfaces import Codec
+from ..codec.plain import Plain
+from ..engine.exchange import BlockExchange
+from ..record.history import HOSTING
+from .clients import Clients
+
+
+class Contributions:
+    """Changes of clients for the codecs of a worker.
+
+    A codec that adds up vectors as they are gets them weighed, so that its mean over blocks is the weighed mean over clients. A
+    codec that encodes client by client gets the change itself, since what it remembers must not be weighed in another way in
+    each round; it weighs where it merges (`Composed.by_client`).
+
+    Args:
+        exchange: that of the worker.
+        store: variables of the model.
+        clients: those of the job.
+    """
+
+    def __init__(self, exchange: BlockExchange, store: VariableStore, clients: Clients) -> None:
+        codecs = [codec for codec in exchange.bank.codecs if type(codec).__name__ != HOSTING]
+        variables = store.variables
+        places = exchange.joined or [range(place, place + 1) for place in range(len(variables))]
+        if len(codecs) - bool(store.buffers) == 1:
+            # a codec of the whole model, also where its exchange collects the variables
+            places = [range(len(variables))]
+        # of personal variables nothing travels that counts: the zeros in their place are those of the simulation
+        stay = set(personal_variables(clients, [each.name for each in variables]))
+        theirs = {each for place, codec in zip(places, codecs, strict=False) if _encodes_clients(codec) for each in place}
+        sent = sum(each.value.nbytes for place, each in enumerate(variables) if place not in stay)
+        exact = sum(each.value.nbytes for place, each in enumerate(variables) if place not in stay | theirs)
+        # c comes down with the model, and the change of c_i goes up with that of the model
+        beside = store.buffer_values.nbytes + sent * clients.control_variates
+        #: Bytes of the model, as a client gets it.
+        self.bytes_down = sent + beside
+        self._as_they_are = exact + beside
+        #: Composed codecs that encode each client by itself.
+        self.encoding: list[Codec] = [codec for codec in codecs if _encodes_clients(codec)]
+        self._counted = [
+            codec for place, codec in zip(places, codecs, strict=False) if codec in self.encoding and not stay.issuperset(place)
+        ]
+        #: Parts of the gradients that are multiplied by the weight of the client before they are put.
+        self.weighed_before: list[Array] = [store.gradients]
+        if theirs:
+            self.weighed_before = [each.gradient for place, each in enumerate(variables) if place not in theirs]
+
+    def bytes_up(self) -> int:
+        """Return the bytes of the last client's change, as it has been encoded, without heads and frames."""
+        return self._as_they_are + sum(codec.uploaded for codec in self._counted)  # type: ignore[attr-defined]
+
+
+def _encodes_clients(codec: Codec) -> bool:
+    # without the class itself, which a job of plain codecs need not load
+    return hasattr(type(codec), "composition") and bool(codec.by_client)  # type: ignore[attr-defined]
+
+
+def personal_variables(clients: Clients, names: Sequence[str]) -> list[int]:
+    """Return the numbers of the variables that stay with each client.
+
+    Args:
+        clients: those of the job.
+        names: those of the variables of the model.
+
+    Raises: ValueError naming the layer or variable that the model does not have, or where all of them would stay.
+    """
+    # names are found as those of a codec for some variables are
+    found = by_variable(dict.fromkeys(clients.personal, Plain), names, "clients personal")
+    numbers = sorted(found) if isinstance(found, Mapping) else []
+    if len(numbers) == len(names):
+        raise ValueError("Clients 'personal' must leave a variable that all train together, got all of the model")
+    return numbers
