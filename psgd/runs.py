@@ -217,8 +217,8 @@ def _show(given: argparse.Namespace) -> int:
     lines += [epoch_line(row, max(int(row[EPOCH]), epochs)) for row in told]
     lines += [f"best     {best}"] if best is not None else []
     lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
-    lines += [f"time     {effort.shares}"] if effort is not None else []
     lines += [f"clients  {history.rounds[-1]['ends']:.6g} s of their clock"] if history.rounds else []
+    lines += [f"time     {effort.shares}"] if effort is not None else []
     lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
     if not records.went_well:
         for event in events(records):

@@ -36,9 +36,8 @@ FORMATS: Final = (FORMAT,)
 _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
-VALUE, OPTIMIZER, CODEC, CALLBACK, CLIENT = "value", "optimizer", "codec", "callback", "client"
-OF_CLIENT: Final = "@"
-"""In a name of the part CLIENT: behind it stands the number of the client that remembers this."""
+VALUE, OPTIMIZER, CODEC, CALLBACK = "value", "optimizer", "codec", "callback"
+CLIENT, EARLIER = "client", "earlier"
 _HISTORY: Final = "history"
 
 

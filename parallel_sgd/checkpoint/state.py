@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,19 @@ from parallel_sgd.engine.batches import FIXED, Batches
 from parallel_sgd.record.table import Earlier
 
 from ..engine.progress import Position, Progress
-from .snapshot import CALLBACK, CLIENT, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, differences, number_of, versions
+from .snapshot import (
+    CALLBACK,
+    CLIENT,
+    CODEC,
+    EARLIER,
+    OPTIMIZER,
+    VALUE,
+    CheckpointError,
+    Snapshot,
+    differences,
+    number_of,
+    versions,
+)
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan
@@ -45,15 +58,21 @@ def state_of(parts: Mapping[str, Mapping[str, Any]]) -> State:
 
 
 def worker_state(
-    model: Model, optimizer: IOptimizer, bank: CodecBank, callbacks: Mapping[str, Any], clients: Mapping[str, Any]
+    model: Model,
+    optimizer: IOptimizer,
+    bank: CodecBank,
+    callbacks: Mapping[str, Any],
+    clients: Mapping[str, Any] = MappingProxyType({}),
+    earlier: Mapping[str, Any] = MappingProxyType({}),
 ) -> State:
-    """Return all values of the model, and the memory of optimizer, codecs, callbacks and clients.
+    """Return all values of the model, the memory of optimizer, codecs, callbacks and clients, and models of earlier rounds.
 
     Random numbers have no state: each is drawn from (seed, epoch, batch, block) and its purpose.
     """
     # everything: buffers, too, such as the running means of normalisation
     values = {variable.name: variable.value for variable in model.store.everything}
-    memories = {OPTIMIZER: optimizer.state_dict(), CODEC: bank.state_dict(), CALLBACK: callbacks, CLIENT: clients}
+    memories = {OPTIMIZER: optimizer.state_dict(), CODEC: bank.state_dict(), CALLBACK: callbacks}
+    memories |= {CLIENT: clients, EARLIER: earlier}
     return state_of({VALUE: values, **memories})
 
 
@@ -62,12 +81,13 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
 
     They have where results differ between workers, where the optimizer keeps something for the worker's own blocks, where
     codecs remember values that a worker has not sent yet, and where each has the slots of its own shard only. The memory of
-    callbacks and of clients is the same on all workers.
+    callbacks and clients, and models of earlier rounds, are the same on all workers.
     """
     arrays, numbers = state
     size, rule = optimizer.store.values.size, f"{OPTIMIZER}/rule:"
     # values are common as long as results are (`is_common`); callbacks decide by equal results
-    mine = [name for name in (*arrays, *numbers) if not name.startswith((f"{VALUE}/", f"{CALLBACK}/", f"{CLIENT}/"))]
+    common = tuple([f"{part}/" for part in (VALUE, CALLBACK, CLIENT, EARLIER)])
+    mine = [name for name in (*arrays, *numbers) if not name.startswith(common)]
     for name in mine:
         if name.startswith(rule):
             # slots of a rule that are not as long as the model are those of one shard

@@ -96,14 +96,14 @@ class Continuity:
         checkpoints: saves the state of the worker, or None.
         recorder: is told of every batch that was applied, or None.
         callbacks: are told of every epoch, or None.
-        memory: arrays of clients between two rounds, which go into checkpoints.
+        models: those of earlier rounds with which clients still train, which go into checkpoints.
     """
 
     start: Progress = field(default_factory=Progress)
     checkpoints: WorkerKeeper | None = None
     recorder: Recorder | None = None
     callbacks: JobCallbacks | None = None
-    memory: dict[str, Array] = field(default_factory=dict)
+    models: dict[str, Array] = field(default_factory=dict)
 
 
 def prepared(model: Model, transform: AbsTransformer | None, samples: Arrays, seed: int, *, keeps_plan: bool) -> Arrays:
@@ -196,7 +196,7 @@ class TrainingProcess:
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
-        self._memory = continuity.memory
+        self._models = continuity.models
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
         self._current: tuple[int, int, int, tuple[Array, ...]] = (0, 0, 0, ())  # epoch, batch, and block with its samples

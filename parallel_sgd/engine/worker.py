@@ -20,7 +20,7 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from ..checkpoint.schedule import Schedule, keeps
-from ..checkpoint.snapshot import CALLBACK, CLIENT, OF_CLIENT, CheckpointError
+from ..checkpoint.snapshot import CALLBACK, CLIENT, EARLIER, CheckpointError
 from ..checkpoint.state import (
     Resumption,
     State,
@@ -161,19 +161,18 @@ def build_worker(
     # after the codecs were made, whose constructors begin with an empty memory
     if resumption is not None:
         _restore(optimizer, bank, resumption)
-    of_clients = {} if resumption is None else resumption.snapshot.part(CLIENT)
-    remembered = {name: value for name, value in of_clients.items() if OF_CLIENT in name}
-    if memories is not None:
-        memories.load_state_dict(remembered)
-    elif remembered:
-        raise CheckpointError("The checkpoint has a memory of clients, which this job has no use for: take its codec again")
+        remembered = resumption.snapshot.part(CLIENT)
+        if memories is not None:
+            memories.load_state_dict(remembered)
+        elif remembered:
+            raise CheckpointError("The checkpoint has a memory of clients, which this job has no use for: take its codec again")
     callbacks = None
     if options.callbacks:
         known = {} if resumption is None else resumption.snapshot.part(CALLBACK)
         # a copy, since workers inside one process have the same options
         callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, known)
-    # models with which clients in training began, between two rounds; the same on all workers
-    memory = {name: np.array(each) for name, each in of_clients.items() if name not in remembered}
+    # with which clients that are in training between two rounds began, the same on all workers
+    models = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(EARLIER).items()}
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)
@@ -181,14 +180,14 @@ def build_worker(
         schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
         # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
-        capture = partial(_capture, model, optimizer, bank, sync, callbacks, memory, memories)
+        capture = partial(_capture, model, optimizer, bank, sync, callbacks, memories, models)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
     if is_common(optimizer, bank, sync) and not (hooks.report is None and keeper is None):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
-    continuity = Continuity(start, checkpoints, recorder, callbacks, memory)
+    continuity = Continuity(start, checkpoints, recorder, callbacks, models)
     kind: Callable[..., TrainingProcess] = TrainingProcess
     if options.clients is not None:
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
@@ -213,11 +212,11 @@ def _capture(
     bank: CodecBank,
     sync: ISyncType,
     callbacks: JobCallbacks | None,
-    memory: Mapping[str, Array],
     memories: Memories | None,
+    models: Mapping[str, Array],
 ) -> tuple[State, bool]:
-    of_clients = {**memory, **({} if memories is None else memories.state_dict())}
-    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state, of_clients)
+    told = {} if callbacks is None else callbacks.state
+    state = worker_state(model, optimizer, bank, told, {} if memories is None else memories.state_dict(), models)
     return state, is_personal(state, optimizer, bank, sync)
 
 

@@ -16,7 +16,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, OpContainer
 
 from .clock import ClientClock
-from .samplers import FixedSampler, Sampler
+from .samplers import BufferedSampler, FixedSampler, Sampler
 from .sizes import Sizes, checked_sizes
 from .splits import IIDSplit, OwnSplit, Split
 
@@ -104,7 +104,13 @@ class Clients(Configurable, configured=True):
                 f"Clients 'sample' {sampler!r} looks at the times of clients, which Clients(clock=ClientClock('5ms', "
                 f"up='1Mbit/s')) gives them, got no clock"
             )
+        if self.control_variates and isinstance(sampler, BufferedSampler):
+            raise ValueError(
+                "Clients 'control_variates' needs clients that begin with the model of their round, got BufferedSampler: take "
+                "a number, or TimedSampler"
+            )
         self.known: tuple[int, ...] | None = None
+        self.bytes_up = self.bytes_down = 0
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:
         """Return the container of the server's rule, which all workers apply to the merged changes.
@@ -150,14 +156,18 @@ class Clients(Configurable, configured=True):
         vars(made)["split"] = own
         return made
 
-    def knowing(self, sizes: Sequence[int]) -> Clients:
-        """Return these clients with the sizes that the split has dealt, which every node must find again.
+    def knowing(self, sizes: Sequence[int], bytes_up: int = 0, bytes_down: int = 0) -> Clients:
+        """Return these clients with all that rounds depend on: the sizes that the split has dealt, which every node must find
+        again, and the bytes that count on the clock.
 
         Args:
             sizes: samples of each client.
+            bytes_up: bytes of the change of a client.
+            bytes_down: bytes of the model that it gets.
         """
         made = object.__new__(type(self))
-        vars(made).update(vars(self), known=tuple(int(each) for each in sizes))
+        known = tuple(int(each) for each in sizes)
+        vars(made).update(vars(self), known=known, bytes_up=bytes_up, bytes_down=bytes_down)
         return made
 
     def identity(self, seed: int) -> str:

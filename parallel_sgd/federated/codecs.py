@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
 
+from nn.model import Model
+
+from ..codec.choice import is_whole
 from ..codec.compose.parts import Composition, Parts, flat
 from ..codec.compose.reduce import Reducing
 from ..codec.compose.trigger import Trigger
 from ..codec.interfaces import Codec
 from ..codec.pipeline import Stage
+from ..codec.pipeline.pipeline import Pipeline
 from ..codec.pipeline.stage import Draw, Writer
 from ..codec.settings import GlobalSettings, MissingParameter
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
+from .contributions import personal_variables
+from .samplers import BufferedSampler
 
-__all__ = ["check_codec", "encodes_clients", "fewest_clients", "memory_bytes"]
+__all__ = ["bytes_of_clients", "check_codec", "fewest_clients", "memory_bytes"]
 
 #: Codecs that are settings of `Clients`: by their names the setting.
 _SETTINGS: Final = {
@@ -68,19 +74,6 @@ def check_codec(kind: type[Codec], clients: Clients, assignment: ISetting, param
         return
     for fault in _faults(kind, composition, parts, clients):
         raise ValueError(f"'codec' {name} {fault}")
-
-
-def encodes_clients(kind: type[Codec], assignment: ISetting, parameters: Mapping[Hashable, Any]) -> bool:
-    """Tell whether a codec that goes with clients encodes, or merges by another rule than the mean, client by client.
-
-    Args:
-        kind: class of the codec.
-        assignment: that of the job.
-        parameters: `codec_extra_parameters` of the job.
-    """
-    composition = _composition(kind)
-    parts = None if composition is None else _parts(composition, assignment, parameters)
-    return composition is not None and parts is not None and not _is_exact(composition, parts)
 
 
 def fewest_clients(kinds: Iterable[type[Codec]], assignment: ISetting, parameters: Mapping[Hashable, Any]) -> tuple[int, str]:
@@ -161,8 +154,46 @@ def _faults(kind: type[Codec], composition: Composition, parts: Parts, clients: 
             "encodes client by client, and Clients 'weigh' \"steps\" would have it encode changes by step, whose number "
             "differs: take weigh='samples' or 'equal'"
         )
+    if isinstance(clients.sample, BufferedSampler) and clients.sample.damping:
+        yield (
+            "merges by a mean over the weights, which would divide the damping of stale changes out again: take "
+            "BufferedSampler(.., damping=0), or Plain"
+        )
     if type(trigger).uploads is not Trigger.uploads:
         yield f"goes on with earlier uploads ({trigger!r}), which clients do not have: take trigger=Every(1)"
+
+
+def bytes_of_clients(
+    clients: Clients,
+    kinds: Sequence[type[Codec]],
+    model: Model,
+    assignment: ISetting,
+    parameters: Mapping[Hashable, Any],
+) -> tuple[int, int]:
+    """Return the bytes of a client's change, as codecs say that vectors of such sizes take, and of the model that it gets.
+
+    Args:
+        clients: those of the job.
+        kinds: class of the codec of each variable.
+        model: the model.
+        assignment: that of the job.
+        parameters: `codec_extra_parameters` of the job.
+    """
+    variables = model.store.variables
+    stay = set(personal_variables(clients, [each.name for each in variables]))
+    values = [each.value for place, each in enumerate(variables) if place not in stay]
+    own = [kind for place, kind in enumerate(kinds) if place not in stay]
+    sent = sum(value.nbytes for value in values)
+    # c comes down with the model, and the change of c_i goes up with that of the model
+    beside = model.store.buffer_values.nbytes + sent * clients.control_variates
+    if is_whole(kinds):
+        values, own = [model.store.values], own[:1]
+    up = 0
+    for kind, value in zip(own, values, strict=True):
+        composition = _composition(kind)
+        parts = None if composition is None else _parts(composition, assignment, parameters)
+        up += value.nbytes if parts is None or parts.stage is None else Pipeline(parts.stage).wire_bytes(value.size)
+    return up + beside, sent + beside
 
 
 def memory_bytes(kind: type[Codec], size: int, assignment: ISetting, parameters: Mapping[Hashable, Any]) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.model import Model
 from nn.model.history import put_out
 
 from .clients import Clients
@@ -58,7 +59,8 @@ class Description:
             distance = (np.abs(own - shares).sum(axis=1) / 2 * sizes).sum() / sizes.sum()
             said.append(f"distance from the whole training set: {distance:.2f} (0: the same classes, 1: none in common)")
         population = Population(clients, sizes, self._seed, 1)
-        rounds = [population.chosen(number) for number in range(min(clients.rounds, _PREVIEW))]
+        preview = range(min(clients.rounds, _PREVIEW))
+        rounds = [population.chosen(number) for number in preview]
         counts = [len(chosen) for chosen in rounds]
         least, most = min(counts), max(counts)
         samples = np.mean([sizes[chosen].sum() for chosen in rounds])
@@ -67,6 +69,15 @@ class Description:
             f"a round: {chosen} clients in {clients.slots} slots, {samples:.0f} samples on average, {clients.epochs} "
             f"pass{'es' * (clients.epochs > 1)}; an epoch: {clients.rounds} rounds"
         )
+        if clients.clock is not None:
+            courses = [population.course(number) for number in preview]
+            took = [each.ends - each.begins for each in courses]
+            lost, late = (np.mean([getattr(each, name) for each in courses]) for name in ("lost", "late"))
+            known = "" if clients.bytes_down else " without their bytes: describe(.., model=) counts them"
+            said.append(
+                f"a round takes {min(took):.3g} to {max(took):.3g} s, {np.mean(took):.3g} on average{known}; {lost:.1f} "
+                f"clients are lost and {late:.1f} late"
+            )
         return "\n".join(said)
 
     def __repr__(self) -> str:
@@ -112,7 +123,9 @@ class Description:
         put_out(figure, "Description.plot()", path, "clients.png")
 
 
-def describe(clients: Clients, data: AbsDataset, transform: AbsTransformer | None = None, seed: int = 0) -> Description:
+def describe(
+    clients: Clients, data: AbsDataset, transform: AbsTransformer | None = None, seed: int = 0, model: Model | None = None
+) -> Description:
     """Return which client has which samples of a data set: `print` it, or `plot` it.
 
     Args:
@@ -120,6 +133,7 @@ def describe(clients: Clients, data: AbsDataset, transform: AbsTransformer | Non
         data: its data set.
         transform: its transform, or None.
         seed: that of the job.
+        model: the model of the job, whose bytes decide about the seconds of clients with a clock.
 
     >>> data = nn.dataset.SyntheticClients(clients=3)
     >>> describe(Clients(3, sample=2), data).sizes.shape
@@ -129,4 +143,6 @@ def describe(clients: Clients, data: AbsDataset, transform: AbsTransformer | Non
     _, labels, *_ = arrays if transform is None else transform(*arrays, seed=seed)
     clients = clients.of_data(data)
     rows = deal(clients, labels, seed)
-    return Description(clients, rows, class_counts(clients, labels, rows), seed)
+    size = 0 if model is None else model.store.values.nbytes + model.store.buffer_values.nbytes
+    known = clients.knowing([len(each) for each in rows], size, size)
+    return Description(known, rows, class_counts(clients, labels, rows), seed)

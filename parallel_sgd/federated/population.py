@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,6 @@ from .rounds import Course, Field, Visit, courses
 from .samplers import BufferedSampler
 from .sizes import Sizes
 from .splits import OwnSplit, check_rows
-
-if TYPE_CHECKING:
-    from nn.value.store import VariableStore
-
-    from ..options.job_options import PlainOptions
 
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
@@ -61,18 +56,16 @@ class Population:
         sizes: samples of each client.
         seed: that of the job.
         block_size: samples of a client's step.
-        model_bytes: those of the model, which a client gets and gives; they count where the clients have a clock.
     """
 
-    def __init__(
-        self, clients: Clients, sizes: Sequence[int] | Counts, seed: int, block_size: int, model_bytes: int = 0
-    ) -> None:
+    def __init__(self, clients: Clients, sizes: Sequence[int] | Counts, seed: int, block_size: int) -> None:
         self.clients, self.seed = clients, seed
         self.sizes = np.asarray(sizes, np.int64)
         self._steps = clients.steps(self.sizes, block_size)
         seconds, times, clock = np.zeros(clients.count), Availability(None, None), clients.clock
         if clock is not None:
-            seconds = clock.seconds(clients.count, seed, clients.epochs * self.sizes, model_bytes, model_bytes)
+            samples = clients.epochs * self.sizes
+            seconds = clock.seconds(clients.count, seed, samples, clients.bytes_up, clients.bytes_down)
             times = clock.times
         self._field = Field(clients.sample, self.sizes, seed, seconds, times)
         self._going: Iterator[Course] | None = None
@@ -118,10 +111,9 @@ class Population:
         """
         chosen = self.chosen(number)
         course = self.course(number)
-        # by place: in an asynchronous round a client may come twice
-        places = fill_slots(range(len(chosen)), self.sizes[chosen], self.clients.slots)
-        slots = tuple([None if place is None else chosen[place] for place in places])
-        visits = tuple([None if place is None else course.visits[place] for place in places])
+        slots = fill_slots(chosen, self.sizes, self.clients.slots)
+        by_client = {visit.client: visit for visit in course.visits}
+        visits = tuple([None if client is None else by_client[client] for client in slots])
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
         total = weights.sum() or 1.0
         shares = weights * len(slots) / total
@@ -158,36 +150,15 @@ class Population:
         return keyed(self.seed, "client", number, client, epoch).permutation(int(self.sizes[client]))
 
 
-def population_of(clients: Clients, options: PlainOptions, store: VariableStore) -> Population:
-    """Return the population of a job, once the samples of each client are known.
-
-    Args:
-        clients: the option of the job.
-        options: all options of the job.
-        store: that of its model.
-
-    Raises: ValueError where the samples are not known yet.
-    """
-    if clients.known is None:
-        raise ValueError("population_of() 'clients' must know the samples of each client, got none")
-    return Population(clients, clients.known, options.seed, options.block_size, model_bytes(store))
-
-
-def model_bytes(store: VariableStore) -> int:
-    """Return the bytes of a model with its statistics, as clients get and give it.
-
-    Args:
-        store: that of the model.
-    """
-    return store.values.nbytes + store.buffer_values.nbytes
-
-
-def steps_of_slots(clients: Clients, options: PlainOptions, store: VariableStore) -> Callable[[int, int], Sequence[int]]:
+def steps_of_slots(clients: Clients, seed: int, block_size: int) -> Callable[[int, int], Sequence[int]]:
     """Return a function from epoch and batch to the steps of the client of each slot, 0 for a slot without one.
 
-    Args: as those of `population_of`.
+    Args:
+        clients: the option of the job, which knows the samples of each client.
+        seed: that of the job.
+        block_size: samples of a client's step.
     """
-    population = population_of(clients, options, store)
+    population = Population(clients, clients.known or (), seed, block_size)
 
     # of a few rounds: workers are not in the same one at all times
     @lru_cache(maxsize=_ROUNDS_AT_HAND)

@@ -12,6 +12,7 @@ from nn.arrays import Array
 from nn.value.store import VariableStore
 from nn.value.value import Variable
 
+from ..checkpoint.snapshot import CheckpointError
 from ..codec.interfaces import Codec
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
@@ -127,6 +128,12 @@ class Remembering:
         ends = np.cumsum([0, *(variable.value.size for variable in store.variables)]).tolist()
         self._parts = [slice(ends[place], ends[place + 1]) for place in places]
         self._common = [variable.value.copy() for variable in self._personal]
+        # all clients remember the same things, so one tells whether the memories of a checkpoint are those of this job
+        for state in memories.all()[:1]:
+            try:
+                self._recall(state)
+            except ValueError as error:
+                raise CheckpointError(f"The checkpoint's memory of clients does not suit the job's codecs: {error}") from error
 
     def begin(self, client: int, origin: Array) -> None:
         """Give model, codecs and control variates the memory of the client that is trained next.
@@ -143,14 +150,26 @@ class Remembering:
             if own is not None:
                 np.copyto(variable.value, own)
                 origin[part] = own.reshape(-1)
-        for place, codec in enumerate(self._encoding):
-            start = f"{place}."
-            codec.recall({name[len(start) :]: value for name, value in state.items() if name.startswith(start)})
+        self._recall(state)
         if self.drift is not None:
             mean, variate = self._memories.of(COMMON).get(CONTROL), state.get(CONTROL)
             self.drift[:] = 0 if mean is None else mean
             if variate is not None:
                 self.drift -= variate
+
+    def _recall(self, state: State) -> None:
+        for place, codec in enumerate(self._encoding):
+            start = f"{place}."
+            codec.recall({name[len(start) :]: value for name, value in state.items() if name.startswith(start)})
+
+    def leave(self, origin: Array) -> None:
+        """Give the parameters from which a client began, and which it left behind by a failure, those of the model again.
+
+        Args:
+            origin: the parameters from which it began.
+        """
+        for common, part in zip(self._common, self._parts, strict=True):
+            origin[part] = common.reshape(-1)
 
     def trained(self, origin: Array, steps: int, rate: float) -> None:
         """Make the memory of a client that has trained: its personal variables, of which no change is left, and its control

@@ -187,6 +187,10 @@ def _closed(sampler: Sampler, needed: NDArray[np.float64]) -> tuple[list[int], f
 
 def _buffered(field: Field, sampler: BufferedSampler) -> Iterator[Course]:
     """Yield rounds that end when the buffer is full, while `concurrency` clients train at all times."""
+    if sampler.buffer > (trained := int((field.sizes > 0).sum())):
+        raise ValueError(
+            f"BufferedSampler 'buffer' must be at most the number of clients with samples, {trained}, got {sampler.buffer}"
+        )
     # moment, number of the start, which decides between equal moments, whether it arrives, and the visit
     training: list[tuple[float, int, bool, Visit]] = []
     busy = np.zeros(field.count, bool)
@@ -212,14 +216,16 @@ def _buffered(field: Field, sampler: BufferedSampler) -> Iterator[Course]:
             now = field.moment(joins, now, version)
             continue
         now, _, comes, visit = heapq.heappop(training)
-        busy[visit.client] = False
         if not comes:
+            busy[visit.client] = False
             lost += 1
             continue
+        # it trains again when the round is over: no client has two changes in one
         visits.append(visit)
         if len(visits) == sampler.buffer:
             waiting = tuple(sorted({each.version for *_, each in training}))
-            in_order = tuple(sorted(visits, key=lambda each: (each.client, each.version)))
+            in_order = tuple(sorted(visits, key=lambda each: each.client))
+            busy[[each.client for each in visits]] = False
             yield Course(version, begins, now, asked, lost, 0, in_order, waiting)
             begins, visits, lost, asked = now, [], 0, 0
             version += 1

@@ -277,7 +277,8 @@ class TimedSampler(Sampler, configured=True):
 class BufferedSampler(Sampler, configured=True):
     """Sampler of asynchronous rounds, FedBuff (J. Nguyen et al., "Federated learning with buffered asynchronous aggregation",
     2022): `concurrency` clients train at all times, each from the global model at its start, and when one ends the next begins;
-    a round is over when `buffer` changes have come. The change of a client that has missed n rounds counts (1 + n) ** -damping.
+    a round is over when `buffer` changes of different clients have come. The change of a client that has missed n rounds counts
+    (1 + n) ** -damping.
 
     Args:
         buffer: changes of a round, K in the paper.
@@ -300,6 +301,8 @@ class BufferedSampler(Sampler, configured=True):
             raise ValueError(
                 f"BufferedSampler 'concurrency' must be at most the number of clients, {clients}, got {self.concurrency}"
             )
+        if self.buffer > clients:
+            raise ValueError(f"BufferedSampler 'buffer' must be at most the number of clients, {clients}, got {self.buffer}")
         return self.buffer
 
     def choose(self, sizes: Counts, number: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
 from .contributions import Contributions
-from .population import Population, Rows, class_counts, dealt, model_bytes
+from .population import Population, Rows, class_counts, dealt
 from .rounds import Visit
 from .versions import Versions
 
@@ -76,7 +76,7 @@ class ClientTraining(TrainingProcess):
         values = [variable.value for variable in model.store.variables]
         self._local.partition([value.size for value in values], [value.shape for value in values])
         self._schedule = self._local.schedule
-        self._versions = Versions(model.store, self._memory)
+        self._versions = Versions(model.store, self._models)
         self._origin = model.store.values
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
         self._now = ""
@@ -86,11 +86,11 @@ class ClientTraining(TrainingProcess):
         self._visited = None if self._report is None else self._report.clients()
         self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
         self._contributions = sent = Contributions(self._exchange, model.store, self._clients)
-        self._remembering: Remembering | None = None
+        self._memory: Remembering | None = None
         if memories is not None:
             from .remembering import Remembering  # noqa: PLC0415 - where clients remember something
 
-            self._remembering = Remembering(self._clients, memories, self._exchange, sent.encoding, model.store)
+            self._memory = Remembering(self._clients, memories, self._exchange, sent.encoding, model.store)
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
@@ -106,7 +106,7 @@ class ClientTraining(TrainingProcess):
             raise TypeError(f"ClientTraining needs a ClientFeeder, got {type(feeder).__name__}")
         self._source = feeder
         sizes = [len(each) for each in feeder.rows]
-        self._population = Population(self._clients, sizes, self._seed, self._block_size, model_bytes(self._model.store))
+        self._population = Population(self._clients, sizes, self._seed, self._block_size)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         store, times = self._model.store, self._times
@@ -116,7 +116,6 @@ class ClientTraining(TrainingProcess):
         self._optimizer.begin_batch()
         now = self._population.round(epoch * self._batches.count + batch)
         values, statistics = self._versions.begin(now.number)
-        remembering = self._remembering
         for block, gradient_ready in self._blocks:
             visit = now.visits[block]
             self._steps += 1
@@ -132,17 +131,19 @@ class ClientTraining(TrainingProcess):
                 if visit.version != now.number:
                     np.copyto(store.values, self._origin)
                     np.copyto(store.buffer_values, before)
+                if self._memory is not None:
+                    self._memory.begin(client, self._origin)
                 try:
-                    if remembering is not None:
-                        remembering.begin(client, self._origin)
                     losses = self._visit(epoch, batch, visit, spoiled)
                 except BaseException:
                     # the state that is left behind is that after the batch before, not that of a client
+                    if self._memory is not None:
+                        self._memory.leave(self._origin)
                     np.copyto(store.values, values)
                     np.copyto(store.buffer_values, statistics)
                     raise
-                if remembering is not None:
-                    remembering.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
+                if self._memory is not None:
+                    self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
                 np.subtract(self._origin, store.values, out=store.gradients)
                 norm, seconds = 0.0, round(self._clock() - begun, 6)
                 if self._visited is not None:
@@ -164,32 +165,32 @@ class ClientTraining(TrainingProcess):
                     self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
-            if remembering is not None:
-                remembering.put(block, None if visit is None else visit.client)
-        if remembering is not None:
+            if self._memory is not None:
+                self._memory.put(block, now.slots[block])
+        if self._memory is not None:
             # before anything is applied: a round that breaks off has changed neither model nor memories
-            while not self._exchange.sync.ready(remembering.place):
-                yield from self._exchange.sync.wait(remembering.place)
+            while not self._exchange.sync.ready(self._memory.place):
+                yield from self._exchange.sync.wait(self._memory.place)
         yield from self._finish(epoch, batch)
-        if remembering is not None:
-            remembering.apply(now)
         self._versions.end(now.course.waiting)
         if self._rounds is not None:
             course = now.course
             counts = (course.asked, len(course.visits), course.lost, course.late)
             self._rounds((course.number + 1, epoch + 1, batch + 1, course.begins, course.ends, *counts))
+        if self._memory is not None:
+            self._memory.apply(now)
 
     def _measure(self) -> dict[str, float]:
-        if self._remembering is None:
+        if self._memory is None:
             return super()._measure()
-        with self._remembering.evaluated():
+        with self._memory.evaluated():
             return super()._measure()
 
     def _visit(self, epoch: int, batch: int, visit: Visit, spoiled: bool) -> tuple[float, float, float]:
         """Train a client, and leave its parameters in the model; return the number of its steps, the loss of the first and that
         of the last.
         """
-        model, store, clients, remembering = self._model, self._model.store, self._clients, self._remembering
+        model, store, clients = self._model, self._model.store, self._clients
         client, number = visit.client, visit.key
         rule = self._begun_rule(visit.version)
         step, first, loss = 0, 0.0, 0.0
@@ -216,8 +217,8 @@ class ClientTraining(TrainingProcess):
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
                     store.gradients += self._pull
-                if remembering is not None and remembering.drift is not None:
-                    store.gradients += remembering.drift
+                if self._memory is not None and self._memory.drift is not None:
+                    store.gradients += self._memory.drift
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
                 if not step:

@@ -117,8 +117,8 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if clients is None:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
-    from ..federated.codecs import fewest_clients  # noqa: PLC0415
-    from ..federated.population import deal, population_of  # noqa: PLC0415
+    from ..federated.codecs import bytes_of_clients, fewest_clients  # noqa: PLC0415
+    from ..federated.population import Population, deal  # noqa: PLC0415
     from ..federated.remembering import check_memory  # noqa: PLC0415
     from ..federated.splits import OwnSplit  # noqa: PLC0415
 
@@ -128,11 +128,12 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if made is None:
         made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
-    known = clients.knowing(sizes)
-    plan, variables = spec.plan, spec.model.trainable_variables()
+    plan = spec.plan
+    variables = spec.model.trainable_variables()
     kinds = choose_codecs(plan.codec, plan.default_codec, len(variables))
     needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
-    check_rounds(population_of(known, spec.options, spec.model.store), spec.options.epoch, needed)
+    known = clients.knowing(sizes, *bytes_of_clients(clients, kinds, spec.model, plan.assignment, plan.codec_parameters))
+    check_rounds(Population(known, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
     check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, clients.rounds * spec.options.epoch)
     options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
@@ -162,7 +163,6 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     # local workers of this program, with checkpoints that outlive them
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
     assignment = _assign(options.assignment_type, worker_count, options.redundancy)
-    model._refuse_if_marked_anew("parallel()")
     names = [variable.name for variable in model.trainable_variables()]
     values = [variable.value for variable in model.trainable_variables()]
     sizes = [value.size for value in values]

@@ -178,7 +178,7 @@ class SimulatedExecution(Execution):
         if plan.options.clients is not None:
             from ..federated.population import steps_of_slots  # noqa: PLC0415 - for a job with clients
 
-            self._client_steps = steps_of_slots(plan.options.clients, plan.options, model.store)
+            self._client_steps = steps_of_slots(plan.options.clients, plan.options.seed, plan.options.block_size)
         self._networks: list[LinkNetwork] = []
         self._kernel: Kernel | None = None
         self._recorder: Recorder | None = None

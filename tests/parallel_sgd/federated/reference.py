@@ -133,10 +133,13 @@ def fedbuff(
     x, y = (np.asarray(each, np.float64) for each in arrays()[:2])
     server, summed = start.astype(np.float64), np.zeros(len(start))
     flying: list[Any] = []
-    now, begun, arrived, done = 0.0, 0, 0, 0
+    came: list[int] = []
+    now, begun, done = 0.0, 0, 0
     while done < updates:
         while len(flying) < settings["concurrency"]:
-            free = sorted(set(range(len(rows))) - {client for *_, client, _, _ in flying})
+            free = sorted(set(range(len(rows))) - {client for *_, client, _, _ in flying} - set(came))
+            if not free:
+                break
             client = free[int(keyed(seed, "buffer", begun).integers(len(free)))]
             heapq.heappush(flying, (now + seconds[client], begun, client, done, server.copy()))
             begun += 1
@@ -148,8 +151,8 @@ def fedbuff(
                 part = order[at : at + settings["size"]]
                 own -= settings["rate"] * gradient(own, x[part], y[part])
         summed += (origin - own) / np.sqrt(1 + done - version)
-        arrived += 1
-        if arrived % settings["buffer"] == 0:
+        came.append(client)
+        if len(came) == settings["buffer"]:
             server = server - summed / settings["buffer"]
-            summed, done = np.zeros(len(start)), done + 1
+            summed, done, came = np.zeros(len(start)), done + 1, []
     return server, now

@@ -27,6 +27,7 @@ from parallel_sgd.federated import (
     Sampler,
     TimedSampler,
     WeightedSampler,
+    describe,
 )
 from parallel_sgd.federated.population import Population, deal
 from parallel_sgd.options.forms import FORMS
@@ -51,7 +52,7 @@ NEEDED = [3.0, 9.0, 7.0, 9.0]
 def population(
     sampler: int | Sampler, clock: ClientClock | None = FOUR, sizes: Sequence[int] = SIZES, seed: int = 1
 ) -> Population:
-    return Population(Clients(len(sizes), sampler, clock=clock), sizes, seed, 2, 1000)
+    return Population(Clients(len(sizes), sampler, clock=clock).knowing(sizes, 1000, 1000), sizes, seed, 2)
 
 
 def told(given: Population, number: int = 0) -> tuple[list[int], float, float, int, int]:
@@ -290,6 +291,9 @@ def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with
     assert drawn == {(row["round"] - 1, row["client"]) for row in history.clients}
     page = render(records, data)
     assert f"would have sent {sum(history['client_bytes']) / 2:,.0f} bytes" in page and "Rounds on the clients" in page
+    said = str(describe(given, ArrayDataset(*arrays()), seed=OPTIONS["seed"], model=model("float32")))
+    took = (frame["ends"] - frame["begins"])[:5]
+    assert f"a round takes {took.min():.3g} to {took.max():.3g} s, {took.mean():.3g} on average; 0.0 clients are lost" in said
     compared = compare_page([RunRecords.read(folder)] * 2)
     assert f"{sum(history['client_bytes']):,.0f}" in compared and "clients&#x27; clock" in compared
     assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
@@ -356,6 +360,11 @@ REFUSED: list[tuple[str, Any]] = [
     ("'dropout' must be a number >= 0 and < 1, got 1", lambda: TimedSampler(3, dropout=1)),
     ("must not have times of its own, got TimedSampler", lambda: TimedSampler(TimedSampler(3))),
     ("'concurrency' must be at most the number of clients, 9, got 10", lambda: Clients(9, BufferedSampler(2, 10), clock=FOUR)),
+    ("'buffer' must be at most the number of clients, 9, got 10", lambda: Clients(9, BufferedSampler(10, 2), clock=FOUR)),
+    (
+        "'buffer' must be at most the number of clients with samples, 2, got 3",
+        lambda: population(BufferedSampler(3, 2), FOUR, [1, 0, 2, 0]).course(0),
+    ),
     ("'sample_time' must hold a value for each of 9 clients, got 4", lambda: Clients(9, 3, clock=FOUR)),
     ("'sample_time' must be seconds of a sample, '200/s', a law, .* got 'measured'", lambda: ClientClock("measured")),
     ("'sample_time' must be samples a second above 0, got '0/s'", lambda: ClientClock("0/s")),
@@ -420,3 +429,41 @@ def test_parameters_of_a_client_are_no_state_of_the_job(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="in the middle of a client"):
         trained(given, 1, tmp_path, epoch=1, gd_type=Fails, checkpoint_every="epoch")
     assert trained(given, 1, tmp_path, epoch=1, resume="last").tobytes() == expected
+
+
+@pytest.mark.parametrize("name", ["Plain", "TopK", "QSGD"])
+def test_an_upload_takes_the_time_of_the_bytes_that_its_codec_sends(name: str, tmp_path: Path) -> None:
+    given = Clients(30, 6, DirichletSplit(0.3), rounds=1, clock=ClientClock(up=1000, down="2kB/s"))
+    with in_process(1) as nodes:
+        result = job("float32").parallel(nodes, clients=given, codec=name, directory=tmp_path, **{**OPTIONS, "epoch": 1})
+    for row in result.history.clients:
+        assert np.isclose(row["arrives"] - row["begins"], row["bytes_up"] / 1000 + row["bytes_down"] / 2000)
+
+
+def test_codecs_that_remember_clients_have_equal_bits_in_asynchronous_rounds(tmp_path: Path) -> None:
+    given = Clients(30, BufferedSampler(6, 12, damping=0), DirichletSplit(0.3), rounds=6, clock=CLOCK)
+    expected = trained(given, 1, tmp_path, epoch=1, codec="TopK", dtype="float32")
+    assert trained(given, 3, tmp_path, epoch=1, codec="TopK", dtype="float32").tobytes() == expected.tobytes()
+    damped = Clients(**{**given.get_config(), "sample": BufferedSampler(6, 12)})
+    with pytest.raises(ValueError, match=r"'codec' TopK merges by a mean .*: take BufferedSampler\(.., damping=0\), or Plain"):
+        trained(damped, 1, tmp_path, epoch=1, codec="TopK")
+    with pytest.raises(ValueError, match="'control_variates' needs clients that begin with the model of their round"):
+        Clients(**{**damped.get_config(), "control_variates": True})
+
+
+def test_a_failure_leaves_personal_variables_as_they_were(tmp_path: Path) -> None:
+    given = clients(personal="dense_2", rounds=3)
+    expected = trained(given, 1, tmp_path / "whole", epoch=2).tobytes()
+
+    class Breaks(SGDOptimizer):
+        left = 120
+
+        def update_from(self, parameters: Any, gradients: Any) -> None:
+            Breaks.left -= 1
+            if not Breaks.left:
+                raise RuntimeError("in the middle of a client")
+            super().update_from(parameters, gradients)
+
+    with pytest.raises(RuntimeError, match="in the middle of a client"):
+        trained(given, 1, tmp_path, epoch=2, gd_type=Breaks, checkpoint_every="epoch")
+    assert trained(given, 1, tmp_path, epoch=2, resume="last").tobytes() == expected

@@ -95,6 +95,8 @@ def test_a_training_goes_on_with_the_memory_of_all_clients_on_other_workers(tmp_
     told = {int(name.rpartition("@")[2]) for name in newest.part(CLIENT)}
     # those that have trained, and what they have in common
     assert COMMON in told and 6 < len(told) <= 10
+    with pytest.raises(ValueError, match="memory of clients does not suit the job's codecs"):
+        trained(FEW, 2, tmp_path, resume="last", epoch=2, codec={0: OneBit, 2: TopK}, dtype="float32")
     assert trained(FEW, 3, tmp_path, resume="last", epoch=2, **options).tobytes() == expected.tobytes()
 
 
