@@ -18,10 +18,8 @@ from ..profiles.blockassignment.abstract import ISetting
 from ..profiles.blockassignment.assignments import FixedBlockAssignment, IIDBlockAssignment
 from ..simulation.nodes import SimulatedNodes
 from .clients import Clients
-from .codecs import check_codec, encodes_clients
+from .codecs import check_codec
 from .population import Population
-from .remembering import remembering
-from .samplers import BufferedSampler
 
 if TYPE_CHECKING:
     from ..options.job_options import PlainOptions
@@ -110,29 +108,6 @@ def check_codecs(
         )
     for kind in dict.fromkeys(codecs):
         check_codec(kind, clients, assignment, parameters)
-        if encodes_clients(kind, assignment, parameters):
-            _check_course(clients, f"'codec' {kind.__name__}", remembering([kind], assignment, parameters))
-    for name in ("control_variates", "personal"):
-        if getattr(clients, name):
-            _check_course(clients, f"Clients '{name}'", True)
-
-
-def _check_course(clients: Clients, part: str, remembers: bool) -> None:
-    """Check that the rounds of clients go with a part whose bytes are not those of the model, and which may remember.
-
-    Raises: ValueError naming the part, with the remedy.
-    """
-    if remembers and isinstance(clients.sample, BufferedSampler):
-        raise ValueError(
-            f"{part} remembers what a client did in its last round, and with BufferedSampler it may be in several: take "
-            f"another 'sample'"
-        )
-    clock = clients.clock
-    if clock is not None and (clock.up is not None or clock.down is not None):
-        raise ValueError(
-            f"{part} sends other bytes than those of the model, with which Clients 'clock' computes the time of a transfer: "
-            f"leave 'up' and 'down' out, or send the model as it is"
-        )
 
 
 def check_order_kept(transform: AbsTransformer) -> None:

@@ -13,7 +13,6 @@ from nn import tensor_files
 from nn.arrays import Array
 from nn.tensor_files import ModelFileError
 
-from ..checkpoint.snapshot import OF_CLIENT
 from ..codec.interfaces import BlockWeight, CheckingPackets, Codec, TakingLate, Tracking, netEncapsulation
 from ..codec.settings import GlobalSettings
 from ..codec.traits import PacketTraits
@@ -184,13 +183,13 @@ class Memories:
 
     def state_dict(self) -> State:
         """Return all memories for a checkpoint: `<name>@<client>`."""
-        return {f"{name}{OF_CLIENT}{client}": value for client, state in self._states.items() for name, value in state.items()}
+        return {f"{name}@{client}": value for client, state in self._states.items() for name, value in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of a state that `state_dict` returned."""
         self._states = {}
         for key, value in state.items():
-            name, _, client = key.rpartition(OF_CLIENT)
+            name, _, client = key.rpartition("@")
             # copied: the state is read-only memory of a checkpoint's file
             own = np.array(value) if isinstance(value, np.ndarray) else value
             self._states.setdefault(int(client), {})[name] = own

@@ -18,7 +18,7 @@ from parallel_sgd.codec.interfaces import BlockWeight
 from parallel_sgd.codec.pipeline import ErrorFeedback, Levels, Stage
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.engine.unusable import Unusable
-from parallel_sgd.federated import BufferedSampler, ClientClock, load_client
+from parallel_sgd.federated import load_client
 from parallel_sgd.federated.memory import COMMON, ClientMemory, Memories, pack, unpack
 from parallel_sgd.federated.population import deal
 from parallel_sgd.federated.remembering import check_memory
@@ -228,27 +228,3 @@ def test_memories_come_back_from_a_checkpoint() -> None:
     again.load_state_dict(memories.state_dict())
     assert memories.state_dict().keys() == {"a@3", "b@3", "c@-1"} == again.state_dict().keys()
     assert again.of(3)["b"] == 2 and again.of(4) == {} and again.of(3)["a"] is not memories.of(3)["a"]
-
-
-AT_ONCE: dict[str, Any] = {"sample": BufferedSampler(3, 6), "clock": ClientClock("1ms")}
-
-
-@pytest.mark.parametrize(
-    ("words", "given", "options"),
-    [
-        ("^'codec' TopK remembers .* BufferedSampler", AT_ONCE, {"codec": TopK}),
-        ("^Clients 'personal' remembers", {**AT_ONCE, "personal": "dense_2"}, {}),
-        ("^Clients 'control_variates' sends other bytes", {"clock": ClientClock(up="1Mbit/s"), "control_variates": True}, {}),
-        ("^'codec' QSGD sends other bytes", {"clock": ClientClock(down="1Mbit/s")}, {"codec": QSGD}),
-    ],
-    ids=["codec in rounds at once", "personal in rounds at once", "bytes of variates", "bytes of a codec"],
-)  # fmt: skip
-def test_a_clock_goes_with_what_it_counts_right(
-    words: str, given: dict[str, Any], options: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=words), in_process(2) as nodes:
-        job().parallel(nodes, clients=Clients(30, **{"sample": 6, **given}), directory=tmp_path, **{**OPTIONS, **options})
-    timed = clients(clock=ClientClock("1ms"), control_variates=True)
-    with in_process(2) as nodes:
-        result = job().parallel(nodes, clients=timed, directory=tmp_path, **{**OPTIONS, "epoch": 1})
-    assert result.history.rounds[-1]["ends"] > 0
