@@ -120,7 +120,7 @@ class ClientTraining(TrainingProcess):
                 self._now = f"client {client}"
                 begun = self._clock()
                 if self._memory is not None:
-                    self._memory.begin(client, self._origin)
+                    self._memory.begin(client)
                 losses = self._visit(epoch, batch, now, client, spoiled)
                 if self._memory is not None:
                     self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
@@ -189,6 +189,9 @@ class ClientTraining(TrainingProcess):
                 if self._pull is not None:
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
+                    # what stays with a client is not drawn to the global model
+                    for stays in self._memory.personal if self._memory is not None else ():
+                        self._pull[stays] = 0
                     store.gradients += self._pull
                 if self._memory is not None and self._memory.drift is not None:
                     store.gradients += self._memory.drift
