@@ -236,7 +236,7 @@ class TrainedNetwork(
                 of torch is "torch", of others "nn".
 
         Returns:
-            The names of what was taken, of what the model kept, and of what is left in the source.
+            The names of variables that were taken and that were kept, and of arrays that are left in the source.
 
         Raises:
             ValueError: where names or shapes do not fit, and before `setup`; of a file a `ModelFileError`.

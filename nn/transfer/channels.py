@@ -89,7 +89,7 @@ class Channels:
         return None
 
     def _reached(self, value: Value) -> list[Node]:
-        """Return the users of a value, and those of what is computed of it element by element."""
+        """Return the users of a value, and those of values that are computed of it element by element."""
         found: list[Node] = []
         for user in self._users[value]:
             found.append(user)
@@ -124,7 +124,7 @@ def _has_channels(value: Value) -> bool:
 
 
 def _is_pointwise(node: Node) -> bool:
-    """Return whether a product is the second half of a separable convolution, whose kernel has an axis of length 1."""
+    """Return whether a product is the second half of a separable convolution: its kernel is a variable in another shape."""
     kernel = node.inputs[-1]
     return isinstance(node.operation, MatMul) and isinstance(kernel, Node) and isinstance(kernel.inputs[0], Variable)
 
