@@ -86,6 +86,8 @@ class _Loading:
         self._parts = _PARTS[source.layout](graph)
         self._single: dict[str, str] = {}
         """The names of arrays that were given for variables."""
+        self._left_alone: set[str] = set()
+        """The variables that `names` leaves as they are."""
         self._under: dict[str, list[str]] = {"": []}
         """The names of the arrays under each place of the source, the widest first."""
         for name in source.arrays:
@@ -128,9 +130,8 @@ class _Loading:
             self._refuse(f"it has none of the variables: the model has {wanted}, the source {left}{self._advice()}")
         if self._partial:
             return
-        left_alone = {name for name, given in self._names.items() if given is None}
         for name in report.missing:
-            if not left_alone & {name, name.rpartition("/")[0]}:
+            if name not in self._left_alone:
                 others = f"; left there are {left}" if report.left else ""
                 self._refuse(f"only the model has a variable {self._wanted(name)}{others}{self._advice()}")
         if report.left:
@@ -184,7 +185,11 @@ class _Loading:
                 raise TypeError(f"load_weights() 'names' must have texts or None as values, got {arguments.short(given)}")
             if name in layers and name:
                 told[name] = None if given is None else self._place(layers[name], given)
+                if given is None:
+                    self._left_alone.update(piece.variable.name for piece in layers[name].forms[0])
             elif name in variables:
+                if given is None:
+                    self._left_alone.add(name)
                 self._single[name] = "" if given is None else self._array(name, given, variables[name])
             else:
                 known = list(filter(None, layers))

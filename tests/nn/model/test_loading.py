@@ -16,7 +16,7 @@ import nn
 from nn import tensor_files
 from nn.activation import Linear
 from nn.arrays import Array
-from nn.layer import LSTM, BatchNorm, Concatenate, Conv2D, Dense, Layer
+from nn.layer import LSTM, BatchNorm, Bidirectional, Concatenate, Conv2D, Dense, Layer
 from nn.model import Model, ModelFileError, SequentialModel
 from nn.transfer import Loaded, keras_layout, sources, torch_layout
 from nn.transfer.parts import Part
@@ -156,6 +156,14 @@ def test_recurrences_are_told_by_module_and_layer() -> None:
     with pytest.raises(ValueError, match=r"'lstm_1/bias' is made of 'rnn.l1.bias_ih', 'rnn.l1.bias_hh', of which .* not there"):
         model.load_weights(source, layout="torch", names={"lstm_1": "rnn.l1"}, partial=True)
     assert bits(model) == before
+
+
+def test_a_layer_of_two_recurrences_is_left_as_it_is() -> None:
+    model = made(Bidirectional(LSTM(2)), Dense(3), shape=(-1, 5, 8))
+    before = bits(model)
+    source = {"1.weight": np.ones((3, 4)), "1.bias": np.ones(3)}
+    report = model.load_weights(source, layout="torch", names={"bidirectional_1": None})
+    assert len(report.missing) == 6 and bits(model)[:6] == before[:6]
 
 
 def test_safetensors_of_torch_tell_so_and_have_halves_of_floats(tmp_path: Path) -> None:
