@@ -84,8 +84,9 @@ class TrainedNetwork(
         """The optimizer made from the arguments of `compile`; raises ValueError before."""
         if self.rule is None:
             raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
-        if self._optimizer is None or self._optimizer_moves != self.store.moves:
-            self._optimizer, self._optimizer_moves = self.op_type(self.rule, self.store), self.store.moves
+        store = self.store  # it may be made anew, and the optimizer with it
+        if self._optimizer is None or self._optimizer_moves != store.moves:
+            self._optimizer, self._optimizer_moves = self.op_type(self.rule, store), store.moves
         return self._optimizer
 
     def compile(
