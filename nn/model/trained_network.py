@@ -100,8 +100,8 @@ class TrainedNetwork(
 
         With `loss` it calls `setup` as well, so that one step does all: `compile("adam", "mse", ["relative_error"])`.
 
-        Layers that were frozen or thawed since are from here on. A rule that is given begins afresh; `setup` without `compile`,
-        and `compile(model.rule)`, keep the state of the rule for all variables that go on being trained.
+        Layers that were frozen or thawed since the last call are so from here on. A rule that is given begins afresh; `setup`
+        alone, and `compile(model.rule)`, keep the state of the rule for all variables that go on being trained.
 
         Args:
             optimizer: the rule.
