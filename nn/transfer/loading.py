@@ -343,10 +343,19 @@ class _Loading:
                     called = f"'{self._shown(name)[:80]}' for '{piece.variable.name}'"
                 self._refuse(f"{called} must have shape {shape}{own}, got {array.shape}{skip}")
         convert = piece.recipe.convert
-        if convert is None:
-            return arrays[0]
-        # Sums of biases in float64: half precision has too few bits for them.
-        return np.asarray(convert(*[array.astype(np.float64) if len(arrays) > 1 else array for array in arrays]))
+        if convert is not None:
+            # Sums of biases in float64: half precision has too few bits for them.
+            wide = [array.astype(np.float64) if len(arrays) > 1 else array for array in arrays]
+            found = np.asarray(convert(*wide))
+        else:
+            found = arrays[0]
+        # In the type of the model before anything is copied: a number that it does not hold is found in time.
+        dtype = piece.variable.value.dtype
+        with np.errstate(over="ignore"):
+            made = found.astype(dtype, copy=False)
+        if not np.isfinite(made).all() and np.isfinite(found).all():
+            self._refuse(f"'{self._shown(names[0])[:80]}' must hold numbers of {dtype}, got up to {np.abs(found).max():g}")
+        return made
 
     def _full(self, place: str | None, name: str) -> str:
         return f"{place}{self._source.separator}{name}" if place else name

@@ -216,6 +216,8 @@ def towers() -> Model:
          r"'head/bias' must have shape \(3,\), got \(4,\); names=\{'head': None\} leaves the layer as it is"),
         (made, torch_state((8, 8)), {}, ValueError, "for names and axes of torch say layout='torch'"),
         (made, {**named(made()), "head/bias": np.ones(3, complex)}, {}, TypeError, "'head/bias' must hold real numbers"),
+        (made, {**named(made()), "head/bias": np.array([1, 1e300, 0])}, {}, ValueError,
+         r"'head/bias' must hold numbers of float32, got up to 1e\+300"),
         (made, {"epoch": 3, "state_dict": {"a": 1}}, {}, TypeError, "must hold arrays, got dict as 'state_dict'; of a file"),
         (made, {3: np.ones(2)}, {}, TypeError, "must have texts as names, got 3"),
         (made, [np.ones(2)], {}, TypeError, r"'source' must be the path of a file or a mapping of arrays by name.*got \[array"),
