@@ -138,7 +138,7 @@ class Functional(Model, configured=True):
         """The variables' memory, which is made when it is first needed."""
         if self._store is None:
             self._allocate(self.graph)
-        return self._store
+        return super().store
 
     @property
     def _input_names(self) -> Sequence[str]:

@@ -174,7 +174,7 @@ class Network(
     def trainable_variables(self) -> list[Variable]:
         """Return the trained variables in the order of their ids: layer by layer, as each layer made them."""
         if self._store is not None:
-            return list(self._store.variables)
+            return list(self.store.variables)
         if self._graph is not None:
             return [variable for variable in self._graph.variables if variable.trainable]
         raise ValueError(self._missing())
@@ -231,6 +231,8 @@ class Network(
         """The variables' memory; raise ValueError before they exist."""
         if self._store is None:
             raise ValueError(self._missing())
+        if self._store.left:
+            self._allocate(self.graph)
         return self._store
 
     @property
@@ -402,6 +404,8 @@ class Network(
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to copy, the nodes first, inputs before their users: or a deep graph would be deep recursion."""
+        if self.built:
+            self.store  # noqa: B018 - makes it anew where another model has left it without a part of its variables
         return {"nodes": [] if self._graph is None else self._graph.nodes, **vars(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

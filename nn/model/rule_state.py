@@ -18,7 +18,7 @@ def state_for(
     """Return the state of a rule for these variables: that which it has of each, and that of a first step where it has none.
 
     Args:
-        rule: the rule, whose arrays have a number for each parameter.
+        rule: the rule; its arrays have a number for each parameter.
         before: the variables that it was made for, in the order of their ids.
         variables: those that it is for now, with memory.
     """

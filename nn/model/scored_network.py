@@ -113,7 +113,8 @@ class ScoredNetwork(
     def runner(self) -> Runner:
         """Computation of the graph; made anew when graph or loss change."""
         if self._runner is None or self._outdated:
-            self._runner, self._moves = Runner(self.graph, self._objective, self.dtype), self.store.moves
+            moves = self.store.moves  # first, since the store may be made anew
+            self._runner, self._moves = Runner(self.graph, self._objective, self.dtype), moves
         return self._runner
 
     @property

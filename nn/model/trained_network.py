@@ -84,8 +84,9 @@ class TrainedNetwork(
         """The optimizer made from the arguments of `compile`; raises ValueError before."""
         if self.rule is None:
             raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
-        if self._optimizer is None or self._optimizer_moves != self.store.moves:
-            self._optimizer, self._optimizer_moves = self.op_type(self.rule, self.store), self.store.moves
+        store = self.store  # it may be made anew, and the optimizer with it
+        if self._optimizer is None or self._optimizer_moves != store.moves:
+            self._optimizer, self._optimizer_moves = self.op_type(self.rule, store), store.moves
         return self._optimizer
 
     @checked_call
@@ -100,8 +101,8 @@ class TrainedNetwork(
 
         With `loss` it calls `setup` as well, so that one step does all: `compile("adam", "mse", ["relative_error"])`.
 
-        Layers that were frozen or thawed since are from here on. A rule that is given begins afresh; `setup` without `compile`,
-        and `compile(model.rule)`, keep the state of the rule for all variables that go on being trained.
+        Layers that were frozen or thawed since the last call are so from here on. A rule that is given begins afresh; `setup`
+        alone, and `compile(model.rule)`, keep the state of the rule for all variables that go on being trained.
 
         Args:
             optimizer: the rule.
@@ -243,7 +244,7 @@ class TrainedNetwork(
                 of torch is "torch", of others "nn".
 
         Returns:
-            The names of what was taken, of what the model kept, and of what is left in the source.
+            The names of variables that were taken and that were kept, and of arrays that are left in the source.
 
         Raises:
             ValueError: where names or shapes do not fit, and before `setup`; of a file a `ModelFileError`.

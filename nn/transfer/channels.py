@@ -18,7 +18,7 @@ from nn.operation.elementwise import Elementwise
 from nn.operation.matmul import MatMul
 from nn.operation.normalization import BatchNormalize, LayerNormalize, RMSNormalize
 from nn.operation.pooling import Pool
-from nn.operation.shape import Pad, Repeat, Reshape
+from nn.operation.shape import Concatenate, Pad, Repeat, Reshape
 from nn.value.graph import Graph
 from nn.value.value import Node, Value, Variable
 
@@ -46,7 +46,7 @@ class Channels:
     def of_inputs(self, variable: Variable) -> Places | None:
         """Return for each input of a kernel the place that torch has for it; None where the order is the same."""
         user = self._user(variable)
-        return None if user is None else _places(self._before(user.inputs[0]))
+        return None if user is None else self._before(user.inputs[0])
 
     def of_outputs(self, variable: Variable) -> Places | None:
         """Return for each output of a kernel the place that torch has for it; None where the order is the same."""
@@ -59,17 +59,20 @@ class Channels:
         if user is None:
             return None
         source = next((each for each in user.inputs if not isinstance(each, Variable)), user)
-        return _places(self._before(source) or self._behind(user))
+        before = self._before(source)
+        return _places(self._behind(user)) if before is None else before
 
     def _user(self, variable: Variable) -> Node | None:
         return next(iter(self._users[variable]), None)
 
-    def _before(self, value: Value) -> Shape | None:
-        """Return the shape of the images that rows were made of, or None."""
+    def _before(self, value: Value) -> Places | None:
+        """Return for each feature of rows that images were made into the place that torch has for it, or None."""
         while isinstance(value, Node) and len(value.shape) == 2:
+            if isinstance(value.operation, Concatenate):
+                return _joined([(each.shape[1], self._before(each)) for each in value.inputs])
             source = _main(value)
             if isinstance(value.operation, Reshape):
-                return source.shape[1:] if _same_sample(source, value) and _has_channels(source) else None
+                return _places(source.shape[1:]) if _same_sample(source, value) and _has_channels(source) else None
             if source.shape != value.shape or not isinstance(value.operation, _KEEPING):
                 return None
             value = source
@@ -89,7 +92,7 @@ class Channels:
         return None
 
     def _reached(self, value: Value) -> list[Node]:
-        """Return the users of a value, and those of what is computed of it element by element."""
+        """Return the users of a value, and those of values that are computed of it element by element."""
         found: list[Node] = []
         for user in self._users[value]:
             found.append(user)
@@ -124,9 +127,20 @@ def _has_channels(value: Value) -> bool:
 
 
 def _is_pointwise(node: Node) -> bool:
-    """Return whether a product is the second half of a separable convolution, whose kernel has an axis of length 1."""
+    """Return whether a product is the second half of a separable convolution: its kernel is a variable in another shape."""
     kernel = node.inputs[-1]
     return isinstance(node.operation, MatMul) and isinstance(kernel, Node) and isinstance(kernel.inputs[0], Variable)
+
+
+def _joined(parts: Sequence[tuple[int, Places | None]]) -> Places | None:
+    """Return the places of features that stand side by side, of which there are so many in each part."""
+    if all(places is None for _, places in parts):
+        return None
+    found, start = [], 0
+    for length, places in parts:
+        found.append(start + (np.arange(length) if places is None else places))
+        start += length
+    return np.concatenate(found)
 
 
 def _places(shape: Sequence[int] | None) -> Places | None:

@@ -20,7 +20,7 @@ _WORDS: Final[Mapping[type, str]] = {
     GroupNorm: "group_normalization",
     RMSNorm: "rms_normalization",
 }
-"""Layers whose classes have other names in Keras."""
+"""Layers with classes that have other names in Keras."""
 
 _UNUSED = re.compile(r"(optimizer|metrics|_metrics|_loss_tracker)/.*|.*\bseed_generator/.*|vars/.*seed.*")
 

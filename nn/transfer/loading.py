@@ -25,7 +25,7 @@ _MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Loaded:
-    """What `load_weights` has taken, and what it has left.
+    """Report of `load_weights`.
 
     Args:
         taken: for each variable that got a value, by name, the names of the arrays in the source that it is made of.
@@ -38,9 +38,9 @@ class Loaded:
     left: tuple[str, ...]
 
     def __repr__(self) -> str:
-        kept = f"; {len(self.missing)} kept their values: {_listed(self.missing)}" if self.missing else ""
-        left = f"; {len(self.left)} arrays of the source are left: {_listed(self.left)}" if self.left else ""
-        return f"{len(self.taken)} variables were taken{kept}{left}"
+        kept = f"; kept as they were ({len(self.missing)}): {_listed(self.missing)}" if self.missing else ""
+        left = f"; left in the source ({len(self.left)}): {_listed(self.left)}" if self.left else ""
+        return f"variables taken: {len(self.taken)}{kept}{left}"
 
 
 def load(graph: Graph, model: str, source: Any, names: Names, partial: bool, layout: LayoutName | None) -> Loaded:
@@ -86,6 +86,8 @@ class _Loading:
         self._parts = _PARTS[source.layout](graph)
         self._single: dict[str, str] = {}
         """The names of arrays that were given for variables."""
+        self._left_alone: set[str] = set()
+        """The variables that `names` leaves as they are."""
         self._under: dict[str, list[str]] = {"": []}
         """The names of the arrays under each place of the source, the widest first."""
         for name in source.arrays:
@@ -121,20 +123,27 @@ class _Loading:
 
     def _check(self, report: Loaded) -> None:
         """Raise ValueError where nothing was taken or, unless that is asked for, where not all was."""
+        shapes = {self._shown(name): array.shape for name, array in self._source.arrays.items()}
+        left = _listed([f"{name[:80]} {shapes[name]}" for name in report.left])
         if not report.taken:
-            self._refuse(
-                f"it has none of the variables: the model has {_listed(report.missing)}, the source {_listed(report.left)}"
-                f"{self._advice()}"
-            )
+            wanted = _listed([self._wanted(name) for name in report.missing])
+            self._refuse(f"it has none of the variables: the model has {wanted}, the source {left}{self._advice()}")
         if self._partial:
             return
-        left_alone = {name for name, given in self._names.items() if given is None}
         for name in report.missing:
-            if not left_alone & {name, name.rpartition("/")[0]}:
-                others = f"; left there are {_listed(report.left)}" if report.left else ""
-                self._refuse(f"only the model has a variable '{name}'{others}{self._advice()}")
+            if name not in self._left_alone:
+                others = f"; left there are {left}" if report.left else ""
+                self._refuse(f"only the model has a variable {self._wanted(name)}{others}{self._advice()}")
         if report.left:
             self._refuse(f"only the {self._kind} has a variable '{report.left[0][:80]}'{self._advice()}")
+
+    def _wanted(self, name: str) -> str:
+        """Return a variable with the arrays that it would be made of, for messages."""
+        recipe = next(piece.recipe for part in self._parts for piece in part.forms[0] if piece.variable.name == name)
+        if self._source.layout == "nn":
+            return f"'{name}' {recipe.shapes[0]}"
+        made = " and ".join(f"{each} {shape}" for each, shape in zip(recipe.names, recipe.shapes, strict=True))
+        return f"'{name}', made of {made}"
 
     def _advice(self) -> str:
         looks_foreign = self._source.layout == "nn" and any(name.endswith((".weight", "_l0")) for name in self._source.arrays)
@@ -176,7 +185,11 @@ class _Loading:
                 raise TypeError(f"load_weights() 'names' must have texts or None as values, got {arguments.short(given)}")
             if name in layers and name:
                 told[name] = None if given is None else self._place(layers[name], given)
+                if given is None:
+                    self._left_alone.update(piece.variable.name for piece in layers[name].forms[0])
             elif name in variables:
+                if given is None:
+                    self._left_alone.add(name)
                 self._single[name] = "" if given is None else self._array(name, given, variables[name])
             else:
                 known = list(filter(None, layers))
@@ -330,10 +343,19 @@ class _Loading:
                     called = f"'{self._shown(name)[:80]}' for '{piece.variable.name}'"
                 self._refuse(f"{called} must have shape {shape}{own}, got {array.shape}{skip}")
         convert = piece.recipe.convert
-        if convert is None:
-            return arrays[0]
-        # Sums of biases in float64: half precision has too few bits for them.
-        return np.asarray(convert(*[array.astype(np.float64) if len(arrays) > 1 else array for array in arrays]))
+        if convert is not None:
+            # Sums of biases in float64: half precision has too few bits for them.
+            wide = [array.astype(np.float64) if len(arrays) > 1 else array for array in arrays]
+            found = np.asarray(convert(*wide))
+        else:
+            found = arrays[0]
+        # In the type of the model before anything is copied: a number that it does not hold is found in time.
+        dtype = piece.variable.value.dtype
+        with np.errstate(over="ignore"):
+            made = found.astype(dtype, copy=False)
+        if not np.isfinite(made).all() and np.isfinite(found).all():
+            self._refuse(f"'{self._shown(names[0])[:80]}' must hold numbers of {dtype}, got up to {np.abs(found).max():g}")
+        return made
 
     def _full(self, place: str | None, name: str) -> str:
         return f"{place}{self._source.separator}{name}" if place else name

@@ -62,7 +62,7 @@ class Home(NamedTuple):
 
     Args:
         layer: the outer layer.
-        begin: what stands before the names of the inner one, for torch and for Keras.
+        begin: text in front of the names of the inner one, for torch and for Keras.
     """
 
     layer: Layer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -24,7 +25,7 @@ class Source(NamedTuple):
     """Arrays by the names that a layout has.
 
     Args:
-        described: what it is, for messages.
+        described: path of the file, or the word for a mapping, for messages.
         layout: the names and axes that it has.
         arrays: by name, in the order of the source.
         shown: the names in the source, where they are others.
@@ -39,7 +40,7 @@ class Source(NamedTuple):
 
     @property
     def separator(self) -> str:
-        """What stands between the name of a layer and that of its array."""
+        """The sign between the name of a layer and that of its array."""
         return "." if self.layout == "torch" else "/"
 
 
@@ -130,24 +131,19 @@ def _named(described: str, layout: LayoutName, arrays: Mapping[str, Array]) -> S
 
 def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the weights of a `.weights.h5` or `.keras` file, and the paths of layers by their names."""
-    import io  # noqa: PLC0415 - only files of Keras need these
-    import zipfile  # noqa: PLC0415
+    import io  # noqa: PLC0415 - for files of Keras alone
 
+    if data.startswith(_ZIP):
+        data = _unpacked(data)
     try:
         import h5py  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise ImportError("load_weights() of a file of Keras needs h5py: pip install h5py") from error
+    arrays: dict[str, Array] = {}
+    aliases: dict[str, str] = {}
+    held = 0
     try:
-        if data.startswith(_ZIP):
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                size = archive.getinfo(_MEMBER).file_size
-                if size > tensor_files.MAX_FILE:
-                    raise ModelFileError(f"'{_MEMBER}' must have at most {tensor_files.MAX_FILE} bytes, it has {size}")
-                data = archive.read(_MEMBER)
         with h5py.File(io.BytesIO(data), "r") as file:
-            arrays: dict[str, Array] = {}
-            aliases: dict[str, str] = {}
-            held = 0
             for name, item in _items(file, h5py):
                 group, _, last = name.rpartition("/")
                 if isinstance(item, h5py.Group):
@@ -160,13 +156,31 @@ def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
                     if held > tensor_files.MAX_FILE:
                         raise ModelFileError(f"its arrays must have at most {tensor_files.MAX_FILE} bytes, they have {held}")
                     arrays[name] = _as_numbers(name, item[()])
-    except KeyError as error:
-        raise ModelFileError(f"the archive holds no '{_MEMBER}', as files of Keras 3 do") from error
-    except (OSError, RuntimeError, zipfile.BadZipFile) as error:
+    except (OSError, RuntimeError) as error:
         raise ModelFileError(f"the file of Keras is damaged: {error}") from error
     if not arrays:
         raise ModelFileError("it holds no arrays as Keras 3 writes them (save_weights, save)")
     return {name: arrays[name] for name in sorted(arrays, key=keras_layout.in_order)}, aliases
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Return the HDF5 file in an archive of Keras."""
+    import io  # noqa: PLC0415 - for archives of Keras alone
+    import zipfile  # noqa: PLC0415
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if _MEMBER not in archive.namelist():
+                raise ModelFileError(
+                    f"it is an archive without '{_MEMBER}', so none of Keras 3; a file of torch (.pt) is a pickle, which is "
+                    "never read: load it there and give its state_dict(); of .npz files give numpy.load(path)"
+                )
+            size = archive.getinfo(_MEMBER).file_size
+            if size > tensor_files.MAX_FILE:
+                raise ModelFileError(f"'{_MEMBER}' must have at most {tensor_files.MAX_FILE} bytes, it has {size}")
+            return archive.read(_MEMBER)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise ModelFileError(f"the archive is damaged: {error}") from error
 
 
 def _items(group: Any, h5py: Any, begin: str = "") -> Iterator[tuple[str, Any]]:

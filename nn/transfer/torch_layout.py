@@ -34,7 +34,7 @@ def parts(graph: Graph) -> list[Part]:
     """Return the parts of a model as torch names and shapes them.
 
     Raises:
-        ValueError: for a layer of this package whose form in torch is not known.
+        ValueError: for a layer of this package without a known form in torch.
     """
     channels, inside = Channels(graph), homes(graph)
     found: dict[object, tuple[Any, list[list[Piece]], tuple[str, ...]]] = {}
@@ -160,7 +160,7 @@ def _embedding(_layer: Embedding, own: Own, _channels: Channels) -> list[Form]:
 
 
 def _cells(layer: Any, own: Own, gates: tuple[int, ...], *, apart: bool = False) -> list[Form]:
-    """Return the form of a recurrence whose gates are at these places in torch, biases of which are added or kept apart."""
+    """Return the form of a recurrence with gates at these places in torch; both biases are added, or kept `apart`."""
     features, columns = own["kernel"].shape
 
     def ordered(array: Array) -> Array:

@@ -48,6 +48,8 @@ class VariableStore:
         self.dtype = dtype
         self.moves = 0
         """How often the memory was taken over by another store: plans made before show arrays that are no longer used."""
+        self.left = False
+        """Whether another store has taken a part of the variables, some others being frozen: the model makes a new one."""
         self.variables = list(variables)
         self.buffers = [variable for variable in others if isinstance(variable, Buffer)]
         self.fixed = [variable for variable in others if not isinstance(variable, Buffer)]
@@ -110,6 +112,9 @@ class VariableStore:
         sizes = [math.prod(variable.shape) for variable in variables]
         memory = Memory(zeros((sum(sizes),), self.dtype), zeros((sum(sizes),), self.dtype))
         old = {store: None for variable in variables for store in variable.stores if store not in (self, former)}
+        for store in [store for store in old if trained and store._has_frozen() and not store._lies_within(variables)]:
+            store._leave()
+            del old[store]
         _refuse_apart(variables, [store.variables if trained else store.buffers for store in old])
         start = 0
         for place, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
@@ -122,6 +127,21 @@ class VariableStore:
             store._follow()
         gradients = memory.gradients
         return memory.values, memory.values if gradients is None else gradients
+
+    def _has_frozen(self) -> bool:
+        """Return whether some of the trained variables were frozen since, so that the model is to be set up anew."""
+        return any(variable.frozen for variable in self.variables)
+
+    def _lies_within(self, variables: Sequence[Variable]) -> bool:
+        """Return whether the trained variables would lie side by side among these, or apart from them."""
+        return _first_apart(variables, self.variables) is None
+
+    def _leave(self) -> None:
+        """Leave the variables to the stores that others make of them."""
+        self.left = True
+        self.moves += 1
+        for variable in self.everything:
+            variable.stores.discard(self)
 
     def _follow(self) -> None:
         """Show the vectors to which another store has moved variables of this one."""
@@ -168,17 +188,24 @@ def _shown(variables: Sequence[Variable]) -> tuple[Array, Array] | None:
     return memory.values[start:end], memory.gradients[start:end]
 
 
+def _first_apart(variables: Sequence[Variable], other: Sequence[Variable]) -> Variable | None:
+    """Return the first variable of another store that is among these, unless all of it would lie side by side; else None."""
+    places = {variable: place for place, variable in enumerate(variables)}
+    found = [places.get(variable, -1) for variable in other]
+    if any(place >= 0 for place in found) and found != list(range(found[0], found[0] + len(found))):
+        return next(variable for variable in other if variable in places)
+    return None
+
+
 def _refuse_apart(variables: Sequence[Variable], others: Sequence[Sequence[Variable]]) -> None:
     """Raise ValueError where variables of another store would not lie side by side, in its order, among these."""
-    places = {variable: place for place, variable in enumerate(variables)}
     for other in others:
-        found = [places.get(variable, -1) for variable in other]
-        if any(place >= 0 for place in found) and found != list(range(found[0], found[0] + len(found))):
-            name = next(variable.name for variable in other if variable in places)
+        found = _first_apart(variables, other)
+        if found is not None:
             raise ValueError(
-                f"variable '{name}' is trained by another model, too, whose {len(other)} variables would not lie side by side "
-                f"among the {len(variables)} of this one; set up one model that has all of them first, such as one with the "
-                "outputs of both, or freeze the shared layers in one of the two"
+                f"variable '{found.name}' is trained by another model, too, whose {len(other)} variables would not lie side by "
+                f"side among the {len(variables)} of this one; set up one model that has all of them first, such as one with "
+                "the outputs of both, or freeze the shared layers in one of the two"
             )
 
 

@@ -181,6 +181,13 @@ def restore_optimizer(optimizer: IOptimizer, snapshot: Snapshot, whole: bool) ->
     # slots of one rule mean something else to another, and may have the same names
     if snapshot.header.rule != rule:
         raise CheckpointError(f"The rule must be {rule}, the checkpoint has the state of {snapshot.header.rule}")
+    sizes = {value.size for name, value in state.items() if name.startswith("rule:") and isinstance(value, np.ndarray)}
+    trained = optimizer.store.values.size
+    if not optimizer.by_shard and sizes - {trained}:
+        raise CheckpointError(
+            f"The model trains {trained} parameters, the checkpoint has the state of {rule} for {sizes.pop()}: layers were "
+            "frozen or thawed since; train the model of that run in a job of its own"
+        )
     try:
         optimizer.load_state_dict(state)
     except ValueError as error:

@@ -95,6 +95,14 @@ def attention() -> Model:
     return model
 
 
+def branched() -> Model:
+    picture, facts = nn.Input([-1, 3, 4, 2], name="picture"), nn.Input([-1, 3], name="facts")
+    joined = layer.Concatenate()([facts, Flatten()(picture)])
+    model = Model([picture, facts], Dense(2, name="head")(BatchNorm(epsilon=1e-5, name="norm")(joined)))
+    model.setup("mse")
+    return model
+
+
 def crossed() -> Model:
     query, value = nn.Input([-1, 5, 6], name="query"), nn.Input([-1, 4, 3], name="value")
     model = Model([query, value], MultiHeadAttention(2, 3, name="attention")([query, value]))
@@ -266,6 +274,16 @@ CASES: dict[str, tuple[Callable[[], Model], tuple[tuple[int, ...], ...], Shapes,
         lambda: Net(
             lambda net, x, other: net.attention(x, other, other)[0],
             attention=torch.nn.MultiheadAttention(6, 2, kdim=3, vdim=3, batch_first=True),
+        ),
+        None,
+    ),
+    "branches": (
+        branched,
+        ((3, 3, 4, 2), (3, 3)),
+        {**normal("norm", 27), **kernel("head", (2, 27), 2)},
+        lambda: Net(
+            lambda net, x, facts: net.head(net.norm(torch.cat([facts, x.flatten(1)], 1))),
+            norm=torch.nn.BatchNorm1d(27), head=torch.nn.Linear(27, 2),
         ),
         None,
     ),

@@ -1,5 +1,6 @@
 """Layers and variables that training leaves as they are, and batch normalisations among them: Keras's rule, and the option."""
 
+import copy
 import json
 
 import numpy as np
@@ -320,6 +321,39 @@ def test_a_model_within_another_is_frozen_after_both_were_set_up():
     base.train_on_batch(X, np.zeros((len(X), 6)))
     assert not any(map(np.array_equal, base.get_weights(), before))
     assert np.array_equal(whole.get_weights()[0], base.get_weights()[0])
+
+
+def test_a_part_of_a_model_within_another_is_thawed():
+    """The whole trains layers of the base, not side by side in it; the base goes on with the first of them, and its state."""
+    x, inner = nn.Input([-1, 8]), nn.Input([-1, 8])
+    hidden = Dense(5, "relu", name="b")(Dense(6, "tanh", name="a")(inner))
+    base = Model(inner, Dense(4, "relu", name="c")(BatchNorm(name="n")(hidden)))
+    base.compile("adam", "mse")
+    base.fit(X, X[:, :4], epochs=1, verbose=0)
+    moments = state(base, "square", "c/kernel").copy()
+    whole = Model(x, Dense(3, "softmax", name="head")(base(x)))
+    base.trainable = False
+    whole.compile("adam", "categorical_crossentropy")
+    for name in ("c", "a"):
+        base.get_layer(name).trainable = True
+        whole.setup("categorical_crossentropy")
+        before = bits(whole, trainable=False)
+        whole.fit(X, Y, epochs=1, verbose=0)
+        assert bits(whole, trainable=False) == before
+        assert all(map(np.array_equal, base.get_weights(), whole.get_weights()))
+    assert names(whole) == ["a/kernel", "a/bias", "c/kernel", "c/bias", "head/kernel", "head/bias"]
+    other = copy.deepcopy(base)
+    assert np.array_equal(other.predict(X), base.predict(X)) and names(other) == names(base) == ["c/kernel", "c/bias"]
+    assert np.array_equal(state(base, "square", "c/kernel"), moments)
+    base.train_on_batch(X, X[:, :4])
+    assert all(map(np.array_equal, base.get_weights(), whole.get_weights()))
+    assert np.array_equal(Model.from_bytes(base.to_bytes()).predict(X), base.predict(X))
+    base.trainable = True  # and no part of it any more: all of it, in both
+    whole.setup("categorical_crossentropy")
+    base.setup("mse")
+    assert names(whole)[:8] == names(base) and len(names(base)) == 8
+    whole.fit(X, Y, epochs=1, verbose=0)
+    assert all(map(np.array_equal, base.get_weights(), whole.get_weights()))
 
 
 class Late(nn.callback.Callback):
