@@ -69,11 +69,13 @@ def _clip(call: Call) -> Operand:
         found = float(call.array(number).reshape(-1)[0]) if call.has(number) else call.given.get(name)
         bounds.append(None if found is None or abs(found) > 1e30 else float(found))
     low, high = bounds
+    usual: Mapping[Any, Operation] = {
+        (0.0, None): activation.ReLU(), (0.0, 6.0): activation.ReLU6(), (-1.0, 1.0): activation.HTanh()
+    }  # fmt: skip
 
     def compute(x: Value) -> Value:
-        usual = {(0.0, None): activation.ReLU, (0.0, 6.0): activation.ReLU6, (-1.0, 1.0): activation.HTanh}.get((low, high))
-        if usual is not None:
-            return x.apply(usual())
+        if (low, high) in usual:
+            return x.apply(usual[low, high])
         x = x if low is None else function.maximum(x, low)
         return x if high is None else function.minimum(x, high)
 
@@ -179,7 +181,7 @@ def _matmul(call: Call) -> Operand:
     return made
 
 
-def _dense(call: Call, kernel: Array, bias: Array | None, sources: Sequence[Array]) -> Operand:
+def _dense(call: Call, kernel: Array, bias: Array | None, sources: Sequence[Array]) -> Value:
     weights = {"kernel": kernel} if bias is None else {"kernel": kernel, "bias": bias}
     found = call.reader.layer(layer.Dense, weights, sources, units=kernel.shape[1], use_bias=bias is not None)
     made: Value = found(call.value(0))
@@ -351,6 +353,7 @@ def _around(call: Call, x: Value, widths: Sequence[tuple[int, int]], number: flo
     if number == 0:
         return padded
     pairs = [(0, 0), *widths, *[(0, 0)] * (len(x.shape) - 1 - len(widths))]
+    bounded([length + sum(pair) if sum(pair) else 1 for length, pair in zip(x.shape, pairs, strict=True)])
     inside = np.pad(np.ones([length if sum(pair) else 1 for length, pair in zip(x.shape, pairs, strict=True)]), pairs)
     # A file of nn holds finite numbers alone.
     return function.where(call.reader.value(inside), padded, max(number, float(np.finfo(np.float32).min)))
@@ -424,6 +427,7 @@ def _group_norm(call: Call) -> Operand:
     x, scale, bias = call.value(0), call.array(1), call.array(2)
     groups = -1 if call.node.op_type == "InstanceNormalization" else int(call.given.get("num_groups", 1))
     channels = x.shape[1]
+    bounded((channels,))
     gamma, beta = (np.repeat(each, channels // each.size) if each.size < channels else each for each in (scale, bias))
     last = call.reader.orders.turned(x, channels_last(len(x.shape)))
     epsilon = float(call.given.get("epsilon", 1e-5))
@@ -637,8 +641,9 @@ def _pad(call: Call) -> Operand:
                 f"'{mode}' must be constant, edge, reflect or wrap, of fewer cells than the axis has", list(x.shape)
             )
         # Cells are named again: a mirror needs no operation of its own.
-        places = np.pad(np.arange(length), (before, behind), mode=mode)
-        x = x[(*(slice(None),) * axis, places)]
+        bounded((length + before + behind,))
+        key: list[Any] = [slice(None)] * axis
+        x = x[(*key, np.pad(np.arange(length), (before, behind), mode=mode))]
     return x
 
 
@@ -654,10 +659,16 @@ def _expand(call: Call) -> Operand:
     return x * as_value(np.ones(bounded(target)))
 
 
+_MOST_TIMES: Final = 4096
+"""Copies beside each other, each of which is an input of an operation."""
+
+
 def _tile(call: Call) -> Operand:
     x, times = call.value(0), integers(call.array(1))
     if len(times) != len(x.shape) or min(times) < 1:
         raise call.refuse(f"'repeats' must be {len(x.shape)} numbers of at least 1", times)
+    if math.prod(times) > _MOST_TIMES:
+        raise call.refuse(f"'repeats' must be at most {_MOST_TIMES}", times)
     for axis, count in enumerate(times):
         if count > 1:
             x = function.concatenate([x] * count, axis)

@@ -100,10 +100,11 @@ def _model(
                 )
     reader = Reader(folder, _version(file), {name: np.asarray(value) for name, value in values.items()})
     try:
-        return reader.model(graph, [info for name, info in inputs.items() if name not in values], shapes)
+        with np.errstate(all="ignore"):
+            return reader.model(graph, [info for name, info in inputs.items() if name not in values], shapes)
     except ModelFileError:
         raise
-    except (TypeError, ValueError, RecursionError, OverflowError, IndexError, KeyError, ZeroDivisionError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         # Constructors and arrays raise these for arguments; here they are faults of the file.
         raise ModelFileError(f"{reader.at}{error}") from error
 
@@ -218,7 +219,15 @@ class Reader:
     def _read(self, node: Node, environment: dict[str, Operand]) -> None:
         call = Call(self, node, environment)
         self.at = f"{call.title}: "
+        before = len(self._weights)
         found = call.results()
+        for layer, arrays in self._weights[before:]:
+            for variable in layer.variables:
+                shape = arrays[variable.local_name or ""].shape
+                if shape != variable.shape:
+                    raise call.refuse(
+                        f"weights of {type(layer).__name__} must have shape {variable.shape} for this input", shape
+                    )
         for name, value in zip(node.output, found, strict=False):
             if name:
                 environment[name] = value
@@ -344,7 +353,7 @@ class Reader:
     def _output(self, name: str, environment: Mapping[str, Operand]) -> Value:
         self.at = f"output {name[:80]!r}: "
         if name not in environment:
-            raise ModelFileError("no node gives it")
+            raise ModelFileError(f"{self.at}no node gives it")
         found = environment[name]
         if not isinstance(found, Value) or BATCH not in found.shape:
             raise ModelFileError(f"{self.at}must depend on the samples, one row for each, got shape {found.shape}")
