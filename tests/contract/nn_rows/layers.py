@@ -1,6 +1,5 @@
 """The layers."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -64,13 +63,8 @@ def padded(x: Value) -> Value:
     return x * (x[:, :, :1] > -0.3)
 
 
-def shifted() -> Callable[[Value], Value]:
-    made = layer.Parameter([4])
-    return lambda x: x + made(x)
-
-
 LAYERS = [
-    GraphRow(layer.Parameter, shifted, (3, 4), lambda x, w: x + w),
+    GraphRow(layer.Parameter, lambda: layer.Parameter([3, 1]), (3, 4), lambda x, w: x * w, behind=lambda x, w: w * x),
     GraphRow(layer.Masking, layer.Masking, (4, 3), lambda x: x * steps(x), ahead=padded),
     GraphRow(layer.GlobalAveragePool, layer.GlobalAveragePool, (4, 3), mean_of_steps, ahead=masked, label="mask"),
     GraphRow(layer.GlobalMaxPool, layer.GlobalMaxPool, (4, 3), max_of_steps, ahead=masked, label="mask"),
