@@ -94,7 +94,7 @@ class Builder:
         return made_value
 
     def derived(self, array: Array, *sources: Array) -> Array:
-        """Return an array that is computed from others, as what they are: it has the name of the first one that has one."""
+        """Return an array that is computed from others, with the name of the first one that has one."""
         for source in sources:
             if id(source) in self._origin:
                 self.keep(array, self._origin[id(source)], stored=id(source) in self._stored)

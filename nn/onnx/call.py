@@ -13,13 +13,13 @@ from nn.arrays import BATCH, LENGTH, Array
 from nn.onnx import messages
 from nn.onnx.builder import Builder, Operand
 from nn.onnx.folding import Unknown, integers, made
-from nn.onnx.messages import Graph, Node
+from nn.onnx.messages import GraphProto, NodeProto
 from nn.tensor_files import ModelFileError
 from nn.value.value import Value
 
 
 class File:
-    """What nodes know of their file.
+    """Context of the nodes of a file.
 
     Args:
         folder: of the file, None where it was read from bytes.
@@ -27,15 +27,15 @@ class File:
         graph: of the file.
     """
 
-    def __init__(self, folder: Path | None, version: int, graph: Graph) -> None:
+    def __init__(self, folder: Path | None, version: int, graph: GraphProto) -> None:
         self.folder, self.version = folder, version
         self.done: set[int] = set()
         """Nodes, by `id`, that were read, some together with the node before."""
-        self.users: dict[str, list[Node]] = {}
+        self.users: dict[str, list[NodeProto]] = {}
         """The nodes that take a value, by name."""
         self._note_users(graph)
 
-    def _note_users(self, graph: Graph) -> None:
+    def _note_users(self, graph: GraphProto) -> None:
         for node in graph.node:
             for name in node.input:
                 self.users.setdefault(name, []).append(node)
@@ -44,7 +44,7 @@ class File:
                     self._note_users(attribute.g)
         for info in graph.output:
             # An output is taken by the caller, so it stays apart.
-            self.users.setdefault(info.name or "", []).append(Node(op_type="output"))
+            self.users.setdefault(info.name or "", []).append(NodeProto(op_type="output"))
 
 
 class Call:
@@ -57,7 +57,7 @@ class Call:
         environment: values by name.
     """
 
-    def __init__(self, builder: Builder, file: File, node: Node, environment: dict[str, Operand]) -> None:
+    def __init__(self, builder: Builder, file: File, node: NodeProto, environment: dict[str, Operand]) -> None:
         self.builder, self.node, self.environment, self.version = builder, node, environment, file.version
         self._file = file
         name = node.name or (node.output[0] if node.output else "")
@@ -78,8 +78,8 @@ class Call:
         found = self.operand(place)
         return found if isinstance(found, Value) else self.builder.value(found)
 
-    def take(self, node: Node, value: Value) -> None:
-        """Take note of what a later node gives, which is part of this one.
+    def take(self, node: NodeProto, value: Value) -> None:
+        """Take note of the result of a later node that is part of this one.
 
         Args:
             node: the later node.
@@ -125,7 +125,7 @@ class Call:
         """Return the error for something that nn does not have.
 
         Args:
-            expected: words for what nn takes.
+            expected: words for the values that nn takes.
             came: the value.
         """
         return ModelFileError(f"{self.title}: {expected}, got {arguments.short(came)}")
@@ -156,11 +156,11 @@ class Call:
             raise self.refuse("the number of elements must be known", list(shape))
         return np.asarray(int(np.prod(shape)), np.int64)
 
-    def follower(self, name: str, kind: str) -> Node | None:
+    def follower(self, name: str, kind: str) -> NodeProto | None:
         """Return the node of a kind that alone takes a value; None where there is none or another one takes it, too."""
         users = self._file.users.get(name, [])
         return users[0] if len(users) == 1 and users[0].op_type == kind and id(users[0]) not in self._file.done else None
 
 
 Read: TypeAlias = Callable[[Call], Operand | list[Operand]]
-"""Returns what a node gives, or a list of it where there may be several."""
+"""Returns the result of a node, or a list of results where there may be several."""

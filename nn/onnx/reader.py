@@ -17,7 +17,7 @@ from nn.onnx import messages
 from nn.onnx.builder import Builder, Operand
 from nn.onnx.call import Call, File
 from nn.onnx.folding import FOLDS, SAME_NUMBERS
-from nn.onnx.messages import Graph, Node, ValueInfo
+from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
 from nn.onnx.nodes import NODES
 from nn.tensor_files import ModelFileError
 from nn.value.graph import Input, Placeholder
@@ -41,7 +41,7 @@ def load(
     it elsewhere, such as a state (2, batch, 128), is (batch, 2, 128) here. Its length is open also where the file has a number;
     other axes without one are axes of any length, which few operators take, so `shapes` says more. The model of a file with
     one output predicts an array, of several a dict by name. Weights of layers, and stored tensors in arithmetic, are
-    variables that can be trained; shapes and what else is known are computed once, while reading.
+    variables that can be trained; shapes and other known numbers are computed once, while reading.
 
     Args:
         path: of the file; tensors that lie in other files are read from its folder.
@@ -49,8 +49,8 @@ def load(
         values: numbers of inputs by name that are no samples, such as a sampling rate: these are inputs no more.
 
     Raises:
-        nn.model.ModelFileError: for a file that is damaged, or no ONNX, and for what nn does not have, naming the node, the
-            expectation and what came.
+        nn.model.ModelFileError: for a file that is damaged, or no ONNX, and for operators, types and arguments that nn lacks,
+            naming the node, the expectation and the value that came.
         ValueError: for names in `shapes` or `values` that are no inputs.
         OSError: where there is no file.
     """
@@ -83,7 +83,7 @@ def _model(
     data: bytes | memoryview, folder: Path | None, shapes: Mapping[str, Sequence[int | None]], values: Mapping[str, Any]
 ) -> Functional:
     file = _parse(data)
-    graph = file.graph or Graph()
+    graph = file.graph or GraphProto()
     stored = {tensor.name for tensor in graph.initializer}
     inputs = {info.name or "": info for info in graph.input if info.name not in stored}
     for what, given in (("shapes", shapes), ("values", values)):
@@ -93,8 +93,8 @@ def _model(
                 raise ValueError(
                     f"nn.onnx.load() '{what}' must name inputs of the file, {', '.join(inputs)}, got {name!r}{known}"
                 )
-    known = {name: np.asarray(value) for name, value in values.items()}
-    reader = Reader(File(folder, _version(file), graph), known)
+    fixed = {name: np.asarray(value) for name, value in values.items()}
+    reader = Reader(File(folder, _version(file), graph), fixed)
     try:
         with np.errstate(all="ignore"):
             return reader.model(graph, [info for name, info in inputs.items() if name not in values], shapes)
@@ -105,9 +105,9 @@ def _model(
         raise ModelFileError(f"{reader.builder.at}{error}") from error
 
 
-def _parse(data: bytes | memoryview) -> messages.Model:
+def _parse(data: bytes | memoryview) -> messages.ModelProto:
     try:
-        file = messages.Model.read(data)
+        file = messages.ModelProto.read(data)
     except ModelFileError as error:
         raise ModelFileError(f"not an ONNX file, or a damaged one: {error}") from error
     if file.graph is None or not file.graph.output or not file.opset_import:
@@ -118,7 +118,7 @@ def _parse(data: bytes | memoryview) -> messages.Model:
     return file
 
 
-def _version(file: messages.Model) -> int:
+def _version(file: messages.ModelProto) -> int:
     found = next((each.version or 0 for each in file.opset_import if not each.domain or each.domain == "ai.onnx"), None)
     if found is None or not OLDEST <= found <= NEWEST:
         raise ModelFileError(f"the version of ONNX's operators (opset) must be {OLDEST} to {NEWEST}, got {found}")
@@ -129,7 +129,7 @@ class Reader:
     """Reader of the nodes of one file.
 
     Args:
-        file: what nodes know of it.
+        file: context of its nodes.
         values: numbers of inputs that are known.
     """
 
@@ -137,7 +137,7 @@ class Reader:
         self.builder = Builder()
         self._file, self._values = file, values
 
-    def model(self, graph: Graph, infos: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int | None]]) -> Functional:
+    def model(self, graph: GraphProto, infos: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int | None]]) -> Functional:
         """Return the model of a graph.
 
         Args:
@@ -178,7 +178,7 @@ class Reader:
                     variable.set_value(arrays[variable.local_name or ""])
         return made_model
 
-    def run(self, graph: Graph, environment: dict[str, Operand]) -> None:
+    def run(self, graph: GraphProto, environment: dict[str, Operand]) -> None:
         """Read the nodes of a graph into an environment, the values by name."""
         for tensor in graph.initializer:
             self.builder.at = f"tensor {(tensor.name or '')[:80]!r}: "
@@ -190,7 +190,7 @@ class Reader:
                 self._file.done.add(id(node))
                 self._read(node, environment)
 
-    def _read(self, node: Node, environment: dict[str, Operand]) -> None:
+    def _read(self, node: NodeProto, environment: dict[str, Operand]) -> None:
         call = Call(self.builder, self._file, node, environment)
         before = len(self.builder.weights)
         found = self._results(call)
@@ -206,7 +206,7 @@ class Reader:
                 environment[name] = value
 
     def _results(self, call: Call) -> Sequence[Operand]:
-        """Return what a node gives."""
+        """Return the results of a node."""
         kind = call.node.op_type or ""
         if call.node.domain not in (None, "", "ai.onnx"):
             raise ModelFileError(
@@ -236,7 +236,7 @@ class Reader:
         if condition.size != 1:
             raise call.refuse("the condition must be one truth value", condition.shape)
         graph = call.given.get("then_branch" if bool(condition.reshape(-1)[0]) else "else_branch")
-        if not isinstance(graph, Graph):
+        if not isinstance(graph, GraphProto):
             raise call.refuse("must have two graphs", sorted(call.given))
         environment = dict(call.environment)
         self.run(graph, environment)

@@ -1,4 +1,4 @@
-"""Operators of ONNX as layers and operations of nn: what `nn.onnx.reader` makes of a node."""
+"""Operators of ONNX as layers and operations of nn, by name."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ from nn.onnx.nodes.elements import (
     selu,
 )
 from nn.onnx.nodes.shapes import (
-    concatenate,
     cut_out,
     expand,
     flatten,
+    joined,
     over_places,
+    permuted,
     reduction,
-    reshape,
+    reshaped,
     split,
     squeeze,
     tile,
-    transpose,
     unsqueeze,
 )
 from nn.onnx.nodes.weights import batch_norm, gather, gemm, group_norm, layer_norm, matmul, softmax
-from nn.onnx.nodes.windows import convolution, depth_to_space, pad, pool, resize, space_to_depth, transposed
+from nn.onnx.nodes.windows import convolved, depth_to_space, pad, pool, resize, space_to_depth, transposed
 from nn.operation.convolution.window import place as place
 from nn.operation.operation import Operation as Operation
 from nn.value.value import Value as Value
@@ -71,8 +71,8 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "BatchNormalization": batch_norm,
     "Cast": cast,
     "Clip": clip,
-    "Concat": concatenate,
-    "Conv": convolution,
+    "Concat": joined,
+    "Conv": convolved,
     "ConvTranspose": transposed,
     "DepthToSpace": depth_to_space,
     "Div": applied(operation.Divide),
@@ -125,7 +125,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "ReduceSum": reduction(operation.Sum),
     "ReduceSumSquare": reduction(operation.Sum, "square"),
     "Relu": function_of(lambda given: activation.ReLU()),
-    "Reshape": reshape,
+    "Reshape": reshaped,
     "Resize": resize,
     "Selu": selu,
     "Sigmoid": function_of(lambda given: activation.Sigmoid()),
@@ -141,7 +141,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Sum": applied(operation.Add),
     "Tanh": function_of(lambda given: activation.Tanh()),
     "Tile": tile,
-    "Transpose": transpose,
+    "Transpose": permuted,
     "Unsqueeze": unsqueeze,
     "Upsample": resize,
     "Where": choice,

@@ -57,7 +57,7 @@ def reduction(kind: Callable[..., Operation], before: str = "", after: str = "")
     return read
 
 
-def reshape(call: Call) -> Operand:
+def reshaped(call: Call) -> Operand:
     x = call.tensor(0)
     wanted: list[Any] = list(call.array(1).flat)
     if not call.given.get("allowzero", 0):
@@ -151,7 +151,7 @@ def unsqueeze(call: Call) -> Operand:
     return call.builder.shaped(x, [1 if axis in new else next(lengths) for axis in range(rank)])
 
 
-def transpose(call: Call) -> Operand:
+def permuted(call: Call) -> Operand:
     x = call.value(0)
     order = call.given.get("perm", list(reversed(range(len(x.shape)))))
     if sorted(order) != list(range(len(x.shape))):
@@ -159,7 +159,7 @@ def transpose(call: Call) -> Operand:
     return call.builder.orders.turned(x, order)
 
 
-def concatenate(call: Call) -> Operand:
+def joined(call: Call) -> Operand:
     values = [call.value(number) for number in range(len(call.inputs))]
     axis = int(call.given["axis"]) % len(values[0].shape)
     found = [call.builder.orders.source(each) for each in values]

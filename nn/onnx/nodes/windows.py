@@ -71,7 +71,7 @@ def _padded(x: Value, found: Sequence[tuple[int, int]]) -> Value:
     return x.apply(operation.Pad(found))
 
 
-def convolution(call: Call) -> Operand:
+def convolved(call: Call) -> Operand:
     x, axes = _spatial(call)
     kernel = call.array(1)
     if kernel.ndim != axes + 2:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nn.onnx import messages
-from nn.onnx.messages import Dimension, Dimensions, Graph, Node, OperatorSet, TensorType, Type, ValueInfo
+from nn.onnx.messages import Dimension, Dimensions, GraphProto, NodeProto, OperatorSet, TensorType, Type, ValueInfo
 
 
 def info(name: str, *axes: int | str | None, elements: int = 1) -> ValueInfo:
@@ -15,13 +15,13 @@ def info(name: str, *axes: int | str | None, elements: int = 1) -> ValueInfo:
     return ValueInfo(name, Type(TensorType(elements, Dimensions(found))))
 
 
-def node(kind: str, inputs: str, outputs: str, **given: Any) -> Node:
+def node(kind: str, inputs: str, outputs: str, **given: Any) -> NodeProto:
     attributes = [messages.to_attribute(name, value) for name, value in given.items()]
-    return Node(inputs.split(), outputs.split(), f"the {kind}", kind, attributes)
+    return NodeProto(inputs.split(), outputs.split(), f"the {kind}", kind, attributes)
 
 
-def file_of(*nodes: Node, inputs: Any = (), tensors: Any = (), version: int = 20, outputs: str = "y") -> bytes:
+def file_of(*nodes: NodeProto, inputs: Any = (), tensors: Any = (), version: int = 20, outputs: str = "y") -> bytes:
     stored = [messages.to_tensor(np.asarray(array), name) for name, array in dict(tensors).items()]
     entries = list(inputs) or [info("x", "batch", 4)]
-    graph = Graph(list(nodes), "model", stored, entries, [info(each, "batch", None) for each in outputs.split()])
-    return messages.Model(9, graph=graph, opset_import=[OperatorSet("", version)]).write()
+    graph = GraphProto(list(nodes), "model", stored, entries, [info(each, "batch", None) for each in outputs.split()])
+    return messages.ModelProto(9, graph=graph, opset_import=[OperatorSet("", version)]).write()

@@ -26,7 +26,7 @@ def test_the_file_holds_names_shapes_and_weights() -> None:
     title, body = nn.Input([-1, 4], name="title"), nn.Input([-1, None, 3], name="body")
     mean = nn.layer.GlobalAveragePool()(nn.layer.Dense(4, "tanh", name="steps")(body))
     model = Model([title, body], {"sum": title + mean, "mean": mean})
-    file = messages.Model.read(nn.onnx.to_bytes(model))
+    file = messages.ModelProto.read(nn.onnx.to_bytes(model))
     assert file.graph is not None
     assert [(each.domain, each.version) for each in file.opset_import] == [("", 20)]
     shapes = {}
@@ -45,7 +45,7 @@ def test_operations_of_images_lie_side_by_side_in_the_order_of_onnx() -> None:
     layers = [nn.layer.Conv2D(4, 3, activation="relu"), nn.layer.BatchNorm(), nn.layer.Conv2D(2, 3), nn.layer.Flatten()]
     model = nn.model.SequentialModel([-1, 8, 8, 3], layers)
     model.setup(nn.loss.MSELoss())
-    file = messages.Model.read(nn.onnx.to_bytes(model))
+    file = messages.ModelProto.read(nn.onnx.to_bytes(model))
     assert file.graph is not None
     # One change of the order at the beginning, and one back before rows are made of images.
     kinds = ["Transpose", "Conv", "Relu", "BatchNormalization", "Conv", "Transpose", "Reshape"]

@@ -148,7 +148,7 @@ LACKING = ("3d", "_dilation", "multiparam", "Poisson", "broadcast", "addmm", "ch
 def test_models_of_torch_that_onnx_is_tested_with(folder: Path) -> None:
     def tensors(kind: str) -> list[Array]:
         files = sorted((folder / "test_data_set_0").glob(f"{kind}_*.pb"), key=lambda file: int(file.stem.split("_")[1]))
-        return [messages.to_array(messages.Tensor.read(file.read_bytes()), None) for file in files]
+        return [messages.to_array(messages.TensorProto.read(file.read_bytes()), None) for file in files]
 
     if any(word in folder.name for word in LACKING):
         try:

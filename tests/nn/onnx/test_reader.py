@@ -10,7 +10,7 @@ import nn
 from nn.arrays import Array
 from nn.model import Model, ModelFileError
 from nn.onnx import messages
-from nn.onnx.messages import Attribute, Graph, Node, Tensor, ValueInfo
+from nn.onnx.messages import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo
 from tests.contract.nn_rows import GraphRow
 from tests.nn.onnx.files import file_of, info, node
 from tests.nn.onnx.rows import ROWS, assert_equal, model_of, name_of, samples
@@ -24,7 +24,7 @@ ACROSS = "over the batch", "everything"
 def test_what_is_written_is_read(row: GraphRow) -> None:
     model, x = model_of(row.applied(), row.sample), samples(row)
     data = nn.onnx.to_bytes(model)
-    kinds = {node.op_type for node in messages.Model.read(data).graph.node}  # type: ignore[union-attr]
+    kinds = {node.op_type for node in messages.ModelProto.read(data).graph.node}  # type: ignore[union-attr]
     if LOOPS in kinds or (row.label in ACROSS and row.kind is not nn.operation.MatMul):
         with pytest.raises(
             ModelFileError, match=r"node '.+' \(\w+\): (nn must have the operator, got 'Scan'|a reduction must)"
@@ -119,14 +119,14 @@ ROW = np.arange(8, dtype=np.float32).reshape(2, 4) / 7
          {"axes": np.int64([1]), "times": np.int64([1, 3, 2]), "one": np.int64([1])}, lambda x: np.tile(x, 2)),
     ],
 )  # fmt: skip
-def test_operators_that_nn_does_not_write(nodes: list[Node], tensors: dict[str, Array], value: Any) -> None:
+def test_operators_that_nn_does_not_write(nodes: list[NodeProto], tensors: dict[str, Array], value: Any) -> None:
     x = np.round(ROW) if "table" in tensors else ROW
     assert_equal(nn.onnx.from_bytes(file_of(*nodes, tensors=tensors)).predict(x), np.asarray(value(x), np.float32))
 
 
 def test_a_choice_is_made_while_reading() -> None:
     branches = {
-        f"{name}_branch": Graph([node(kind, "x", f"of_{name}")], name, [], [], [ValueInfo(f"of_{name}")])
+        f"{name}_branch": GraphProto([node(kind, "x", f"of_{name}")], name, [], [], [ValueInfo(f"of_{name}")])
         for name, kind in (("then", "Relu"), ("else", "Neg"))
     }
     data = file_of(
@@ -146,9 +146,13 @@ def test_files_for_one_sample_take_several(tmp_path: Path) -> None:
 
 def test_tensors_in_other_files(tmp_path: Path) -> None:
     def written(location: str) -> Path:
-        file = messages.Model.read(file_of(node("Add", "x row", "y")))
-        place = [messages.Entry("location", location), messages.Entry("offset", "4"), messages.Entry("length", "16")]
-        file.graph.initializer = [Tensor([4], 1, name="row", external_data=place, data_location=1)]  # type: ignore[union-attr]
+        file = messages.ModelProto.read(file_of(node("Add", "x row", "y")))
+        place = [
+            messages.EntryProto("location", location),
+            messages.EntryProto("offset", "4"),
+            messages.EntryProto("length", "16"),
+        ]
+        file.graph.initializer = [TensorProto([4], 1, name="row", external_data=place, data_location=1)]  # type: ignore[union-attr]
         path = tmp_path / "model.onnx"
         path.write_bytes(file.write())
         return path
@@ -183,7 +187,7 @@ RELU = node("Relu", "x", "y")
         (file_of(RELU, version=99), "must be 6 to 26, got 99"),
         (file_of(node("Relux", "x", "y")),
          r"node 'the Relux' \(Relux\): nn must have the operator, got 'Relux', which it lacks; did you mean 'Relu'\?"),
-        (file_of(Node(["x"], ["y"], "odd", "Fused", domain="com.microsoft")), "got one of the domain 'com.microsoft'"),
+        (file_of(NodeProto(["x"], ["y"], "odd", "Fused", domain="com.microsoft")), "got one of the domain 'com.microsoft'"),
         (file_of(node("Relu", "z", "y")), r"node 'the Relu' \(Relu\): takes 'z', which no node before it gives"),
         (file_of(node("Relu", "x", "z")), "output 'y': no node gives it"),
         (file_of(node("MatMul", "x w", "y"), tensors={"w": np.ones((5, 2), np.float32)}),
@@ -227,14 +231,16 @@ def test_numbers_in_lists_are_read_as_those_in_bytes() -> None:
         9: {"int32_data": [1, 0]}, 10: {"int32_data": [0x3E00, 0xC000]}, 13: {"uint64_data": [5, 6]},
     }  # fmt: skip
     for number, given in lists.items():
-        found = messages.to_array(Tensor.read(Tensor([2], number, name="t", **given).write()), None)  # type: ignore[arg-type]
+        found = messages.to_array(TensorProto.read(TensorProto([2], number, name="t", **given).write()), None)  # type: ignore[arg-type]
         expected = {9: [True, False], 6: [5, -6], 7: [5, -6], 13: [5, 6]}.get(number, [1.5, -2.0])
         assert found.dtype == messages.DTYPES[number] and found.tolist() == expected
 
 
 def test_messages_keep_what_is_written_and_skip_what_is_not_known() -> None:
-    attribute = Attribute("a", f=0.5, i=-3, s=b"text", floats=[1.0, 2.0], ints=[1, -1, 1 << 40], strings=[b"x", b""], type=1)
-    assert Attribute.read(attribute.write() + b"\xfa\x01\x02hi") == attribute
+    attribute = AttributeProto(
+        "a", f=0.5, i=-3, s=b"text", floats=[1.0, 2.0], ints=[1, -1, 1 << 40], strings=[b"x", b""], type=1
+    )
+    assert AttributeProto.read(attribute.write() + b"\xfa\x01\x02hi") == attribute
     for odd in (b"\x0b", b"\x0a\x05abc", b"\x15\x00", b"\xff" * 12, b"\x0a\x01\xff"):
         with pytest.raises(ModelFileError):
-            Attribute.read(odd)
+            AttributeProto.read(odd)
