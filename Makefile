@@ -136,12 +136,13 @@ $(VENV)/.tables: requirements/tables.txt $(VENV)/.dev
 steady: $(VENV)/.dev
 	$(BIN)/python -m tests.repeat
 
-# what jobs leave for TensorBoard and MLflow, read back by these; installs both
+# what jobs leave for TensorBoard and MLflow, read back by these, and models beside onnxruntime; installs all three
 extras: $(VENV)/.extras
-	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py
+	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py tests/nn/onnx/test_onnxruntime.py
 
 $(VENV)/.extras: $(VENV)/.dev
-	$(INSTALL) -e '.[mlflow,tensorboard]' --group dev --group extras
+	$(INSTALL) -e '.[mlflow,onnx,tensorboard]' --group dev --group extras
+	$(INSTALL) --no-deps silero-vad==6.2.3 # its model alone: the package needs torch
 	@touch $@
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
