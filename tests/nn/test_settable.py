@@ -252,7 +252,7 @@ EXAMPLES = {
     "CSVDataset": ("x.csv", "y"), "NpzDataset": ("x.npz",), "CharacterText": ("x.txt",), "Chain": ([],), "OneHot": (3,),
     "WrappingRule": (nn.gradient_descent.SGDOptimizer(),), "ParameterMean": (nn.gradient_descent.SGDOptimizer(),),
     "Activation": ("relu",), "Permute": ((2, 1),), "RepeatVector": (2,),
-    "Rescaling": (2,), "GaussianNoise": (0.1,), "Conv1DTranspose": (2,),
+    "Parameter": ([2],), "Rescaling": (2,), "GaussianNoise": (0.1,), "Conv1DTranspose": (2,),
     "Conv2DTranspose": (2,), "SeparableConv1D": (2,), "SeparableConv2D": (2,), "Bidirectional": (nn.layer.GRU(2),),
     "Lambda": (nn.function.exp,), "TimeDistributed": (Dense(2),),
     "Dirichlet": (0.5, 2, 2), "Make_Non_IID": (2, 0.5), "True_Non_IID": (2, 0.5), "Windows": (2,), "TopKAccuracy": (2,),

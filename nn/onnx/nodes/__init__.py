@@ -43,10 +43,10 @@ from nn.onnx.nodes.elements import (
     selu,
 )
 from nn.onnx.nodes.shapes import (
+    beside,
     cut_out,
     expand,
     flatten,
-    joined,
     over_places,
     permuted,
     reduction,
@@ -71,7 +71,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "BatchNormalization": batch_norm,
     "Cast": cast,
     "Clip": clip,
-    "Concat": joined,
+    "Concat": beside,
     "Conv": convolved,
     "ConvTranspose": transposed,
     "DepthToSpace": depth_to_space,

@@ -159,7 +159,7 @@ def permuted(call: Call) -> Operand:
     return call.builder.orders.turned(x, order)
 
 
-def joined(call: Call) -> Operand:
+def beside(call: Call) -> Operand:
     values = [call.value(number) for number in range(len(call.inputs))]
     axis = int(call.given["axis"]) % len(values[0].shape)
     found = [call.builder.orders.source(each) for each in values]
