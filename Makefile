@@ -136,13 +136,15 @@ $(VENV)/.tables: requirements/tables.txt $(VENV)/.dev
 steady: $(VENV)/.dev
 	$(BIN)/python -m tests.repeat
 
-# what jobs leave for TensorBoard and MLflow, read back by these, and files of Keras, which take h5py; installs all three
+# what jobs leave for TensorBoard and MLflow, read back by these, files of Keras, which take h5py, and models beside onnxruntime;
+# installs all of them
 extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py \
-		tests/nn/model/test_loading.py tests/nn/test_transfer_references.py
+		tests/nn/model/test_loading.py tests/nn/test_transfer_references.py tests/nn/onnx/test_onnxruntime.py
 
 $(VENV)/.extras: $(VENV)/.dev
-	$(INSTALL) -e '.[keras,mlflow,tensorboard]' --group dev --group extras
+	$(INSTALL) -e '.[keras,mlflow,onnx,tensorboard]' --group dev --group extras
+	$(INSTALL) --no-deps silero-vad==6.2.3 # its model alone: the package needs torch
 	@touch $@
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one

@@ -58,6 +58,7 @@ _OTHERS: Mapping[bytes, str] = {
     b"\x89HDF": "HDF5 files (models of older Keras)",
     b"\x93NUMPY": "NumPy's .npy files",
     b"\x80": "pickles",
+    b"\x08": "ONNX files (nn.onnx.load reads them)",
 }
 _OWN_FORMAT = "psgd."
 _DTYPES = {

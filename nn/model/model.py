@@ -38,7 +38,9 @@ EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
 
 
-class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_on_batch", "test_on_batch", "predict_on_batch")):
+class Model(
+    TrainedNetwork, free=("export", "fit", "split", "load", "from_bytes", "train_on_batch", "test_on_batch", "predict_on_batch")
+):
     """A function with trainable variables, built once from layers and operators.
 
     A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`;
@@ -307,6 +309,16 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
 
     def to_bytes(self) -> bytes:
         return model_file.pack(self)
+
+    def export(self, path: str | os.PathLike[str], format: Literal["onnx"] = "onnx") -> None:
+        """Write the model as a file for other programs; see `nn.onnx.save`, which also tells the errors.
+
+        Args:
+            path: of the file.
+            format: "onnx", the one there is.
+        """
+        arguments.one_of("export()", "format", format, ("onnx",))
+        import_module("nn.onnx").save(self, path)
 
     @staticmethod
     @checked_call

@@ -136,9 +136,7 @@ def _rebuild(
     vars(model)["_from_file"] = True
     if config["loss"] is not None:
         _set_up(model, config, custom_objects)
-    elif (
-        config["part"] is None and model._graph is None
-    ):  # one of inputs and outputs predicts without, as one that was imported
+    elif config["part"] is None and model._graph is None:  # a graph that the file holds predicts without
         raise ValueError("has no 'loss', which only a part of a model may lack")
     # What is left over in the end are the variables, which must be all that the structure has.
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}

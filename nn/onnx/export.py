@@ -24,7 +24,7 @@ LARGEST = 2_000_000_000
 def save(model: Network, path: str | os.PathLike[str]) -> None:
     """Write a model as an ONNX file, which other programs run, such as onnxruntime.
 
-    The file has the weights of now and computes what `predict` does: nothing is dropped, and `BatchNorm` takes its moving
+    The file has the weights of now and computes as `predict` does: nothing is dropped, and `BatchNorm` takes its moving
     statistics. Inputs and outputs have the names of the model's, "input" and "output" where there is one without a name; the
     batch and axes of any length stay open. All numbers are of the model's type, ids of an `Embedding` too.
 
@@ -52,11 +52,11 @@ def to_bytes(model: Network) -> bytes:
     names = [name or "input" for name in model._input_names]
     out = Exporter(model.dtype, dict(zip(model.graph.inputs, names, strict=True)))
     made = _graph(model.graph, names, model._output_names, out)
-    file = messages.Model(IR_VERSION, "parallel-sgd", graph=made, opset_import=[messages.OperatorSet("", OPSET)])
+    file = messages.ModelProto(IR_VERSION, "parallel-sgd", graph=made, opset_import=[messages.OperatorSet("", OPSET)])
     return file.write()
 
 
-def _graph(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], out: Exporter) -> messages.Graph:
+def _graph(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], out: Exporter) -> messages.GraphProto:
     # Losses that the model adds by itself are no outputs of predictions.
     ends = graph.outputs[: len(graph.outputs) - graph.added]
     needed, owners = _needed(ends), _owners(graph)
@@ -68,7 +68,7 @@ def _graph(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], out: Exp
     final = out.named([out.names[end] for end in ends], outputs)
     nodes = out.alive(final)
     used = {name for node in everywhere(nodes) for name in node.input}
-    return messages.Graph(
+    return messages.GraphProto(
         node=nodes,
         name="model",
         initializer=[tensor for name, tensor in out.tensors.items() if name in used],

@@ -11,7 +11,7 @@ import numpy as np
 from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.onnx import messages
 from nn.onnx.axes import Orders
-from nn.onnx.messages import Graph, Node, Tensor, ValueInfo
+from nn.onnx.messages import GraphProto, NodeProto, TensorProto, ValueInfo
 from nn.operation.operation import Operation
 from nn.value.value import Constant, Value, Variable
 from nn.value.value import Node as Result
@@ -30,8 +30,8 @@ class Exporter:
         self.elements = messages.DOUBLE if dtype == np.float64 else messages.FLOAT
         """The number of the model's type in ONNX."""
         self.names: dict[Value, str] = dict(names)
-        self.nodes: list[Node] = []
-        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[NodeProto] = []
+        self.tensors: dict[str, TensorProto] = {}
         self.orders = self._new_orders()
         """Values with the axes of others in another order."""
         self.owner = ""
@@ -107,7 +107,7 @@ class Exporter:
         """
         names = [self._free(f"{self.owner or 'model'}/{kind}") for _ in range(outputs)]
         attributes = [messages.to_attribute(name, value) for name, value in given.items()]
-        self.nodes.append(Node(list(inputs), names, names[0], kind, attributes))
+        self.nodes.append(NodeProto(list(inputs), names, names[0], kind, attributes))
         return names
 
     def zeros_per_sample(self, source: str, features: int) -> str:
@@ -120,7 +120,7 @@ class Exporter:
         shape = self.add("Concat", self.add("Shape", source, start=0, end=1), self.integers([features]), axis=0)
         return self.add("ConstantOfShape", shape, value=np.zeros(1, self.dtype))
 
-    def body(self, name: str, build: Callable[[], tuple[list[ValueInfo], list[str]]]) -> Graph:
+    def body(self, name: str, build: Callable[[], tuple[list[ValueInfo], list[str]]]) -> GraphProto:
         """Return a graph within a node, such as the step of a loop; its nodes see the values outside.
 
         Args:
@@ -132,7 +132,7 @@ class Exporter:
         inputs, outputs = build()
         made, self.nodes, self.orders = self.nodes, outside, orders
         ends = [ValueInfo(each, messages.Type(messages.TensorType(self.elements))) for each in outputs]
-        return Graph(node=made, name=name, input=inputs, output=ends)
+        return GraphProto(node=made, name=name, input=inputs, output=ends)
 
     def entry(self, name: str, elements: int) -> ValueInfo:
         """Return a new input of a graph within a node.
@@ -171,14 +171,14 @@ class Exporter:
             if name in own and name not in new:
                 new[name] = target
             else:
-                self.nodes.append(Node([name], [target], target, "Identity"))
+                self.nodes.append(NodeProto([name], [target], target, "Identity"))
             final.append(target)
         for node in everywhere(self.nodes):
             node.input = [new.get(each, each) for each in node.input]
             node.output = [new.get(each, each) for each in node.output]
         return final
 
-    def alive(self, outputs: Sequence[str]) -> list[Node]:
+    def alive(self, outputs: Sequence[str]) -> list[NodeProto]:
         """Return the nodes on which outputs depend, in their order."""
         needed, found = set(outputs), []
         for node in reversed(self.nodes):
@@ -195,9 +195,9 @@ class Exporter:
         return name if self._taken[name] == 1 else self._free(f"{name}_{self._taken[name]}")
 
 
-def everywhere(nodes: Sequence[Node]) -> list[Node]:
+def everywhere(nodes: Sequence[NodeProto]) -> list[NodeProto]:
     """Return nodes and those of the graphs within them."""
-    found: list[Node] = []
+    found: list[NodeProto] = []
     for node in nodes:
         inner = [attribute.g for attribute in node.attribute if attribute.g is not None]
         found += [node, *(each for graph in inner for each in everywhere(graph.node))]

@@ -14,7 +14,7 @@ from nn.arrays import Array
 from nn.onnx import messages
 from nn.tensor_files import ModelFileError
 
-MOST = 1 << 26
+MOST = 1 << 24
 """Numbers that an array may have which a file says how to compute: a few bytes could ask for more than there is memory."""
 
 
@@ -121,6 +121,17 @@ def slices(rank: int, shape: Sequence[Any], given: Sequence[Any]) -> dict[int, s
     return found
 
 
+def _broadcast(inputs: Sequence[Array]) -> None:
+    """Raise ValueError for shapes that do not broadcast, and for a result that is too large."""
+    bounded(np.broadcast_shapes(*(each.shape for each in inputs)))
+
+
+def _matmul(inputs: list[Any], given: Mapping[str, Any]) -> Array:
+    a, b = inputs
+    bounded((math.prod(a.shape[:-1]), math.prod((*b.shape[:-2], *b.shape[-1:]))))
+    return np.asarray(np.matmul(a, b))
+
+
 def _axes(inputs: list[Any], given: Mapping[str, Any], place: int = 1) -> list[int] | None:
     if len(inputs) > place and inputs[place] is not None:
         return integers(inputs[place])
@@ -142,7 +153,8 @@ def _unsqueeze(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 def _squeeze(inputs: list[Any], given: Mapping[str, Any]) -> Array:
     axes = _axes(inputs, given)
-    return np.squeeze(inputs[0], None if axes is None else tuple(axes))
+    found: Array = np.squeeze(inputs[0], None if axes is None else tuple(axes))
+    return found
 
 
 def _slice(inputs: list[Any], given: Mapping[str, Any]) -> Array:
@@ -156,8 +168,9 @@ def _slice(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 
 def _gather(inputs: list[Any], given: Mapping[str, Any]) -> Array:
-    bounded((*inputs[0].shape, *inputs[1].shape) if inputs[0].ndim == 0 else inputs[1].shape)
-    return np.take(inputs[0], np.asarray(inputs[1], np.int64), axis=given.get("axis", 0))
+    axis = given.get("axis", 0)
+    bounded((inputs[1].size, inputs[0].size // max(inputs[0].shape[axis], 1)))
+    return np.take(inputs[0], np.asarray(inputs[1], np.int64), axis=axis)
 
 
 def _cast(inputs: list[Any], given: Mapping[str, Any]) -> Array:
@@ -168,6 +181,7 @@ def _cast(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 def _divide(inputs: list[Any], given: Mapping[str, Any]) -> Array:
     a, b = inputs
+    _broadcast(inputs)
     if a.dtype.kind in "iuO" and b.dtype.kind in "iuO":
         if not has_unknown(b) and (b == 0).any():
             raise ValueError("divides by 0")
@@ -178,9 +192,12 @@ def _divide(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 def _constant_of_shape(inputs: list[Any], given: Mapping[str, Any]) -> Array:
     value = given.get("value", np.zeros(1, np.float32))
-    # Equal numbers for each sample: they broadcast along a batch of 1.
-    shape = [1 if isinstance(each, Unknown) else int(each) for each in inputs[0].flat]
-    return np.full(bounded(shape), value.reshape(-1)[0], value.dtype)
+    return np.full(bounded(_of_one_sample(inputs[0])), value.reshape(-1)[0], value.dtype)
+
+
+def _of_one_sample(shape: Array) -> tuple[int, ...]:
+    """Return a shape with 1 for lengths that come with the data: equal numbers for each sample broadcast along the batch."""
+    return tuple([1 if isinstance(each, Unknown) else int(each) for each in shape.flat])
 
 
 def _range(inputs: list[Any], given: Mapping[str, Any]) -> Array:
@@ -190,7 +207,7 @@ def _range(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 
 def _expand(inputs: list[Any], given: Mapping[str, Any]) -> Array:
-    shape = np.broadcast_shapes(inputs[0].shape, tuple(integers(inputs[1])))
+    shape = np.broadcast_shapes(inputs[0].shape, _of_one_sample(inputs[1]))
     return np.broadcast_to(inputs[0], bounded(shape)).copy()
 
 
@@ -201,11 +218,14 @@ def _tile(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 
 def _where(inputs: list[Any], given: Mapping[str, Any]) -> Array:
-    return np.where(np.asarray(inputs[0], bool), inputs[1], inputs[2])
+    _broadcast(inputs)
+    found: Array = np.where(np.asarray(inputs[0], bool), inputs[1], inputs[2])
+    return found
 
 
 def _compared(compare: Callable[[Any, Any], Any]) -> Fold:
     def fold(inputs: list[Any], given: Mapping[str, Any]) -> Array:
+        _broadcast(inputs)
         a, b = np.broadcast_arrays(*inputs)
         # One by one, so that a length that comes with the data can refuse.
         return np.asarray([bool(compare(x, y)) for x, y in zip(a.flat, b.flat, strict=True)], bool).reshape(a.shape)
@@ -240,7 +260,7 @@ def split_sizes(length: int, inputs: Sequence[Any], given: Mapping[str, Any]) ->
     """
     sizes = integers(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else list(given.get("split", []))
     if not sizes:
-        count = int(given.get("num_outputs", given["outputs"]))
+        count = int(given["outputs"])
         # The last part may be smaller.
         size = -(-length // count)
         sizes = [min(size, length - size * place) for place in range(count)]
@@ -262,6 +282,7 @@ def _single(function: Callable[[Any], Any]) -> Fold:
 
 def _several(function: Callable[[Any, Any], Any]) -> Fold:
     def fold(inputs: list[Any], given: Mapping[str, Any]) -> Array:
+        _broadcast(inputs)
         found = inputs[0]
         for each in inputs[1:]:
             found = function(found, each)
@@ -278,10 +299,10 @@ FOLDS: Mapping[str, Fold] = MappingProxyType({
     "Equal": _compared(operator.eq), "Exp": _single(np.exp), "Expand": _expand, "Floor": _single(np.floor), "Gather": _gather,
     "Greater": _compared(operator.gt), "GreaterOrEqual": _compared(operator.ge), "Identity": lambda inputs, given: inputs[0],
     "Less": _compared(operator.lt), "LessOrEqual": _compared(operator.le), "Log": _single(np.log),
-    "MatMul": lambda inputs, given: np.matmul(inputs[0], inputs[1]), "Max": _several(np.maximum), "Min": _several(np.minimum),
-    "Mod": lambda inputs, given: np.fmod(*inputs) if given.get("fmod", 0) else np.mod(*inputs),
+    "MatMul": _matmul, "Max": _several(np.maximum), "Min": _several(np.minimum),
+    "Mod": lambda inputs, given: _several(np.fmod if given.get("fmod", 0) else np.mod)(inputs, given),
     "Mul": _several(operator.mul), "Neg": _single(np.negative), "Not": _single(np.logical_not), "Or": _several(np.logical_or),
-    "Pow": lambda inputs, given: np.power(inputs[0], inputs[1]).astype(inputs[0].dtype), "Range": _range,
+    "Pow": lambda inputs, given: _several(np.power)(inputs, given).astype(inputs[0].dtype), "Range": _range,
     "Reciprocal": _single(lambda x: 1 / x), "ReduceMax": _reduced(np.max), "ReduceMean": _reduced(np.mean),
     "ReduceMin": _reduced(np.min), "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "Reshape": _reshape,
     "Round": _single(np.rint), "Slice": _slice, "Split": _split, "Sqrt": _single(np.sqrt), "Squeeze": _squeeze,

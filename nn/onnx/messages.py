@@ -20,7 +20,7 @@ from nn.tensor_files import ModelFileError
 
 
 @dataclass
-class Entry(Message):
+class EntryProto(Message):
     """A pair of texts, such as the place of a tensor in another file."""
 
     key: str | None = one(1, "text")
@@ -28,7 +28,7 @@ class Entry(Message):
 
 
 @dataclass
-class Tensor(Message):
+class TensorProto(Message):
     """An array; its numbers are bytes of this or of another file, or a list."""
 
     dims: list[int] = many(1, "int")
@@ -40,20 +40,20 @@ class Tensor(Message):
     raw_data: bytes | memoryview | None = one(9, "bytes")
     double_data: list[float] = many(10, "double")
     uint64_data: list[int] = many(11, "int")
-    external_data: list[Entry] = many(13, "message", "Entry")
+    external_data: list[EntryProto] = many(13, "message", "EntryProto")
     data_location: int | None = one(14, "int")
 
 
 @dataclass
-class Attribute(Message):
+class AttributeProto(Message):
     """A named argument of a node."""
 
     name: str | None = one(1, "text")
     f: float | None = one(2, "float")
     i: int | None = one(3, "int")
     s: bytes | memoryview | None = one(4, "bytes")
-    t: Tensor | None = one(5, "message", "Tensor")
-    g: Graph | None = one(6, "message", "Graph")
+    t: TensorProto | None = one(5, "message", "TensorProto")
+    g: GraphProto | None = one(6, "message", "GraphProto")
     floats: list[float] = many(7, "float")
     ints: list[int] = many(8, "int")
     strings: list[bytes | memoryview] = many(9, "bytes")
@@ -62,14 +62,14 @@ class Attribute(Message):
 
 
 @dataclass
-class Node(Message):
+class NodeProto(Message):
     """An operator with the names of the values that it takes and gives."""
 
     input: list[str] = many(1, "text")
     output: list[str] = many(2, "text")
     name: str | None = one(3, "text")
     op_type: str | None = one(4, "text")
-    attribute: list[Attribute] = many(5, "message", "Attribute")
+    attribute: list[AttributeProto] = many(5, "message", "AttributeProto")
     domain: str | None = one(7, "text")
 
 
@@ -112,12 +112,12 @@ class ValueInfo(Message):
 
 
 @dataclass
-class Graph(Message):
+class GraphProto(Message):
     """Nodes in an order in which they can be computed, with inputs, outputs and stored tensors."""
 
-    node: list[Node] = many(1, "message", "Node")
+    node: list[NodeProto] = many(1, "message", "NodeProto")
     name: str | None = one(2, "text")
-    initializer: list[Tensor] = many(5, "message", "Tensor")
+    initializer: list[TensorProto] = many(5, "message", "TensorProto")
     input: list[ValueInfo] = many(11, "message", "ValueInfo")
     output: list[ValueInfo] = many(12, "message", "ValueInfo")
 
@@ -131,13 +131,13 @@ class OperatorSet(Message):
 
 
 @dataclass
-class Model(Message):
+class ModelProto(Message):
     """A whole file."""
 
     ir_version: int | None = one(1, "int")
     producer_name: str | None = one(2, "text")
     producer_version: str | None = one(3, "text")
-    graph: Graph | None = one(7, "message", "Graph")
+    graph: GraphProto | None = one(7, "message", "GraphProto")
     opset_import: list[OperatorSet] = many(8, "message", "OperatorSet")
 
 
@@ -161,7 +161,7 @@ def dtype_of(number: int | None, what: str) -> np.dtype[Any]:
     return DTYPES[number]
 
 
-def to_tensor(array: Array, name: str = "") -> Tensor:
+def to_tensor(array: Array, name: str = "") -> TensorProto:
     """Return an array as a tensor of a file.
 
     Args:
@@ -170,10 +170,10 @@ def to_tensor(array: Array, name: str = "") -> Tensor:
     """
     number = next(number for number, dtype in DTYPES.items() if dtype == array.dtype.newbyteorder("<"))
     data = np.ascontiguousarray(array, DTYPES[number])
-    return Tensor(list(array.shape), number, name=name or None, raw_data=data.tobytes())
+    return TensorProto(list(array.shape), number, name=name or None, raw_data=data.tobytes())
 
 
-def to_array(tensor: Tensor, folder: Path | None, what: str = "") -> Array:
+def to_array(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
     """Return a tensor of a file as an array; it may be read-only.
 
     Args:
@@ -203,7 +203,7 @@ def to_array(tensor: Tensor, folder: Path | None, what: str = "") -> Array:
     return np.asarray(values, np.int64 if dtype.kind in "iub" else dtype).astype(dtype).reshape(shape)
 
 
-def _external(tensor: Tensor, folder: Path | None, what: str) -> bytes:
+def _external(tensor: TensorProto, folder: Path | None, what: str) -> bytes:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location") or ""
     if folder is None:
@@ -221,29 +221,29 @@ def _external(tensor: Tensor, folder: Path | None, what: str) -> bytes:
         raise ModelFileError(f"{what} lies in another file, {_quoted(location)}, which cannot be read: {error}") from error
 
 
-def to_attribute(name: str, value: Any) -> Attribute:
+def to_attribute(name: str, value: Any) -> AttributeProto:
     """Return an argument of a node: a number, a text, a list of numbers, an array, or a graph.
 
     Args:
         name: of the argument.
         value: of it.
     """
-    if isinstance(value, Graph):
-        return Attribute(name, g=value, type=5)
+    if isinstance(value, GraphProto):
+        return AttributeProto(name, g=value, type=5)
     if isinstance(value, np.ndarray):
-        return Attribute(name, t=to_tensor(value), type=4)
+        return AttributeProto(name, t=to_tensor(value), type=4)
     if isinstance(value, (list, tuple)):
         if all(isinstance(each, int) for each in value):
-            return Attribute(name, ints=list(value), type=7)
-        return Attribute(name, strings=[each.encode() for each in value], type=8)
+            return AttributeProto(name, ints=list(value), type=7)
+        return AttributeProto(name, strings=[each.encode() for each in value], type=8)
     if isinstance(value, str):
-        return Attribute(name, s=value.encode(), type=3)
+        return AttributeProto(name, s=value.encode(), type=3)
     if isinstance(value, float):
-        return Attribute(name, f=value, type=1)
-    return Attribute(name, i=value, type=2)
+        return AttributeProto(name, f=value, type=1)
+    return AttributeProto(name, i=value, type=2)
 
 
-def from_attribute(attribute: Attribute, folder: Path | None, what: str) -> Any:
+def from_attribute(attribute: AttributeProto, folder: Path | None, what: str) -> Any:
     """Return the value of an argument; `folder` and `what` are those of `to_array`.
 
     Args:

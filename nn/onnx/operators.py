@@ -1,4 +1,4 @@
-"""The ONNX operators of each operation of nn: what `nn.onnx.export` writes for a node."""
+"""The ONNX operators of each operation of nn, as `nn.onnx.export` writes them."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ from rpc.submit.run_folder import Run
 from rpc.support.files import read_result
 from tests.network.wires import travelling
 from tests.nn.model.models import classifier
+from tests.nn.onnx import files as onnx
 
 from .mutate import frames_altered, json_altered, tensors_altered
 from .target import MIB, Outcome, Target, scratch
@@ -90,6 +91,22 @@ def _models() -> tuple[bytes, ...]:
     plain = trained.to_bytes()
     trained.inputs = Plan.from_dict(_plan())
     return plain, images.to_bytes(), trained.to_bytes()
+
+
+@cache
+def _onnx() -> tuple[bytes, ...]:
+    """Files with layers, shapes that are computed, a choice and numbers in lists."""
+    x = nn.Input([-1, 6, 6, 2])
+    y = nn.layer.Conv2D(4, 3, activation="relu")(nn.layer.BatchNorm()(x))
+    y = nn.layer.GroupNorm(2)(y).reshape(-1, 4, 16)
+    y = nn.layer.LSTM(3)(nn.layer.MultiHeadAttention(2, 3)(y)) + nn.layer.Dense(3)(y[:, 0])
+    shape = [onnx.node("Shape", "x", "s"), onnx.node("Expand", "row s", "w"), onnx.node("Add", "x w", "y")]
+    return nn.onnx.to_bytes(Model(x, y)), onnx.file_of(*shape, tensors={"row": np.float32([[1, 2, 3, 4]])})
+
+
+def _of_onnx(data: bytes) -> Outcome:
+    nn.onnx.from_bytes(data)
+    return "read"
 
 
 def _model(data: bytes) -> Outcome:
@@ -387,6 +404,7 @@ FILES = (
     Target("model files, their hash as it was", lambda: _tensors()[:1], _sealed_tensors, (ModelFileError,), weight=3.0),
     Target("tensor files, hashed anew or without", _tensors, _parse, (ModelFileError,), (tensors_altered,), weight=3.0),
     Target("models", _models, _model, (ModelFileError,), (partial(tensors_altered, inner="config"),), weight=0.3),
+    Target("ONNX files", _onnx, _of_onnx, (ModelFileError,), budget=256 * MIB, weight=0.3),
     Target("checkpoints", snapshots, _snapshot, (CheckpointError,), (partial(tensors_altered, inner="snapshot"),)),
     Target("results of executors", _results, _result, (ProtocolError,), (frames_altered,), weight=0.5),
     Target("states of elastic jobs", _states, _state, (ValueError,), (_state_altered,), weight=0.25),

@@ -253,7 +253,7 @@ EXAMPLES = {
     "CSVDataset": ("x.csv", "y"), "NpzDataset": ("x.npz",), "CharacterText": ("x.txt",), "Chain": ([],), "OneHot": (3,),
     "WrappingRule": (nn.gradient_descent.SGDOptimizer(),), "ParameterMean": (nn.gradient_descent.SGDOptimizer(),),
     "Activation": ("relu",), "Permute": ((2, 1),), "RepeatVector": (2,),
-    "Rescaling": (2,), "GaussianNoise": (0.1,), "Conv1DTranspose": (2,),
+    "Parameter": ([2],), "Rescaling": (2,), "GaussianNoise": (0.1,), "Conv1DTranspose": (2,),
     "Conv2DTranspose": (2,), "SeparableConv1D": (2,), "SeparableConv2D": (2,), "Bidirectional": (nn.layer.GRU(2),),
     "ImageFolder": ("images",), "TextFolder": ("texts",), "RandomContrast": (0.1,), "RandomCrop": (2, 2),
     "RandomRotation": (0.1,), "RandomTranslation": (0.1, 0.1), "RandomZoom": (0.1,), "Parameter": ((2,),),

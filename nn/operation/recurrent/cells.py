@@ -10,7 +10,7 @@ import numpy as np
 
 from nn.activation.activation import Activation
 from nn.arrays import Array, Scratch, Shape, zeros
-from nn.operation.recurrent.recurrence import Dropping, FeatureMajor, Recurrence, clear
+from nn.operation.recurrent.recurrence import Dropping, FeatureMajor, Recurrence, clear, logistic_of_negative
 
 
 class _LSTMStep(NamedTuple):
@@ -73,14 +73,21 @@ class LSTMOperation(FeatureMajor):
         self.read(variables, mask, states)
         if states:
             np.copyto(self._first_cell, states[1].T)
-        weights, half, product = self._packed.T, self._half, self._pair[: self._units]
+        with np.errstate(over="ignore"):
+            self._read_steps()
+        if not self.with_cell:
+            self.write_states(out)
+            return
+        self.write_states(out[:, :-1] if self.return_sequences else out[:, 0])
+        np.copyto(out[:, -1], self._steps[-1].c.T)
+
+    def _read_steps(self) -> None:
+        weights, product = self._packed.T, self._pair[: self._units]
         for number, step in enumerate(self._steps, start=1):
             np.matmul(weights, step.joined, out=step.gates)
-            # One pass for all four gates: the weights of the sigmoids have been halved.
-            np.tanh(step.gates, out=step.gates)
+            np.tanh(step.g, out=step.g)
             for gate in (step.sigmoids, step.o):
-                np.multiply(gate, half, out=gate)
-                np.add(gate, half, out=gate)
+                logistic_of_negative(gate, self._one)
             np.multiply(step.f, step.c_before, out=step.c)
             np.multiply(step.i, step.g, out=product)
             np.add(step.c, product, out=step.c)
@@ -91,11 +98,6 @@ class LSTMOperation(FeatureMajor):
                 np.copyto(step.h, step.h_before, where=step.absent)
             if self._seen:
                 self.show(number)
-        if not self.with_cell:
-            self.write_states(out)
-            return
-        self.write_states(out[:, :-1] if self.return_sequences else out[:, 0])
-        np.copyto(out[:, -1], self._steps[-1].c.T)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
@@ -210,16 +212,19 @@ class GRUOperation(FeatureMajor):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         self.read(*(self.apart(inputs) if self._further else (inputs, (), ())))
+        with np.errstate(over="ignore"):
+            self._read_steps()
+        self.write_states(out)
+
+    def _read_steps(self) -> None:
         for_x, for_h = self._packed[: self._first].T, self._packed[self._first :].T
-        half, product, units = self._half, self._product, self._units
+        product, units = self._product, self._units
         both, candidate, space = product[: 2 * units], product[2 * units :], product[:units]
         for number, step in enumerate(self._steps, start=1):
             np.matmul(for_x, step.x, out=step.gates)
             np.matmul(for_h, step.joined, out=product)
             np.add(step.sigmoids, both, out=step.sigmoids)
-            np.tanh(step.sigmoids, out=step.sigmoids)
-            np.multiply(step.sigmoids, half, out=step.sigmoids)
-            np.add(step.sigmoids, half, out=step.sigmoids)
+            logistic_of_negative(step.sigmoids, self._one)
             # Backward reads the candidate's recurrent part without the reset gate, and the next line overwrites it.
             np.copyto(step.q, candidate)
             np.multiply(step.r, candidate, out=candidate)
@@ -233,7 +238,6 @@ class GRUOperation(FeatureMajor):
                 np.copyto(step.h, step.h_before, where=step.absent)
             if self._seen:
                 self.show(number)
-        self.write_states(out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs

@@ -24,6 +24,7 @@ class GraphRow:
 
     `value(x, *variables)`, with the variables in the order of their ids; None where random numbers decide. `ahead` is what the
     input goes through first, where not any numbers will do, or the list of values that a layer of several inputs takes.
+    `behind` combines the input with a result that has no row for each sample.
     """
 
     kind: type[Any]
@@ -33,10 +34,13 @@ class GraphRow:
     draw: Draw = normal
     label: str = ""
     ahead: Callable[[Value], Value | list[Value]] | None = None
+    behind: Callable[[Value, Value], Value] | None = None
 
     def applied(self) -> Callable[[Value], Value]:
         """A new one, applied to an input that any numbers may be."""
-        made, ahead = self.build(), self.ahead
+        made, ahead, behind = self.build(), self.ahead, self.behind
+        if behind is not None:
+            return lambda x: behind(x, made(x))
         return made if ahead is None else lambda x: made(ahead(x))
 
 

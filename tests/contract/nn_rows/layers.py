@@ -67,6 +67,7 @@ def padded(x: Value) -> Value:
 
 
 LAYERS = [
+    GraphRow(layer.Parameter, lambda: layer.Parameter([3, 1]), (3, 4), lambda x, w: x * w, behind=lambda x, w: w * x),
     GraphRow(layer.Masking, layer.Masking, (4, 3), lambda x: x * steps(x), ahead=padded),
     GraphRow(layer.GlobalAveragePool, layer.GlobalAveragePool, (4, 3), mean_of_steps, ahead=masked, label="mask"),
     GraphRow(layer.GlobalMaxPool, layer.GlobalMaxPool, (4, 3), max_of_steps, ahead=masked, label="mask"),

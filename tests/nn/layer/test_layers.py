@@ -437,3 +437,21 @@ def test_two_layers_on_top_of_each_other_learn_to_remember(kind: type[Recurrent]
     x = np.eye(3, dtype=np.float32)[symbols]
     model.fit(x, symbols[:, 0], epoch=15, batch_size=32, verbose=0)
     assert model.evaluate(x, symbols[:, 0])["accuracy"] > 0.98
+
+
+@pytest.mark.parametrize(
+    ("kind", "gates", "states"),
+    [(LSTM, [-18, 3, 1, 20], [0, 0]), (GRU, [-18, 0, 0], [1])],  # into an empty cell; all that is left of a state
+)
+def test_gates_have_all_digits_where_they_are_nearly_closed(kind, gates, states):
+    """Sums over long sequences consist of what small gates let through: of sigmoid(-18) float32 has seven digits, not one."""
+    outputs = []
+    for dtype in ("float32", "float64"):
+        x, *first = nn.Input([-1, 1, 1], name="x"), *(nn.Input([-1, 1], name=f"state {place}") for place in range(len(states)))
+        model = nn.model.Model([x, *first], kind(1, use_bias=False)(x, initial_state=first), dtype=dtype)
+        kernel, recurrent = model.store.variables
+        kernel.set_value(np.array([gates], dtype))
+        recurrent.set_value(np.zeros_like(recurrent.value))
+        outputs.append(float(model.predict([np.ones((1, 1, 1)), *(np.full((1, 1), state) for state in states)])[0, 0]))
+    assert outputs[1] < 1e-7
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-5)

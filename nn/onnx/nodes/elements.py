@@ -1,0 +1,161 @@
+"""Operators of single elements: functions, arithmetic, comparisons and choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nn import activation, function, operation
+from nn.arrays import Array
+from nn.onnx.axes import Order, inverse
+from nn.onnx.builder import Operand
+from nn.onnx.call import Call, Read
+from nn.onnx.messages import BOOL, DOUBLE, FLOAT, FLOAT16
+from nn.operation.operation import Operation
+from nn.value.value import Value, as_value
+
+
+def function_of(make: Callable[[Mapping[str, Any]], Operation]) -> Read:
+    """Return the reader of a function of single elements."""
+
+    def read(call: Call) -> Operand:
+        made = make(call.given)
+        return call.builder.orders.through(call.value(0), lambda x: x.apply(made))
+
+    return read
+
+
+def hard_sigmoid(call: Call) -> Operand:
+    alpha, beta = float(call.given.get("alpha", 0.2)), float(call.given.get("beta", 0.5))
+
+    def compute(x: Value) -> Value:
+        if math.isclose(alpha, 1 / 6, rel_tol=1e-6) and beta == 0.5:
+            return x.apply(activation.HardSigmoid())
+        return function.minimum(function.maximum(x * alpha + beta, 0), 1)
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def leaky(call: Call) -> Operand:
+    alpha = float(call.given.get("alpha", 0.01))
+
+    def compute(x: Value) -> Value:
+        return x.apply(activation.LeakReLU(alpha)) if 0 <= alpha < 1 else function.where(x > 0, x, x * alpha)
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def selu(call: Call) -> Operand:
+    alpha, gamma = float(call.given.get("alpha", 1.67326319)), float(call.given.get("gamma", 1.05070102))
+
+    def compute(x: Value) -> Value:
+        usual = math.isclose(alpha, 1.67326319, rel_tol=1e-5) and math.isclose(gamma, 1.05070102, rel_tol=1e-5)
+        return x.apply(activation.SELU()) if usual else x.apply(activation.ELU(alpha)) * gamma
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def clip(call: Call) -> Operand:
+    bounds = []
+    for number, name in ((1, "min"), (2, "max")):
+        found = float(call.array(number).reshape(-1)[0]) if call.has(number) else call.given.get(name)
+        bounds.append(None if found is None or abs(found) > 1e30 else float(found))
+    low, high = bounds
+    usual: Mapping[Any, Operation] = {
+        (0.0, None): activation.ReLU(), (0.0, 6.0): activation.ReLU6(), (-1.0, 1.0): activation.HTanh()
+    }  # fmt: skip
+
+    def compute(x: Value) -> Value:
+        if (low, high) in usual:
+            return x.apply(usual[low, high])
+        x = x if low is None else function.maximum(x, low)
+        return x if high is None else function.minimum(x, high)
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def same(call: Call) -> list[Operand]:
+    return [call.operand(0)]
+
+
+def _both(call: Call, a: Operand, b: Operand, combine: Callable[[Value, Value], Value]) -> Value:
+    """Return the result for two operands that broadcast, computed before a change of the order of their axes."""
+    reader = call.builder
+    sides = [reader.orders.source(each) if isinstance(each, Value) else (each, None) for each in (a, b)]
+    orders = [order for _, order in sides if order is not None]
+    if orders and all(_follows(side, each, orders[0]) for side, each in zip(sides, (a, b), strict=True)):
+        order = orders[0]
+        first, second = (
+            source if isinstance(source, Value) else reader.value(_turned_back(call, source, order)) for source, _ in sides
+        )
+        return reader.orders.turned(combine(first, second), order)
+    return combine(reader.value(a), reader.value(b))
+
+
+def _follows(side: tuple[Any, Order | None], operand: Operand, order: Order) -> bool:
+    """Return whether an operand can be had in the order before a change."""
+    if isinstance(operand, Value):
+        return side[1] == order
+    return operand.dtype != object and operand.ndim <= len(order)
+
+
+def _turned_back(call: Call, array: Array, order: Order) -> Array:
+    if array.size == 1:
+        return array
+    whole = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
+    return call.builder.derived(whole.transpose(inverse(order)), array)
+
+
+def pairs(combine: Callable[[Value, Value], Value]) -> Read:
+    """Return the reader of an operator of two operands, or of several one after the other."""
+
+    def read(call: Call) -> Operand:
+        if call.version < 7 and call.given.get("axis") is not None:
+            raise call.refuse("shapes must broadcast as in NumPy, without 'axis'", call.given["axis"])
+        found = call.operand(0)
+        for number in range(1, len(call.inputs)):
+            found = _both(call, found, call.operand(number), combine)
+        return call.builder.value(found)
+
+    return read
+
+
+def applied(kind: Callable[[], Operation]) -> Read:
+    return pairs(lambda a, b: a.apply(kind(), b))
+
+
+def mean_of(call: Call) -> Operand:
+    return call.builder.value(pairs(lambda a, b: a + b)(call)) / len(call.inputs)  # type: ignore[arg-type]
+
+
+def power(call: Call) -> Operand:
+    exponent = call.operand(1)
+    if isinstance(exponent, np.ndarray) and exponent.size == 1:
+        number = float(exponent.reshape(-1)[0])
+        return call.builder.orders.through(call.value(0), lambda x: x**number)
+    return call.value(0).apply(operation.Power(), call.value(1))
+
+
+def choice(call: Call) -> Operand:
+    return function.where(call.value(0), call.value(1), call.value(2))
+
+
+def prelu(call: Call) -> Operand:
+    def combine(x: Value, slope: Value) -> Value:
+        return x.apply(activation.ReLU()) - slope * (-x).apply(activation.ReLU())
+
+    return _both(call, call.operand(0), call.operand(1), combine)
+
+
+def cast(call: Call) -> Operand:
+    to = call.given.get("to")
+    if to == BOOL:
+        return call.value(0).apply(operation.Compare("!="), as_value(0))
+    if to in (FLOAT, FLOAT16, DOUBLE):
+        return call.value(0)
+    made = call.tensor(0).apply(activation.Linear())
+    call.builder.uncut.add(made)
+    return made

@@ -1,0 +1,232 @@
+"""Operators of shapes and axes, and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nn import function
+from nn.arrays import BATCH, LENGTH
+from nn.onnx.builder import Operand
+from nn.onnx.call import Call, Read
+from nn.onnx.folding import Unknown, bounded, integers, slices, split_sizes
+from nn.operation.operation import Operation
+from nn.value.value import Value, as_value
+
+
+def over_places(kind: Callable[..., Operation]) -> Read:
+    def read(call: Call) -> Operand:
+        x = call.value(0)
+        return _reduced(call, x, list(range(2, len(x.shape))), kind, keep=True)
+
+    return read
+
+
+def _reduced(call: Call, x: Value, axes: Sequence[int], kind: Callable[..., Operation], *, keep: bool) -> Value:
+    """Return a reduction over axes, computed before a change of their order."""
+    source, order = call.builder.orders.source(x)
+    rank = len(x.shape)
+    axes = sorted(axis % rank for axis in axes)
+    if any(x.shape[axis] == BATCH for axis in axes):
+        raise call.refuse("a reduction must leave the samples apart", [f"axis {axis} of shape {x.shape}" for axis in axes])
+    if order is None:
+        return x.apply(kind(tuple(axes), keep))
+    made = source.apply(kind(tuple(order[axis] for axis in axes), True))
+    kept = call.builder.orders.turned(made, order)
+    return kept if keep else squeezed(call, kept, axes)
+
+
+def reduction(kind: Callable[..., Operation], before: str = "", after: str = "") -> Read:
+    """Return the reader of a reduction of x, |x| or x^2, and of its root."""
+
+    def read(call: Call) -> Operand:
+        x = call.value(0)
+        axes = call.numbers(1, "axes")
+        if not axes:
+            if call.given.get("noop_with_empty_axes", 0):
+                return x
+            axes = list(range(len(x.shape)))
+        if before:
+            x = call.builder.orders.through(x, lambda each: abs(each) if before == "absolute" else each**2)
+        made = _reduced(call, x, axes, kind, keep=bool(call.given.get("keepdims", 1)))
+        return made.sqrt() if after else made
+
+    return read
+
+
+def reshaped(call: Call) -> Operand:
+    x = call.tensor(0)
+    wanted: list[Any] = list(call.array(1).flat)
+    if not call.given.get("allowzero", 0):
+        wanted = [_length(x.shape[axis]) if _is(each, 0) else each for axis, each in enumerate(wanted)]
+    if len(wanted) == len(x.shape) and all(map(_fits, wanted, x.shape)):
+        return x
+    return call.builder.shaped(x, _solved(call, x, wanted))
+
+
+def _fits(length: Any, axis: int) -> bool:
+    return isinstance(length, Unknown) == (axis in (BATCH, LENGTH)) and (isinstance(length, Unknown) or int(length) == axis)
+
+
+def _is(length: Any, number: int) -> bool:
+    return not isinstance(length, Unknown) and int(length) == number
+
+
+def _length(axis: int) -> Any:
+    return Unknown("batch") if axis == BATCH else Unknown("length of an axis") if axis == LENGTH else axis
+
+
+def _solved(call: Call, x: Value, wanted: Sequence[Any]) -> list[int]:
+    """Return a shape with -1 at the batch for one of numbers, one -1, and the lengths that come with the data."""
+    if LENGTH in x.shape:
+        raise call.refuse("must know all lengths but the batch; give 'shapes'", list(x.shape))
+    sample = math.prod(axis for axis in x.shape if axis != BATCH)
+    lengths = [None if isinstance(each, Unknown) else int(each) for each in wanted]
+    batches = [place for place, each in enumerate(wanted) if isinstance(each, Unknown)]
+    rest = [place for place, each in enumerate(lengths) if each == -1]
+    known = math.prod(each for each in lengths if each is not None and each != -1)
+    if len(batches) == 1 and len(rest) < 2:
+        times = wanted[batches[0]].times
+        if rest and sample % (known * times) == 0:
+            lengths[rest[0]] = sample // (known * times)
+        elif known * times != sample:
+            raise call.refuse(f"samples of {sample} elements must fit", wanted)
+    elif call.builder.single and not batches and x.shape[0] == BATCH and lengths[:1] == [1] and len(rest) < 2:
+        # A file for one sample at a time, whose first axis is that.
+        batches = [0]
+        if rest and sample % known == 0:
+            lengths[rest[0]] = sample // known
+        elif known != sample:
+            raise call.refuse(f"samples of {sample} elements must fit", wanted)
+    elif not batches and len(rest) == 1:
+        batches = rest
+    else:
+        raise call.refuse(f"must keep one axis for the samples, of {sample} elements", wanted)
+    return [BATCH if place == batches[0] else int(each or 0) for place, each in enumerate(lengths)]
+
+
+def flatten(call: Call) -> Operand:
+    x = call.value(0)
+    axis = int(call.given.get("axis", 1))
+    axis = axis + len(x.shape) if axis < 0 else axis
+    front, behind = x.shape[:axis], x.shape[axis:]
+    if LENGTH in x.shape:
+        raise call.refuse("must know all lengths but the batch; give 'shapes'", list(x.shape))
+    size = math.prod(each for each in (behind if BATCH in front else front) if each != BATCH)
+    return call.builder.shaped(x, [BATCH, size] if BATCH in front else [size, BATCH])
+
+
+def squeeze(call: Call) -> Operand:
+    x = call.tensor(0)
+    axes = call.numbers(1, "axes")
+    found = [axis for axis, length in enumerate(x.shape) if length == 1] if axes is None else axes
+    return squeezed(call, x, found)
+
+
+def squeezed(call: Call, x: Value, axes: Sequence[int]) -> Value:
+    """Return x without some axes, left out before a change of the order."""
+    rank = len(x.shape)
+    gone = {axis % rank for axis in axes}
+    if any(x.shape[axis] != 1 for axis in gone):
+        raise call.refuse(f"axes {sorted(gone)} must have length 1", list(x.shape))
+    source, order = call.builder.orders.source(x)
+    order = order or tuple(range(rank))
+    lost = {order[axis] for axis in gone}
+    left = [axis for axis in range(rank) if axis not in lost]
+    made = call.builder.shaped(source, [source.shape[axis] for axis in left])
+    return call.builder.orders.turned(made, [left.index(order[axis]) for axis in range(rank) if axis not in gone])
+
+
+def unsqueeze(call: Call) -> Operand:
+    x = call.tensor(0)
+    axes = call.numbers(1, "axes") or []
+    rank = len(x.shape) + len(axes)
+    new = {axis % rank for axis in axes}
+    if len(new) != len(axes):
+        raise call.refuse("axes must differ", axes)
+    lengths = iter(x.shape)
+    return call.builder.shaped(x, [1 if axis in new else next(lengths) for axis in range(rank)])
+
+
+def permuted(call: Call) -> Operand:
+    x = call.value(0)
+    order = call.given.get("perm", list(reversed(range(len(x.shape)))))
+    if sorted(order) != list(range(len(x.shape))):
+        raise call.refuse(f"'perm' must name the axes of shape {list(x.shape)} once each", order)
+    return call.builder.orders.turned(x, order)
+
+
+def beside(call: Call) -> Operand:
+    values = [call.value(number) for number in range(len(call.inputs))]
+    axis = int(call.given["axis"]) % len(values[0].shape)
+    found = [call.builder.orders.source(each) for each in values]
+    order = found[0][1]
+    if order is not None and all(other == order for _, other in found):
+        made = function.concatenate([source for source, _ in found], order[axis])
+        return call.builder.orders.turned(made, order)
+    return function.concatenate(values, axis) if len(values) > 1 else values[0]
+
+
+def split(call: Call) -> list[Operand]:
+    x = call.value(0)
+    axis = int(call.given.get("axis", 0)) % len(x.shape)
+    if x.shape[axis] in (BATCH, LENGTH):
+        raise call.refuse("the axis must have a length that is known", list(x.shape))
+    sizes = split_sizes(x.shape[axis], [None, call.array(1) if call.has(1) else None], call.given)
+    parts: list[Operand] = []
+    start = 0
+    for size in sizes:
+        parts.append(cut(call, x, {axis: slice(start, start + size)}))
+        start += size
+    return parts
+
+
+def cut(call: Call, x: Value, cuts: Mapping[int, slice]) -> Value:
+    """Return slices of x, cut before a change of the order."""
+    if not cuts:
+        return x
+    source, order = call.builder.orders.source(x)
+    order = order or tuple(range(len(x.shape)))
+    where = {order[axis]: cut for axis, cut in cuts.items()}
+    key = tuple([where.get(axis, slice(None)) for axis in range(len(source.shape))])
+    return call.builder.orders.turned(source[key], order)
+
+
+def cut_out(call: Call) -> Operand:
+    x = call.value(0)
+    if len(call.inputs) > 1:
+        given: list[Any] = [call.array(number) if call.has(number) else None for number in range(1, 5)]
+    else:
+        given = [call.given.get(name) for name in ("starts", "ends", "axes", "steps")]
+    return cut(call, x, slices(len(x.shape), [_length(axis) for axis in x.shape], given))
+
+
+def expand(call: Call) -> Operand:
+    x, shape = call.value(0), list(call.array(1).flat)
+    ones = [1 if isinstance(each, Unknown) else int(each) for each in shape]
+    rank = max(len(ones), len(x.shape))
+    own = (1,) * (rank - len(x.shape)) + x.shape
+    ones = [1] * (rank - len(ones)) + ones
+    target = [1 if found in (length, BATCH, LENGTH) else length for found, length in zip(own, ones, strict=True)]
+    if set(target) == {1} and rank == len(x.shape):
+        return x
+    return x * as_value(np.ones(bounded(target)))
+
+
+_MOST_TIMES: Final = 4096
+"""Copies beside each other, each of which is an input of an operation."""
+
+
+def tile(call: Call) -> Operand:
+    x, times = call.value(0), integers(call.array(1))
+    if len(times) != len(x.shape) or min(times) < 1:
+        raise call.refuse(f"'repeats' must be {len(x.shape)} numbers of at least 1", times)
+    if math.prod(times) > _MOST_TIMES:
+        raise call.refuse(f"'repeats' must be at most {_MOST_TIMES}", times)
+    for axis, count in enumerate(times):
+        if count > 1:
+            x = function.concatenate([x] * count, axis)
+    return x

@@ -1,0 +1,246 @@
+"""Files that are read: all that nn writes comes back, with its weights to be trained; what is wrong is told in a sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn.arrays import Array
+from nn.model import Model, ModelFileError
+from nn.onnx import messages
+from nn.onnx.messages import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo
+from tests.contract.nn_rows import GraphRow
+from tests.nn.onnx.files import file_of, info, node
+from tests.nn.onnx.rows import ROWS, assert_equal, model_of, name_of, samples
+
+LOOPS = "Scan"  # masks, and functions of steps that ONNX's operators do not have, are written as loops, which are not read
+ACROSS = "over the batch", "everything"
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_what_is_written_is_read(row: GraphRow) -> None:
+    model, x = model_of(row.applied(), row.sample), samples(row)
+    data = nn.onnx.to_bytes(model)
+    kinds = {node.op_type for node in messages.ModelProto.read(data).graph.node}  # type: ignore[union-attr]
+    if LOOPS in kinds or (row.label in ACROSS and row.kind is not nn.operation.MatMul):
+        with pytest.raises(
+            ModelFileError, match=r"node '.+' \(\w+\): (nn must have the operator, got 'Scan'|a reduction must)"
+        ):
+            nn.onnx.from_bytes(data)
+        return
+    assert_equal(nn.onnx.from_bytes(data).predict(x), model.predict(x))
+
+
+def network() -> Model:
+    layers = [
+        nn.layer.Conv2D(4, 3, padding="same", activation="relu", name="first"), nn.layer.MaxPool(), nn.layer.BatchNorm(),
+        nn.layer.Conv2D(6, 3, stride=2, padding=1), nn.layer.Flatten(), nn.layer.Dense(5, name="head"),
+    ]  # fmt: skip
+    model = nn.model.SequentialModel([-1, 8, 8, 3], layers)
+    model.compile("sgd", nn.loss.MSELoss())
+    return model
+
+
+X = np.random.default_rng(0).normal(size=(6, 8, 8, 3)).astype(np.float32)
+
+
+def test_layers_have_their_names_and_train_as_before(tmp_path: Path) -> None:
+    model = network()
+    nn.onnx.save(model, tmp_path / "model.onnx")
+    other = nn.onnx.load(tmp_path / "model.onnx")
+    assert [layer.name for layer in other.layers] == ["first", "batchnorm_1", "conv2d_1", "head"]
+    assert {each.name: each.shape for each in other.store.everything} == {
+        each.name: each.shape for each in model.store.everything
+    }
+    other.compile("sgd", nn.loss.MSELoss())
+    for each in (model, other):
+        each.fit(X, np.ones((6, 5)), epochs=3, batch_size=3, verbose=0)
+    for variable, same in zip(model.store.everything, other.store.everything, strict=True):
+        np.testing.assert_allclose(same.value, variable.value, atol=1e-6)
+
+
+def test_the_model_is_saved_with_and_without_a_loss(tmp_path: Path) -> None:
+    other = nn.onnx.from_bytes(nn.onnx.to_bytes(network()))
+    other.save(tmp_path / "a.model")
+    np.testing.assert_array_equal(Model.load(tmp_path / "a.model").predict(X), other.predict(X))
+    other.compile("sgd", nn.loss.MSELoss())
+    other.save(tmp_path / "b.model")
+    np.testing.assert_array_equal(Model.load(tmp_path / "b.model").predict(X), other.predict(X))
+
+
+def test_layers_that_are_used_twice_are_one(tmp_path: Path) -> None:
+    x, dense, lstm = nn.Input([-1, 5, 4]), nn.layer.Dense(4), nn.layer.LSTM(4, return_sequences=True)
+    model = Model(x, lstm(lstm(dense(dense(x)))))
+    other = nn.onnx.from_bytes(nn.onnx.to_bytes(model))
+    assert [layer.name for layer in other.layers] == ["dense_1", "lstm_1"]
+    data = np.random.default_rng(0).normal(size=(2, 5, 4))
+    assert_equal(other.predict(data), model.predict(data))
+
+
+ROW = np.arange(8, dtype=np.float32).reshape(2, 4) / 7
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tensors", "value"),
+    [
+        # shapes that are computed from those of the input, as torch writes them
+        (
+            [
+                node("Shape", "x", "shape"), node("Gather", "shape zero", "length", axis=0),
+                node("Unsqueeze", "length axis", "a"), node("Concat", "a two rest", "whole", axis=0),
+                node("Reshape", "x whole", "y"),
+            ],
+            {"zero": np.int64(0), "axis": np.int64([0]), "two": np.int64([2]), "rest": np.int64([-1])},
+            lambda x: x.reshape(-1, 2, 2),
+        ),
+        (
+            [node("Shape", "x", "shape"), node("Equal", "shape wanted", "same"), node("Where", "same ones shape", "whole"),
+             node("Expand", "row whole", "wide"), node("Add", "x wide", "y")],
+            {"wanted": np.int64([-1, -1]), "ones": np.int64([1, 1]), "row": np.float32([[1, 2, 3, 4]])},
+            lambda x: x + np.arange(1, 5),
+        ),
+        ([node("Clip", "x low high", "y")], {"low": np.float32(0.2), "high": np.float32(0.5)}, lambda x: np.clip(x, 0.2, 0.5)),
+        ([node("Gemm", "x w c", "y", alpha=0.5, beta=2.0, transB=1)],
+         {"w": np.ones((3, 4), np.float32), "c": np.float32([1, 2, 3])}, lambda x: 0.5 * x @ np.ones((4, 3)) + [2, 4, 6]),
+        ([node("Pad", "x pads", "y", mode="reflect")], {"pads": np.int64([0, 2, 0, 3])},
+         lambda x: np.pad(x, [(0, 0), (2, 3)], mode="reflect")),
+        ([node("Pad", "x pads seven", "y")], {"pads": np.int64([0, -1, 0, 2]), "seven": np.float32(7)},
+         lambda x: np.pad(x[:, 1:], [(0, 0), (0, 2)], constant_values=7)),
+        ([node("Split", "x", "a b", axis=1, num_outputs=2), node("Sub", "b a", "y")], {}, lambda x: x[:, 2:] - x[:, :2]),
+        ([node("ReduceL2", "x axes", "y")], {"axes": np.int64([1])}, lambda x: np.linalg.norm(x, axis=1, keepdims=True)),
+        ([node("Cast", "x", "b", to=9), node("Not", "b", "n"), node("Cast", "n", "y", to=1)], {}, lambda x: x == 0),
+        ([node("Cast", "x", "ids", to=7), node("Gather", "table ids", "y")], {"table": np.eye(3, dtype=np.float32)},
+         lambda x: np.eye(3)[x.astype(int)]),
+        ([node("LeakyRelu", "x", "a", alpha=1.5), node("HardSigmoid", "a", "y")], {}, lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
+        ([node("Unsqueeze", "x axes", "a"), node("Tile", "a times", "b"), node("ReduceMax", "b one", "y", keepdims=0)],
+         {"axes": np.int64([1]), "times": np.int64([1, 3, 2]), "one": np.int64([1])}, lambda x: np.tile(x, 2)),
+    ],
+)  # fmt: skip
+def test_operators_that_nn_does_not_write(nodes: list[NodeProto], tensors: dict[str, Array], value: Any) -> None:
+    x = np.round(ROW) if "table" in tensors else ROW
+    assert_equal(nn.onnx.from_bytes(file_of(*nodes, tensors=tensors)).predict(x), np.asarray(value(x), np.float32))
+
+
+def test_a_choice_is_made_while_reading() -> None:
+    branches = {
+        f"{name}_branch": GraphProto([node(kind, "x", f"of_{name}")], name, [], [], [ValueInfo(f"of_{name}")])
+        for name, kind in (("then", "Relu"), ("else", "Neg"))
+    }
+    data = file_of(
+        node("Equal", "rate wanted", "same"), node("If", "same", "y", **branches), tensors={"wanted": np.int64(8)},
+        inputs=[info("x", "batch", 4), info("rate", elements=7)],
+    )  # fmt: skip
+    assert_equal(nn.onnx.from_bytes(data, values={"rate": 9}).predict(ROW), -ROW)
+    assert_equal(nn.onnx.from_bytes(data, values={"rate": 8}).predict(ROW), ROW)
+    with pytest.raises(ModelFileError, match="input 'rate' must be a tensor with axes; give 'shapes', or 'values'"):
+        nn.onnx.from_bytes(data)
+
+
+def test_files_for_one_sample_take_several(tmp_path: Path) -> None:
+    data = file_of(node("Reshape", "x shape", "y"), tensors={"shape": np.int64([1, 2, 2])}, inputs=[info("x", 1, 4)])
+    assert nn.onnx.from_bytes(data).predict(ROW).shape == (2, 2, 2)
+
+
+def test_tensors_in_other_files(tmp_path: Path) -> None:
+    def written(location: str) -> Path:
+        file = messages.ModelProto.read(file_of(node("Add", "x row", "y")))
+        place = [
+            messages.EntryProto("location", location),
+            messages.EntryProto("offset", "4"),
+            messages.EntryProto("length", "16"),
+        ]
+        file.graph.initializer = [TensorProto([4], 1, name="row", external_data=place, data_location=1)]  # type: ignore[union-attr]
+        path = tmp_path / "model.onnx"
+        path.write_bytes(file.write())
+        return path
+
+    path = written("weights.bin")
+    with pytest.raises(
+        ModelFileError, match=r"tensor 'row' lies in another file, 'weights.bin', which cannot be read: .*No such"
+    ):
+        nn.onnx.load(path)
+    (tmp_path / "weights.bin").write_bytes(np.arange(5, dtype=np.float32).tobytes())
+    assert_equal(nn.onnx.load(path).predict(ROW), ROW + np.float32([1, 2, 3, 4]))
+    (tmp_path / "weights.bin").write_bytes(bytes(12))
+    with pytest.raises(ModelFileError, match=r"tensor 'row' of shape \(4,\) takes 16 bytes, got 8"):
+        nn.onnx.load(path)
+    with pytest.raises(ModelFileError, match="give the path of the model, not its bytes"):
+        nn.onnx.from_bytes(path.read_bytes())
+    for outside in ("../weights.bin", "/etc/passwd"):
+        with pytest.raises(ModelFileError, match="must lie in a file of the model's folder, got"):
+            nn.onnx.load(written(outside))
+
+
+RELU = node("Relu", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "not an ONNX file: it has no graph with outputs"),
+        (b"PK\x03\x04 a zip archive", "not an ONNX file"),
+        (nn.onnx.to_bytes(network())[:-9], "not an ONNX file, or a damaged one: ends within a field of"),
+        (file_of(RELU, version=5), r"the version of ONNX's operators \(opset\) must be 6 to 26, got 5"),
+        (file_of(RELU, version=99), "must be 6 to 26, got 99"),
+        (file_of(node("Relux", "x", "y")),
+         r"node 'the Relux' \(Relux\): nn must have the operator, got 'Relux', which it lacks; did you mean 'Relu'\?"),
+        (file_of(NodeProto(["x"], ["y"], "odd", "Fused", domain="com.microsoft")), "got one of the domain 'com.microsoft'"),
+        (file_of(node("Relu", "z", "y")), r"node 'the Relu' \(Relu\): takes 'z', which no node before it gives"),
+        (file_of(node("Relu", "x", "z")), "output 'y': no node gives it"),
+        (file_of(node("MatMul", "x w", "y"), tensors={"w": np.ones((5, 2), np.float32)}),
+         r"node 'the MatMul' \(MatMul\): weights of Dense must have shape \(4, 2\) for this input, got \(5, 2\)"),
+        (file_of(node("Conv", "x w", "y"), tensors={"w": np.ones((5, 4, 3), np.float32)}),
+         r"node 'the Conv' \(Conv\): nn takes \(batch, channels, time\) and .*, got \[-1, 4\]"),
+        (file_of(RELU, inputs=[info("x", "batch", 4, elements=8)]), "input 'x' must hold numbers that NumPy has, got texts"),
+        (file_of(node("ConstantOfShape", "n", "c"), node("Add", "x c", "y"), tensors={"n": np.int64([1 << 40])}),
+         "asks for an array of shape"),
+        (file_of(node("Add", "c c", "y"), tensors={"c": np.float32([1])}), "output 'y': must depend on the samples"),
+        (file_of(node("Cast", "x", "i", to=7), node("Add", "x i", "y")), "a Cast of computed numbers to whole ones is for ids"),
+        (file_of(node("ReduceMean", "x", "y")), "a reduction must leave the samples apart"),
+        (file_of(node("GRU", "x w r", "y"), tensors={"w": np.ones((1, 6, 4), np.float32), "r": np.ones((1, 6, 2), np.float32)},
+                 inputs=[info("x", 3, "batch", 4)]), "'linear_before_reset' 1, got 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told(data: bytes, sentence: str) -> None:
+    with pytest.raises(ModelFileError, match=sentence):
+        nn.onnx.from_bytes(data)
+
+
+def test_the_error_names_the_file_and_arguments_their_inputs(tmp_path: Path) -> None:
+    (tmp_path / "odd.onnx").write_bytes(b"odd")
+    with pytest.raises(ModelFileError, match=r"The ONNX file .*odd\.onnx cannot be used: not an ONNX file"):
+        nn.onnx.load(tmp_path / "odd.onnx")
+    with pytest.raises(
+        ValueError, match=r"nn\.onnx\.load\(\) 'values' must name inputs of the file, x, got 'X'; did you mean 'x'"
+    ):
+        nn.onnx.from_bytes(file_of(RELU), values={"X": 1})
+    with pytest.raises(ValueError, match="'shapes' must have one -1, the batch, got"):
+        nn.onnx.from_bytes(file_of(RELU), shapes={"x": [2, 4]})
+    assert nn.onnx.from_bytes(file_of(RELU), shapes={"x": [-1, 7]}).predict(np.ones((1, 7))).shape == (1, 7)
+    with pytest.raises(ModelFileError, match=r", as ONNX files \(nn\.onnx\.load reads them\) do"):
+        Model.from_bytes(nn.onnx.to_bytes(network()))
+
+
+def test_numbers_in_lists_are_read_as_those_in_bytes() -> None:
+    lists = {
+        1: {"float_data": [1.5, -2.0]}, 11: {"double_data": [1.5, -2.0]}, 7: {"int64_data": [5, -6]},
+        6: {"int32_data": [5, -6]},
+        9: {"int32_data": [1, 0]}, 10: {"int32_data": [0x3E00, 0xC000]}, 13: {"uint64_data": [5, 6]},
+    }  # fmt: skip
+    for number, given in lists.items():
+        found = messages.to_array(TensorProto.read(TensorProto([2], number, name="t", **given).write()), None)  # type: ignore[arg-type]
+        expected = {9: [True, False], 6: [5, -6], 7: [5, -6], 13: [5, 6]}.get(number, [1.5, -2.0])
+        assert found.dtype == messages.DTYPES[number] and found.tolist() == expected
+
+
+def test_messages_keep_what_is_written_and_skip_what_is_not_known() -> None:
+    attribute = AttributeProto(
+        "a", f=0.5, i=-3, s=b"text", floats=[1.0, 2.0], ints=[1, -1, 1 << 40], strings=[b"x", b""], type=1
+    )
+    assert AttributeProto.read(attribute.write() + b"\xfa\x01\x02hi") == attribute
+    for odd in (b"\x0b", b"\x0a\x05abc", b"\x15\x00", b"\xff" * 12, b"\x0a\x01\xff"):
+        with pytest.raises(ModelFileError):
+            AttributeProto.read(odd)
