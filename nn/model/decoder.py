@@ -14,7 +14,7 @@ from nn.model.model import Model
 from nn.operation.attention import Attention, CachedAttention
 from nn.operation.broadcasting import Broadcasting
 from nn.operation.elementwise import Elementwise
-from nn.operation.index import Lookup
+from nn.operation.index import Index, Lookup
 from nn.operation.matmul import MatMul, TensorDot
 from nn.operation.noise import DropoutOperation
 from nn.operation.normalization import LayerNormalize, RMSNormalize
@@ -171,6 +171,8 @@ class CachedDecoder(Settled):
             alone = moved == [first]
             if isinstance(operation, MatMul) and alone and len(node.inputs[1].shape) == 2:
                 return operation
+            if isinstance(operation, Index) and operation.steps(first.shape) == slice(None):
+                return operation  # a part of the features
             if isinstance(operation, TensorDot) and alone and len(first.shape) - operation.axes >= 2:
                 return operation
         if min(ranks) > 2 and len(ranks) == 1 and isinstance(operation, APART):
@@ -242,7 +244,7 @@ class Picker:
     def __call__(self, scores: Array) -> Array:
         """Return an id for each row of scores ``(batch, vocabulary)``."""
         if not self._temperature:
-            return scores.argmax(axis=1)
+            return np.asarray(scores.argmax(axis=1))
         scaled = scores.astype(np.float64)
         scaled -= scaled.max(axis=1, keepdims=True)  # before the division: a low temperature overflows nothing
         scaled /= self._temperature
@@ -256,7 +258,7 @@ class Picker:
             worse = np.where(before < self._top_p * chances.sum(axis=1, keepdims=True), 0, -np.inf)
             np.put_along_axis(scaled, order, np.take_along_axis(scaled, order, axis=1) + worse, axis=1)
         # The largest of the scores plus Gumbel noise is a draw from their softmax.
-        return (scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=1)
+        return np.asarray((scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=1))
 
 
 def _powers(number: int) -> Iterator[int]:

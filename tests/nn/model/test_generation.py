@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.layer import Add, Dense, Embedding, GlobalAveragePool, MultiHeadAttention, RMSNorm
+from nn.layer import GLU, Add, Dense, Embedding, GlobalAveragePool, MultiHeadAttention, RMSNorm
 from nn.model import CachedDecoder, Model, Transformer
 from nn.model.decoder import Picker
 from nn.random import keyed
@@ -30,7 +30,7 @@ def functional(norm: Any = RMSNorm, end: Any = None, **attention: Any) -> Model:
     x = nn.Input([-1, LENGTH])
     h = Embedding(VOCABULARY, 6)(x) * np.linspace(0.5, 1.5, LENGTH)[:, None]
     h = Add()([h, MultiHeadAttention(2, 4, **{"causal": True, "rotary_base": 100.0, **attention})(norm()(h))])
-    h = Dense(VOCABULARY)(nn.activation.SiLU()(h))
+    h = Dense(VOCABULARY)(GLU()(Dense(6)(nn.activation.SiLU()(h))))
     made: Model = ready(Model(x, h if end is None else end(h)))
     return made
 
