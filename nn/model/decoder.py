@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from nn.value.value import Constant, Node, Value, Variable
 
 APART = (Broadcasting, Elementwise, LayerNormalize, RMSNormalize, DropoutOperation)
 """Operations that compute each position by itself, along the last axis at most."""
+
+_Moving: TypeAlias = tuple[Array, Variable | Constant, int]
+"""Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions."""
 
 
 class CachedDecoder(Settled):
@@ -69,7 +72,7 @@ class CachedDecoder(Settled):
         self._place = Place()
         self._team = Team(blas_threads())
         self._caches: dict[Node, tuple[Array, Array]] = {}
-        self._parts: dict[int, tuple[Plan, list[tuple[Array, Value, int]]]] = {}
+        self._parts: dict[int, tuple[Plan, list[_Moving]]] = {}
         self._part(1)  # says what is wrong with the model
 
     @property
@@ -112,29 +115,30 @@ class CachedDecoder(Settled):
             # Another model has taken over the memory of the variables, which the plans show.
             self._moves = self._store.moves
             self._parts.clear()
-        samples, place, output = given.astype(self._store.dtype), 0, None
-        for steps in _powers(given.shape[1]):
-            output = self._run(np.ascontiguousarray(samples[:, place : place + steps]))
-            place += steps
-        if output is None:
-            raise ValueError("CachedDecoder.scores() computed nothing")
-        return output
+        samples, start = given.astype(self._store.dtype), self.done
+        try:
+            outputs = [self._run(part) for part in _in_powers(samples)]
+        except ValueError:
+            # An id that the model does not have: nothing of this call counts.
+            self._place.done = start
+            raise
+        return outputs[-1]
 
     def _run(self, ids: Array) -> Array:
         steps = ids.shape[1]
         plan, moving = self._part(steps)
         for part, source, axis in moving:
-            whole = source.value if isinstance(source, Variable) else source.array if isinstance(source, Constant) else part
+            whole = source.value if isinstance(source, Variable) else source.array
             np.copyto(part, whole[(slice(None),) * axis + (slice(self.done, self.done + steps),)])
-        output = plan.forward((ids,), Mode())[0][:, -1].copy()
+        output = plan.forward((np.ascontiguousarray(ids),), Mode())[0][:, -1].copy()
         # Behind the last operation: all of them count from the same position.
         self._place.done += steps
         return output
 
-    def _part(self, steps: int) -> tuple[Plan, list[tuple[Array, Value, int]]]:
+    def _part(self, steps: int) -> tuple[Plan, list[_Moving]]:
         """Return the plan for so many positions, and the arrays that follow the place of these."""
         if steps not in self._parts:
-            moving: list[tuple[Array, Value, int]] = []
+            moving: list[_Moving] = []
             entry = Placeholder((BATCH, steps))
             copies: dict[Value, Value] = {self._graph.placeholder: entry}
             for node in self._graph.nodes:
@@ -184,7 +188,7 @@ class CachedDecoder(Settled):
             f"{type(operation).__name__} in {layer} is not known to be such"
         )
 
-    def _at(self, source: Value, node: Node, steps: int, moving: list[tuple[Array, Value, int]]) -> Value:
+    def _at(self, source: Value, node: Node, steps: int, moving: list[_Moving]) -> Value:
         """Return a value that is there already; of one with an axis of positions a part that follows the place."""
         axis = len(source.shape) - len(node.shape) + 1
         if not isinstance(node.operation, Broadcasting) or axis < 0 or source.shape[axis] == 1:
@@ -261,9 +265,10 @@ class Picker:
         return np.asarray((scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=1))
 
 
-def _powers(number: int) -> Iterator[int]:
-    """Yield powers of two with this sum, the largest first: so there are few plans for beginnings of any length."""
-    while number:
-        power = 1 << (number.bit_length() - 1)
-        yield power
-        number -= power
+def _in_powers(ids: Array) -> Iterator[Array]:
+    """Yield parts with powers of two as their lengths, the longest first: so few plans serve any number of positions."""
+    place, count = 0, ids.shape[1]
+    while place < count:
+        power = 1 << ((count - place).bit_length() - 1)
+        yield ids[:, place : place + power]
+        place += power

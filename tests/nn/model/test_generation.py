@@ -61,6 +61,16 @@ def test_scores_are_those_of_the_whole_sequence(kind: str) -> None:
         model.store.values *= 1.1
 
 
+def test_ids_that_are_refused_leave_no_trace() -> None:
+    model = transformer()
+    decoder, ids = CachedDecoder(model), keyed(0, "ids").integers(0, VOCABULARY, (1, LENGTH))
+    decoder.scores(ids[:, :4])
+    with pytest.raises(ValueError, match="ids must be from 0 to 10, got 11"):
+        decoder.scores([[1, 2, VOCABULARY]])
+    assert decoder.done == 4
+    np.testing.assert_allclose(decoder.scores(ids[:, 4:9]), model.predict(ids)[:, 8], rtol=0, atol=1e-5)
+
+
 def test_the_best_id_again_and_again_and_half_of_the_sequence_when_it_is_full() -> None:
     model = transformer(rotary=True)
     beginnings = keyed(0, "ids").integers(0, VOCABULARY, (2, 4))
