@@ -27,6 +27,8 @@ from nn.value.value import Constant, Node, Value, Variable
 
 APART = (Broadcasting, Elementwise, LayerNormalize, RMSNormalize, DropoutOperation)
 """Operations that compute each position by itself, along the last axis at most."""
+KEPT = 4
+"""Plans that are kept: that of one position, and of other numbers those made last."""
 
 _Moving: TypeAlias = tuple[Array, Variable | Constant, int]
 """Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions."""
@@ -50,7 +52,7 @@ class CachedDecoder(Settled):
     ((1, 50), 4)
 
     Args:
-        model: the model, with its variables; they are read at each call.
+        model: the model. Its weights should stay as they are until `restart`: keys and values of before belong to them.
         batch: number of sequences, which all have equally many positions.
 
     Raises ValueError for a model that is not set up, and one that is not of this kind, naming the layer.
@@ -73,6 +75,10 @@ class CachedDecoder(Settled):
         self._team = Team(blas_threads())
         self._caches: dict[Node, tuple[Array, Array]] = {}
         self._parts: dict[int, tuple[Plan, list[_Moving]]] = {}
+        self._moved = _depending(graph)
+        self._weights: Plan | None = None
+        self._computed: dict[Value, Constant] = {}
+        self._read_weights()
         self._part(1)  # says what is wrong with the model
 
     @property
@@ -86,8 +92,9 @@ class CachedDecoder(Settled):
         return self._length
 
     def restart(self) -> None:
-        """Begin anew, with empty sequences."""
+        """Begin anew, with empty sequences and the weights as they are now."""
         self._place.done = 0
+        self._read_weights()
 
     def scores(self, ids: Any) -> Array:
         """Take the next ids of all sequences and return the scores for the ids that follow the last ones.
@@ -113,16 +120,23 @@ class CachedDecoder(Settled):
             )
         if self._moves != self._store.moves:
             # Another model has taken over the memory of the variables, which the plans show.
-            self._moves = self._store.moves
+            self._moves, self._weights = self._store.moves, None
             self._parts.clear()
-        samples, start = given.astype(self._store.dtype), self.done
-        try:
-            outputs = [self._run(part) for part in _in_powers(samples)]
-        except ValueError:
-            # An id that the model does not have: nothing of this call counts.
-            self._place.done = start
-            raise
-        return outputs[-1]
+            self._read_weights()
+        return self._run(np.ascontiguousarray(given, self._store.dtype))
+
+    def _read_weights(self) -> None:
+        """Compute what depends on variables alone, such as a transposed kernel, once for all positions."""
+        taken = [source for node in self._graph.nodes if node in self._moved for source in node.inputs]
+        nodes = [source for source in dict.fromkeys(taken) if isinstance(source, Node) and source not in self._moved]
+        if not nodes:
+            return
+        if self._weights is None:
+            # A plan has an input, of which nothing depends here.
+            self._weights = Plan(Graph(Placeholder((BATCH, 1)), nodes), [(1, 1)], self._store.dtype, training=False)
+            # Each run writes to the same arrays.
+            self._computed = dict(zip(nodes, map(Constant, self._weights.outputs), strict=True))
+        self._weights.forward((zeros((1, 1), self._store.dtype),), Mode())
 
     def _run(self, ids: Array) -> Array:
         steps = ids.shape[1]
@@ -130,7 +144,7 @@ class CachedDecoder(Settled):
         for part, source, axis in moving:
             whole = source.value if isinstance(source, Variable) else source.array
             np.copyto(part, whole[(slice(None),) * axis + (slice(self.done, self.done + steps),)])
-        output = plan.forward((np.ascontiguousarray(ids),), Mode())[0][:, -1].copy()
+        output = plan.forward((ids,), Mode())[0][:, -1].copy()
         # Behind the last operation: all of them count from the same position.
         self._place.done += steps
         return output
@@ -138,12 +152,14 @@ class CachedDecoder(Settled):
     def _part(self, steps: int) -> tuple[Plan, list[_Moving]]:
         """Return the plan for so many positions, and the arrays that follow the place of these."""
         if steps not in self._parts:
+            if len(self._parts) == KEPT:
+                self._parts.pop(next(each for each in self._parts if each > 1))
             moving: list[_Moving] = []
             entry = Placeholder((BATCH, steps))
             copies: dict[Value, Value] = {self._graph.placeholder: entry}
             for node in self._graph.nodes:
-                if not any(source in copies for source in node.inputs):
-                    continue  # computed from variables alone
+                if node not in self._moved:
+                    continue
                 operation = self._operation(node, copies)
                 sources = [
                     copies[source] if source in copies else self._at(source, node, steps, moving) for source in node.inputs
@@ -190,13 +206,12 @@ class CachedDecoder(Settled):
 
     def _at(self, source: Value, node: Node, steps: int, moving: list[_Moving]) -> Value:
         """Return a value that is there already; of one with an axis of positions a part that follows the place."""
+        source = self._computed.get(source, source)
         axis = len(source.shape) - len(node.shape) + 1
-        if not isinstance(node.operation, Broadcasting) or axis < 0 or source.shape[axis] == 1:
+        if not isinstance(source, (Variable, Constant)) or not isinstance(node.operation, Broadcasting):
             return source
-        if not isinstance(source, (Variable, Constant)):
-            raise ValueError(
-                "CachedDecoder 'model' must add what belongs to positions as a variable, got a value computed of some"
-            )
+        if axis < 0 or source.shape[axis] == 1:
+            return source
         part = zeros((*source.shape[:axis], steps, *source.shape[axis + 1 :]), self._store.dtype)
         moving.append((part, source, axis))
         return Constant(part)
@@ -265,10 +280,10 @@ class Picker:
         return np.asarray((scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=1))
 
 
-def _in_powers(ids: Array) -> Iterator[Array]:
-    """Yield parts with powers of two as their lengths, the longest first: so few plans serve any number of positions."""
-    place, count = 0, ids.shape[1]
-    while place < count:
-        power = 1 << ((count - place).bit_length() - 1)
-        yield ids[:, place : place + power]
-        place += power
+def _depending(graph: Graph) -> set[Value]:
+    """Return the input of a graph and all nodes that depend on it."""
+    found: set[Value] = {graph.placeholder}
+    for node in graph.nodes:
+        if any(source in found for source in node.inputs):
+            found.add(node)
+    return found
