@@ -35,10 +35,10 @@ _Moving: TypeAlias = tuple[Array, Variable | Constant, int]
 
 
 class CachedDecoder(Settled):
-    """Decoder that is given sequences position by position, and tells the scores of what follows.
+    """Decoder that is given sequences position by position, and gives the scores of the ids that follow.
 
-    Keys and values of the positions before are kept, so that a position costs as much as one in a batch, and not a pass over
-    the whole sequence. The scores are those of `model.predict` for the sequences so far.
+    Keys and values of the positions before are kept, so that a position costs one row of work, and not a pass over the whole
+    sequence. The scores are those of `model.predict` for the sequences so far.
 
     The model takes ids ``(batch, length)`` and gives scores ``(batch, length, vocabulary)``. Its positions meet in causal
     attention of a sequence to itself only, as in `Transformer`; functional models of your own may be of that kind, too.
@@ -79,7 +79,7 @@ class CachedDecoder(Settled):
         self._weights: Plan | None = None
         self._computed: dict[Value, Constant] = {}
         self._read_weights()
-        self._part(1)  # says what is wrong with the model
+        self._part(1)  # refuses models of other kinds
 
     @property
     def done(self) -> int:
@@ -126,7 +126,7 @@ class CachedDecoder(Settled):
         return self._run(np.ascontiguousarray(given, self._store.dtype))
 
     def _read_weights(self) -> None:
-        """Compute what depends on variables alone, such as a transposed kernel, once for all positions."""
+        """Compute the values that depend on variables alone, such as a transposed kernel, once for all positions."""
         taken = [source for node in self._graph.nodes if node in self._moved for source in node.inputs]
         nodes = [source for source in dict.fromkeys(taken) if isinstance(source, Node) and source not in self._moved]
         if not nodes:
@@ -174,7 +174,7 @@ class CachedDecoder(Settled):
         return self._parts[steps]
 
     def _operation(self, node: Node, copies: dict[Value, Value]) -> Operation:
-        """Return what computes the next positions of a node; raise ValueError where that takes other positions, too."""
+        """Return an operation that computes a node for the next positions; raise ValueError for one that takes others, too."""
         operation, first = node.operation, node.inputs[0]
         moved = [source for source in node.inputs if source in copies]
         ranks = {len(source.shape) for source in moved}
