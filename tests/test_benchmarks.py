@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.exchange import __main__ as exchange
 from benchmarks.exchange.workload import NETWORKS
+from benchmarks.language import __main__ as language
 from benchmarks.pairing import Result
 
 from .sources import ROOT
@@ -52,3 +53,23 @@ def test_four_workers_are_compared_with_two(
     assert f"4 workers, sharded {slow / NETWORKS['large256'].steps * 1e3:10.3f} ms  {slow:6.2f}" in said
     assert ("goal reached" in said) is reached
     assert said.count("the goal is 0.87") == (0 if reached else 2)
+
+
+@pytest.mark.parametrize(("slow", "reached"), [(0.8, True), (0.79, False), (0.0, True)])
+def test_tokens_per_second_stand_beside_those_of_torch(
+    slow: float, reached: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """nn takes two seconds a round; torch a share of that, or is not installed."""
+
+    def take_turns(contenders: Mapping[str, tuple[str, str]], threads: int, rounds: int) -> dict[str, Result]:
+        assert [argument for _, argument in contenders.values()] == ["sample:small", "whole:small", "sample:small"]
+        ours, whole, theirs = contenders
+        torch = Result([2.0 * slow] * rounds) if slow else Result([], "no torch")
+        return {ours: Result([2.0] * rounds), whole: Result([6.0] * rounds), theirs: torch}
+
+    monkeypatch.setattr(language, "take_turns", take_turns)
+    assert language.measure("sample", "small", 1, 3) is reached
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    # 63 tokens behind the first of a window of 64
+    assert rows[0] == ["nn", "32", "1.00"] and rows[1][-1] == "3.00"
+    assert rows[2][-1] == (f"{slow:.2f}" if slow else "torch")

@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("--features", type=psgd.positive, default=96, help="numbers per position, a multiple of 8 (default 96)")
     parser.add_argument("--blocks", type=psgd.positive, default=2, help="blocks of attention and feed-forward (default 2)")
     parser.add_argument("--epochs", type=psgd.positive, default=2, help="passes over the text (default 2)")
-    parser.add_argument("--rate", type=psgd.above_0, default=4e-3, help="greatest learning rate (default 0.004)")
+    parser.add_argument("--rate", type=psgd.above_0, default=6e-3, help="greatest learning rate (default 0.006)")
     parser.add_argument("--workers", type=int, choices=(0, 1, 2), default=2, help="workers of the second run (default 2)")
     parser.add_argument("--write", type=psgd.positive, default=120, help="how many tokens to write (default 120)")
     parser.add_argument("--temperature", type=psgd.above_0, default=0.7, help="below 1 it dares less (default 0.7)")

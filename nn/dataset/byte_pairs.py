@@ -48,14 +48,15 @@ class BytePairs(Configurable, configured=True):
     """
 
     def __init__(self, merges: Sequence[Sequence[int]] = ()) -> None:
+        if not isinstance(merges, (list, tuple)):
+            raise TypeError(f"BytePairs 'merges' must be a list of pairs of ids, got {arguments.short(merges)}")
         pairs: list[tuple[int, int]] = []
         spelled = list(_SINGLE)
         for number, pair in enumerate(merges, start=_BYTES):
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise TypeError(f"BytePairs 'merges' must be pairs of ids, got {arguments.short(pair)}")
             for each in pair:
-                arguments.integer(self, "merges", each, minimum=0)
-                if each >= number:
+                if arguments.integer(self, "merges", each, minimum=0) >= number:
                     raise ValueError(f"BytePairs 'merges': token {number} must join tokens below {number}, got {each}")
             pairs.append((pair[0], pair[1]))
             spelled.append(spelled[pair[0]] + spelled[pair[1]])

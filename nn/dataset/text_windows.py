@@ -35,7 +35,9 @@ class TextWindows(AbsDataset):
         test_fraction: float,
         stride: int | None,
     ) -> None:
-        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        paths = [path] if isinstance(path, (str, os.PathLike)) else path
+        if not isinstance(paths, (list, tuple)) or not all(isinstance(each, (str, os.PathLike)) for each in paths):
+            raise TypeError(f"{type(self).__name__} 'path' must be a path or a list of paths, got {arguments.short(path)}")
         if not paths:
             raise ValueError(f"{type(self).__name__} 'path' must name at least one file, got none")
         self.paths = [os.fspath(each) for each in paths]

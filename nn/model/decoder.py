@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from nn.model.model import Model
 from nn.operation.attention import Attention, CachedAttention
 from nn.operation.broadcasting import Broadcasting
 from nn.operation.elementwise import Elementwise
-from nn.operation.index import Lookup
+from nn.operation.index import Index, Lookup
 from nn.operation.matmul import MatMul, TensorDot
 from nn.operation.noise import DropoutOperation
 from nn.operation.normalization import LayerNormalize, RMSNormalize
@@ -27,13 +27,18 @@ from nn.value.value import Constant, Node, Value, Variable
 
 APART = (Broadcasting, Elementwise, LayerNormalize, RMSNormalize, DropoutOperation)
 """Operations that compute each position by itself, along the last axis at most."""
+KEPT = 4
+"""Plans that are kept: that of one position, and of other numbers those made last."""
+
+_Moving: TypeAlias = tuple[Array, Variable | Constant, int]
+"""Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions."""
 
 
 class CachedDecoder(Settled):
-    """Decoder that is given sequences position by position, and tells the scores of what follows.
+    """Decoder that is given sequences position by position, and gives the scores of the ids that follow.
 
-    Keys and values of the positions before are kept, so that a position costs as much as one in a batch, and not a pass over
-    the whole sequence. The scores are those of `model.predict` for the sequences so far.
+    Keys and values of the positions before are kept, so that a position costs one row of work, and not a pass over the whole
+    sequence. The scores are those of `model.predict` for the sequences so far.
 
     The model takes ids ``(batch, length)`` and gives scores ``(batch, length, vocabulary)``. Its positions meet in causal
     attention of a sequence to itself only, as in `Transformer`; functional models of your own may be of that kind, too.
@@ -47,7 +52,7 @@ class CachedDecoder(Settled):
     ((1, 50), 4)
 
     Args:
-        model: the model, with its variables; they are read at each call.
+        model: the model. Its weights should stay as they are until `restart`: keys and values of before belong to them.
         batch: number of sequences, which all have equally many positions.
 
     Raises ValueError for a model that is not set up, and one that is not of this kind, naming the layer.
@@ -69,8 +74,12 @@ class CachedDecoder(Settled):
         self._place = Place()
         self._team = Team(blas_threads())
         self._caches: dict[Node, tuple[Array, Array]] = {}
-        self._parts: dict[int, tuple[Plan, list[tuple[Array, Value, int]]]] = {}
-        self._part(1)  # says what is wrong with the model
+        self._parts: dict[int, tuple[Plan, list[_Moving]]] = {}
+        self._moved = _depending(graph)
+        self._weights: Plan | None = None
+        self._computed: dict[Value, Constant] = {}
+        self._read_weights()
+        self._part(1)  # refuses models of other kinds
 
     @property
     def done(self) -> int:
@@ -83,8 +92,9 @@ class CachedDecoder(Settled):
         return self._length
 
     def restart(self) -> None:
-        """Begin anew, with empty sequences."""
+        """Begin anew, with empty sequences and the weights as they are now."""
         self._place.done = 0
+        self._read_weights()
 
     def scores(self, ids: Any) -> Array:
         """Take the next ids of all sequences and return the scores for the ids that follow the last ones.
@@ -110,36 +120,46 @@ class CachedDecoder(Settled):
             )
         if self._moves != self._store.moves:
             # Another model has taken over the memory of the variables, which the plans show.
-            self._moves = self._store.moves
+            self._moves, self._weights = self._store.moves, None
             self._parts.clear()
-        samples, place, output = given.astype(self._store.dtype), 0, None
-        for steps in _powers(given.shape[1]):
-            output = self._run(np.ascontiguousarray(samples[:, place : place + steps]))
-            place += steps
-        if output is None:
-            raise ValueError("CachedDecoder.scores() computed nothing")
-        return output
+            self._read_weights()
+        return self._run(np.ascontiguousarray(given, self._store.dtype))
+
+    def _read_weights(self) -> None:
+        """Compute the values that depend on variables alone, such as a transposed kernel, once for all positions."""
+        taken = [source for node in self._graph.nodes if node in self._moved for source in node.inputs]
+        nodes = [source for source in dict.fromkeys(taken) if isinstance(source, Node) and source not in self._moved]
+        if not nodes:
+            return
+        if self._weights is None:
+            # A plan has an input, of which nothing depends here.
+            self._weights = Plan(Graph(Placeholder((BATCH, 1)), nodes), [(1, 1)], self._store.dtype, training=False)
+            # Each run writes to the same arrays.
+            self._computed = dict(zip(nodes, map(Constant, self._weights.outputs), strict=True))
+        self._weights.forward((zeros((1, 1), self._store.dtype),), Mode())
 
     def _run(self, ids: Array) -> Array:
         steps = ids.shape[1]
         plan, moving = self._part(steps)
         for part, source, axis in moving:
-            whole = source.value if isinstance(source, Variable) else source.array if isinstance(source, Constant) else part
+            whole = source.value if isinstance(source, Variable) else source.array
             np.copyto(part, whole[(slice(None),) * axis + (slice(self.done, self.done + steps),)])
         output = plan.forward((ids,), Mode())[0][:, -1].copy()
         # Behind the last operation: all of them count from the same position.
         self._place.done += steps
         return output
 
-    def _part(self, steps: int) -> tuple[Plan, list[tuple[Array, Value, int]]]:
+    def _part(self, steps: int) -> tuple[Plan, list[_Moving]]:
         """Return the plan for so many positions, and the arrays that follow the place of these."""
         if steps not in self._parts:
-            moving: list[tuple[Array, Value, int]] = []
+            if len(self._parts) == KEPT:
+                self._parts.pop(next(each for each in self._parts if each > 1))
+            moving: list[_Moving] = []
             entry = Placeholder((BATCH, steps))
             copies: dict[Value, Value] = {self._graph.placeholder: entry}
             for node in self._graph.nodes:
-                if not any(source in copies for source in node.inputs):
-                    continue  # computed from variables alone
+                if node not in self._moved:
+                    continue
                 operation = self._operation(node, copies)
                 sources = [
                     copies[source] if source in copies else self._at(source, node, steps, moving) for source in node.inputs
@@ -154,7 +174,7 @@ class CachedDecoder(Settled):
         return self._parts[steps]
 
     def _operation(self, node: Node, copies: dict[Value, Value]) -> Operation:
-        """Return what computes the next positions of a node; raise ValueError where that takes other positions, too."""
+        """Return an operation that computes a node for the next positions; raise ValueError for one that takes others, too."""
         operation, first = node.operation, node.inputs[0]
         moved = [source for source in node.inputs if source in copies]
         ranks = {len(source.shape) for source in moved}
@@ -171,6 +191,8 @@ class CachedDecoder(Settled):
             alone = moved == [first]
             if isinstance(operation, MatMul) and alone and len(node.inputs[1].shape) == 2:
                 return operation
+            if isinstance(operation, Index) and operation.steps(first.shape) == slice(None):
+                return operation  # a part of the features
             if isinstance(operation, TensorDot) and alone and len(first.shape) - operation.axes >= 2:
                 return operation
         if min(ranks) > 2 and len(ranks) == 1 and isinstance(operation, APART):
@@ -182,15 +204,14 @@ class CachedDecoder(Settled):
             f"{type(operation).__name__} in {layer} is not known to be such"
         )
 
-    def _at(self, source: Value, node: Node, steps: int, moving: list[tuple[Array, Value, int]]) -> Value:
+    def _at(self, source: Value, node: Node, steps: int, moving: list[_Moving]) -> Value:
         """Return a value that is there already; of one with an axis of positions a part that follows the place."""
+        source = self._computed.get(source, source)
         axis = len(source.shape) - len(node.shape) + 1
-        if not isinstance(node.operation, Broadcasting) or axis < 0 or source.shape[axis] == 1:
+        if not isinstance(source, (Variable, Constant)) or not isinstance(node.operation, Broadcasting):
             return source
-        if not isinstance(source, (Variable, Constant)):
-            raise ValueError(
-                "CachedDecoder 'model' must add what belongs to positions as a variable, got a value computed of some"
-            )
+        if axis < 0 or source.shape[axis] == 1:
+            return source
         part = zeros((*source.shape[:axis], steps, *source.shape[axis + 1 :]), self._store.dtype)
         moving.append((part, source, axis))
         return Constant(part)
@@ -242,7 +263,7 @@ class Picker:
     def __call__(self, scores: Array) -> Array:
         """Return an id for each row of scores ``(batch, vocabulary)``."""
         if not self._temperature:
-            return scores.argmax(axis=1)
+            return np.asarray(scores.argmax(axis=1))
         scaled = scores.astype(np.float64)
         scaled -= scaled.max(axis=1, keepdims=True)  # before the division: a low temperature overflows nothing
         scaled /= self._temperature
@@ -256,12 +277,13 @@ class Picker:
             worse = np.where(before < self._top_p * chances.sum(axis=1, keepdims=True), 0, -np.inf)
             np.put_along_axis(scaled, order, np.take_along_axis(scaled, order, axis=1) + worse, axis=1)
         # The largest of the scores plus Gumbel noise is a draw from their softmax.
-        return (scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=1)
+        return np.asarray((scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=1))
 
 
-def _powers(number: int) -> Iterator[int]:
-    """Yield powers of two with this sum, the largest first: so there are few plans for beginnings of any length."""
-    while number:
-        power = 1 << (number.bit_length() - 1)
-        yield power
-        number -= power
+def _depending(graph: Graph) -> set[Value]:
+    """Return the input of a graph and all nodes that depend on it."""
+    found: set[Value] = {graph.placeholder}
+    for node in graph.nodes:
+        if any(source in found for source in node.inputs):
+            found.add(node)
+    return found

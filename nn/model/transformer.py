@@ -97,8 +97,8 @@ class Transformer(Model, configured=True):
     def call(self, x: Value) -> Value:
         if x.shape[1:] != (self.length,):
             raise ValueError(f"Transformer takes ids of shape (batch, {self.length}), got {x.shape}")
-        # Tied, larger ones would begin with the certainty that each id follows itself.
-        most = 0.05 if self.tied else 1.0
+        # Tied, larger ones would begin with the certainty that each id follows itself, and smaller ones learn more slowly.
+        most = 0.1 if self.tied else 1.0
         embedding = Embedding(self.vocabulary, self.features, Uniform(-most, most))
         embedded: Value = embedding(x)
         if self.tied:

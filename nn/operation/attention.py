@@ -185,7 +185,7 @@ class CachedAttention(Attention):
         scores = self._scores[: batch * heads * steps * end].reshape(batch, heads, steps, end)
         np.multiply(q, self._scale, out=self._scaled)
         np.matmul(self._scaled, keys.swapaxes(2, 3), out=scores)
-        if steps > 1:
+        if steps > 1 and self._mask is not None:
             later = scores[..., start:]
             np.add(later, self._mask, out=later)
         self._mean(scores, values, self._greatest, self._sums, output)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import nn
-from nn.layer import Add, Dense, Embedding, GlobalAveragePool, MultiHeadAttention, RMSNorm
+from nn.layer import GLU, Add, Dense, Embedding, GlobalAveragePool, Layer, MultiHeadAttention, RMSNorm
 from nn.model import CachedDecoder, Model, Transformer
 from nn.model.decoder import Picker
 from nn.random import keyed
+from nn.value import Value
 
 LENGTH, VOCABULARY = 13, 11
 
@@ -26,11 +27,21 @@ def transformer(**options: Any) -> Transformer:
     return made
 
 
+class ByPosition(Layer):
+    """A factor for each position, computed of a variable."""
+
+    def build(self, input_shape: Any) -> None:
+        self.factor = self.add_variable("factor", (LENGTH, 1))
+
+    def call(self, x: Value) -> Value:
+        return x * (2 * self.factor + 1)
+
+
 def functional(norm: Any = RMSNorm, end: Any = None, **attention: Any) -> Model:
     x = nn.Input([-1, LENGTH])
-    h = Embedding(VOCABULARY, 6)(x) * np.linspace(0.5, 1.5, LENGTH)[:, None]
+    h = ByPosition()(Embedding(VOCABULARY, 6)(x)) * np.linspace(0.5, 1.5, LENGTH)[:, None]
     h = Add()([h, MultiHeadAttention(2, 4, **{"causal": True, "rotary_base": 100.0, **attention})(norm()(h))])
-    h = Dense(VOCABULARY)(nn.activation.SiLU()(h))
+    h = Dense(VOCABULARY)(GLU()(Dense(6)(nn.activation.SiLU()(h))))
     made: Model = ready(Model(x, h if end is None else end(h)))
     return made
 
@@ -48,7 +59,7 @@ def test_scores_are_those_of_the_whole_sequence(kind: str) -> None:
     """In parts of any lengths, and again after `restart`, for other ids and after an update of the weights."""
     model = MODELS[kind]()
     decoder = CachedDecoder(model, 3)
-    for seed, parts in enumerate(([1] * LENGTH, [5, 1, 7], [LENGTH], [2, 3, 1, 1])):
+    for seed, parts in enumerate(([1] * LENGTH, [5, 1, 7], [LENGTH], [2, 3, 1, 4], [6, 2, 5])):
         ids = keyed(seed, "ids").integers(0, VOCABULARY, (3, LENGTH))
         expected = model.predict(ids)
         tolerance = (1e-6 if expected.dtype == np.float32 else 1e-13) * abs(expected).max()
@@ -57,8 +68,18 @@ def test_scores_are_those_of_the_whole_sequence(kind: str) -> None:
             found = decoder.scores(ids[:, start : start + part])
             assert decoder.done == start + part
             np.testing.assert_allclose(found, expected[:, decoder.done - 1], rtol=0, atol=tolerance)
-        decoder.restart()
         model.store.values *= 1.1
+        decoder.restart()
+
+
+def test_ids_that_are_refused_leave_no_trace() -> None:
+    model = transformer()
+    decoder, ids = CachedDecoder(model), keyed(0, "ids").integers(0, VOCABULARY, (1, LENGTH))
+    decoder.scores(ids[:, :4])
+    with pytest.raises(ValueError, match="ids must be from 0 to 10, got 11"):
+        decoder.scores([[1, 2, VOCABULARY]])
+    assert decoder.done == 4
+    np.testing.assert_allclose(decoder.scores(ids[:, 4:9]), model.predict(ids)[:, 8], rtol=0, atol=1e-5)
 
 
 def test_the_best_id_again_and_again_and_half_of_the_sequence_when_it_is_full() -> None:
