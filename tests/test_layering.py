@@ -30,7 +30,7 @@ REQUIRED = {
     "psgd": {"_psgd_packages"},
 }
 OPTIONAL = {
-    "nn": {"pandas", "matplotlib", "safetensors", "IPython", "tensorboardX"},
+    "nn": {"PIL", "pandas", "matplotlib", "safetensors", "IPython", "tensorboardX"},
     "network": set[str](),
     "rpc": {"distributed", "IPython"},
     "executor": {"dask", "joblib", "pandas", "scipy"},

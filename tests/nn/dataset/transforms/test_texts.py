@@ -83,7 +83,7 @@ def test_a_model_file_carries_words_and_statistics():
 
     made = Normalization()
     made.adapt(nn.dataset.ArrayDataset(np.array([[1.0, 9.0], [3.0, 9.0]]), [0, 1], np.ones((1, 2)), [0]))
-    assert (made.mean, made.variance) == ([2.0, 9.0], [1.0, 1.0])
+    assert (made.mean, made.variance) == ((2.0, 9.0), (1.0, 1.0))
     numbers = SequentialModel([-1, 2], [made])
     numbers.setup("mse")
     assert Model.from_bytes(numbers.to_bytes()).predict(np.array([[4.0, 9.0]])).tolist() == [[2.0, 0.0]]
