@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset import Plan
+from nn.dataset import CSVDataset, Plan
 from nn.dataset.plan import Text
 from nn.dataset.transforms import StringLookup, TextVectorization
 from nn.layer import Dense, Embedding, GlobalAveragePool, Normalization
@@ -111,6 +111,17 @@ def test_a_column_of_texts_is_a_kind_of_a_plan():
         broken = {**content, "columns": [{**content["columns"][0], **wrong}, content["columns"][1]]}
         with pytest.raises(ValueError, match=re.escape(said)):
             Plan.from_dict(broken)
+
+
+def test_a_column_of_a_file_is_changed_to_texts(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_text("review,stars,good\nA great film,3,1\ndull film,1,0\nNA film,2,0\n")
+    plan = CSVDataset(path, "good").plan.change("review", "text", length=3)
+    assert plan.is_open
+    data = CSVDataset(path, "good", plan=plan, test_fraction=0.34)
+    assert len(data.load()[0]) == 2
+    assert data.plan.columns[0].words == ["", "[UNK]", "film", "na", "great", "dull", "a"]
+    assert data.encode({"review": "great! film?", "stars": 2}).tolist() == [[4, 2, 0, 2]]
 
 
 @pytest.mark.parametrize(
