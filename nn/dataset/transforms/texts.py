@@ -32,6 +32,8 @@ class _OfTexts(AbsTransformer, configured=True):
 
     takes_parts: ClassVar[bool] = False
 
+    _of_texts: ClassVar[bool] = True
+
     vocabulary: tuple[str, ...] | None
 
     @abstractmethod
