@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nn.arrays import Array
 
-__all__ = ["Interpolation", "largest_in_proportion", "mixing", "nearest"]
+__all__ = ["Interpolation", "largest_in_proportion", "mixing", "nearest_cells"]
 
 Interpolation: TypeAlias = Literal["bilinear", "nearest"]
 
@@ -31,8 +31,13 @@ def mixing(length: int, cells: int) -> Array:
     return matrix
 
 
-def nearest(length: int, cells: int) -> NDArray[np.intp]:
-    """Return for each of the new cells the number of the old one in which its centre lies; arguments as in `mixing`."""
+def nearest_cells(length: int, cells: int) -> NDArray[np.intp]:
+    """Return the number of the old cell in which the centre of each new one lies.
+
+    Args:
+        length: number of cells of an axis.
+        cells: their number in the result.
+    """
     found: NDArray[np.intp] = np.floor((np.arange(cells) + 0.5) * (length / cells)).astype(np.intp)
     return np.clip(found, 0, length - 1)
 

@@ -218,7 +218,7 @@ def find_given(path: str | os.PathLike[str], owner: object) -> Path:
 
 
 def find_folder(path: str | os.PathLike[str], owner: object) -> Path:
-    """Return the folder at `path`, as `find_given` returns a file."""
+    """Return the folder at `path`, naming the class of `owner` where there is none, as `find_given` returns a file."""
     return _found(path, owner, Path.is_dir, "folder")
 
 

@@ -244,7 +244,7 @@ class TextFolder(_Folders, configured=True):
     ...         written = Path("films", kind, f"{number}.txt").write_text(text)
     >>> data = nn.dataset.TextFolder("films", test_fraction=0.5, split="stratified")
     >>> data.classes, data.load()[0].tolist(), data.words
-    (['bad', 'good'], [[2, 5, 4], [2, 5, 3]], ['', '[UNK]', 'what', 'film', 'bore', 'a'])
+    (['bad', 'good'], [[2, 3, 5], [2, 3, 4]], ['', '[UNK]', 'what', 'a', 'film', 'bore'])
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)

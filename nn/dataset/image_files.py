@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nn.arrays import Array
 from nn.dataset.npz import read_array
-from nn.resampling import Interpolation, largest_in_proportion, mixing, nearest
+from nn.resampling import Interpolation, largest_in_proportion, mixing, nearest_cells
 
 __all__ = ["PLAIN", "SUFFIXES", "ColorMode", "Image", "fitted", "read_image"]
 
@@ -61,7 +61,7 @@ def fitted(image: Image, size: tuple[int, int], interpolation: Interpolation, *,
     if image.shape[:2] == size:
         return image
     if interpolation == "nearest":
-        return image[nearest(image.shape[0], size[0])][:, nearest(image.shape[1], size[1])]
+        return image[nearest_cells(image.shape[0], size[0])][:, nearest_cells(image.shape[1], size[1])]
     tall = np.tensordot(mixing(image.shape[0], size[0]), image.astype(np.float64), 1)
     wide = np.tensordot(mixing(image.shape[1], size[1]), tall, ([1], [1]))
     # Weights of a cell add up to 1, so nothing leaves the range but by rounding.

@@ -26,7 +26,9 @@ class _OfImages(Layer):
             raise ValueError(f"expected images of shape (batch, height, width, channels), got {x.shape}")
         return direct(operation, x)
 
-    def _bounds(self, name: str, given: Factor, low: float, high: float, *, open_low: bool = False) -> float | list[float]:
+    def _bounds(
+        self, name: str, given: Factor, low: float, high: float, *, open_low: bool = False
+    ) -> float | tuple[float, ...]:
         """Return an argument of type `Factor` as plain numbers; raise TypeError or ValueError naming it.
 
         Args:
@@ -39,7 +41,7 @@ class _OfImages(Layer):
         if isinstance(given, (list, tuple)):
             if len(given) != 2:
                 raise ValueError(f"{type(self).__name__} '{name}' must be a number or a pair of numbers, got {given!r}")
-            return [self._bound(name, each, low, high, open_low=open_low) for each in given]
+            return tuple(self._bound(name, each, low, high, open_low=open_low) for each in given)
         return self._bound(name, given, low, high, open_low=open_low)
 
     def _bound(self, name: str, given: object, low: float, high: float, *, open_low: bool) -> float:
@@ -50,9 +52,9 @@ class _OfImages(Layer):
         return value
 
 
-def _around(factor: float | list[float], shift: float = 0.0, scale: float = 1.0) -> Range:
+def _around(factor: float | tuple[float, ...], shift: float = 0.0, scale: float = 1.0) -> Range:
     """Return shift + scale * u for both bounds u, those of a number being itself to either side of 0."""
-    low, high = sorted(factor) if isinstance(factor, list) else (-abs(factor), abs(factor))
+    low, high = sorted(factor) if isinstance(factor, tuple) else (-abs(factor), abs(factor))
     return shift + scale * low, shift + scale * high
 
 
@@ -260,8 +262,8 @@ class RandomContrast(_OfImages, configured=True):
         low, high = (arguments.number(self, "value_range", each, -math.inf) for each in value_range)
         if low >= high:
             raise ValueError(f"RandomContrast 'value_range' must be a lower and a higher number, got {value_range!r}")
-        self.value_range = [low, high]
+        self.value_range = (low, high)
 
     def call(self, x: Value) -> Value:
-        lower, upper = self.factor if isinstance(self.factor, list) else (self.factor, self.factor)
-        return self._applied(x, Contrast((1 - lower, 1 + upper), (self.value_range[0], self.value_range[1])))
+        lower, upper = self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
+        return self._applied(x, Contrast((1 - lower, 1 + upper), self.value_range))

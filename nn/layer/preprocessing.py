@@ -18,7 +18,7 @@ from nn.arrays import BATCH, LENGTH, Shape
 from nn.layer.layer import Layer, direct
 from nn.layer.spatial import interpolated
 from nn.operation.encoding import Encode, Encoding
-from nn.resampling import Interpolation, largest_in_proportion, nearest
+from nn.resampling import Interpolation, largest_in_proportion, nearest_cells
 from nn.value.value import Value
 
 _SMALLEST = 1e-7
@@ -47,7 +47,7 @@ class Normalization(Layer, configured=True):
     >>> layer = nn.layer.Normalization()
     >>> layer.adapt(np.array([[1.0, 10.0], [3.0, 30.0]]))
     >>> layer.mean, layer.variance, layer(nn.Placeholder([-1, 2])).shape
-    ([2.0, 20.0], [1.0, 100.0], (-1, 2))
+    ((2.0, 20.0), (1.0, 100.0), (-1, 2))
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Normalization(Layer, configured=True):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
-        self.axis: int | list[int] | None = axis if axis is None or isinstance(axis, int) else axes
+        axes = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+        self.axis: int | tuple[int, ...] | None = axis if axis is None or isinstance(axis, int) else axes
         for each in axes:
             if arguments.integer(self, "axis", each, minimum=-32) == 0:
                 raise ValueError("Normalization 'axis' must not name axis 0, the batch")
@@ -99,7 +99,8 @@ class Normalization(Layer, configured=True):
         kept = self._kept(x.shape)
         mean, deviation = statistics(type(self).__name__, "samples", x, tuple(axis - 1 for axis in kept))
         shape = tuple(x.shape[axis] for axis in kept)
-        self._keep(mean=mean.reshape(shape).tolist(), variance=np.square(deviation).reshape(shape).tolist())
+        found = {"mean": mean.reshape(shape), "variance": np.square(deviation).reshape(shape)}
+        self._keep(**{name: self._statistic(name, numbers) for name, numbers in found.items()})
 
     def build(self, input_shape: Shape) -> None:
         if self.mean is None:
@@ -119,9 +120,14 @@ class Normalization(Layer, configured=True):
         made.mask = x.mask
         return made
 
+    def argument(self, name: str) -> Any:
+        value = super().argument(name)
+        # JSON has no tuples, within others neither.
+        return np.asarray(value).tolist() if name in ("mean", "variance") and value is not None else value
+
     def _kept(self, shape: Shape) -> list[int]:
         """Return the axes with a mean for each entry, from 1, in order; raise ValueError where they do not fit a shape."""
-        axes = [] if self.axis is None else [self.axis] if isinstance(self.axis, int) else self.axis
+        axes = () if self.axis is None else (self.axis,) if isinstance(self.axis, int) else self.axis
         found = sorted(axis + len(shape) if axis < 0 else axis for axis in axes)
         if len(set(found)) < len(found) or any(not 0 < axis < len(shape) or shape[axis] in (BATCH, LENGTH) for axis in found):
             raise ValueError(
@@ -130,11 +136,11 @@ class Normalization(Layer, configured=True):
         return found
 
     def _statistic(self, name: str, given: Any) -> Any:
-        """Return numbers as plain ones, or (nested) lists of them."""
+        """Return a number, or (nested) tuples of numbers."""
         if isinstance(given, np.ndarray):
             given = given.tolist()
         if isinstance(given, (list, tuple)):
-            made = [self._statistic(name, each) for each in given]
+            made = tuple(self._statistic(name, each) for each in given)
             if len({np.shape(each) for each in made}) != 1:
                 raise ValueError(f"Normalization '{name}' must have as many numbers in each list, got {arguments.short(given)}")
             return made
@@ -195,7 +201,7 @@ class _OfImages(Layer):
     def _resized(self, x: Value, interpolation: Interpolation) -> Value:
         if interpolation == "bilinear":
             return interpolated(interpolated(x, 1, self.height), 2, self.width)
-        return x[:, nearest(x.shape[1], self.height)][:, :, nearest(x.shape[2], self.width)]
+        return x[:, nearest_cells(x.shape[1], self.height)][:, :, nearest_cells(x.shape[2], self.width)]
 
 
 class Resizing(_OfImages, configured=True):

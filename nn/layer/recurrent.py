@@ -14,7 +14,7 @@ from nn.activation.activation import Activation
 from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Orthogonal, Zeros
-from nn.layer.layer import Inputs, Layer, chosen, direct
+from nn.layer.layer import Inputs, Layer, bounds, chosen, direct, penalty
 from nn.operation.recurrent.cells import (
     DroppingGRU,
     DroppingLSTM,
@@ -25,7 +25,7 @@ from nn.operation.recurrent.cells import (
 )
 from nn.operation.recurrent.recurrence import Recurrence
 from nn.operation.shape import Concatenate
-from nn.value.value import Node, Value
+from nn.value.value import Constraint, ConstraintName, Node, Regularizer, RegularizerName, Value
 
 
 class Recurrent(Layer, configured=True):
@@ -54,6 +54,12 @@ class Recurrent(Layer, configured=True):
         return_state: whether the layer gives the states after the last step as well.
         recurrent_dropout: share of the state's units that the recurrent product does not see in training, from 0 to below 1;
             drawn for each sample, the same in all its steps (Gal and Ghahramani, 2016).
+        kernel_regularizer: penalty of the kernel for the inputs, as for `Dense`.
+        recurrent_regularizer: that of the kernel for the state.
+        bias_regularizer: that of the biases.
+        kernel_constraint: set to which the kernel for the inputs is brought back, as for `Dense`.
+        recurrent_constraint: that of the kernel for the state.
+        bias_constraint: that of the biases.
 
     >>> class Linear(nn.layer.Recurrent):
     ...     def operation(self):
@@ -76,6 +82,12 @@ class Recurrent(Layer, configured=True):
         *,
         return_state: bool = False,
         recurrent_dropout: float = 0.0,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        recurrent_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        recurrent_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         self.return_state = arguments.flag(self, "return_state", return_state)
@@ -86,6 +98,12 @@ class Recurrent(Layer, configured=True):
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.recurrent_initializer = chosen(self, "recurrent_initializer", recurrent_initializer, Orthogonal())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.kernel_regularizer = penalty(self, "kernel_regularizer", kernel_regularizer)
+        self.recurrent_regularizer = penalty(self, "recurrent_regularizer", recurrent_regularizer)
+        self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
+        self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
+        self.recurrent_constraint = bounds(self, "recurrent_constraint", recurrent_constraint)
+        self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     @abstractmethod
     def operation(self) -> Recurrence:
@@ -105,6 +123,11 @@ class Recurrent(Layer, configured=True):
         columns = kind.gates * self.units
         self.kernel = self.add_variable("kernel", (shape[2], columns), self.kernel_initializer)
         self.recurrent_kernel = self.add_variable("recurrent_kernel", (self.units, columns), self.recurrent_initializer)
+        # The arguments have Keras's names, and the variable has another one.
+        self.recurrent_kernel.regularizer, self.recurrent_kernel.constraint = (
+            self.recurrent_regularizer,
+            self.recurrent_constraint,
+        )
         if self.use_bias:
             # One vector as Keras has it, or two for a cell that adds them at different places.
             biases = (columns,) if kind.biases == 1 else (kind.biases, columns)
@@ -181,6 +204,12 @@ class SimpleRNN(Recurrent, configured=True):
         *,
         return_state: bool = False,
         recurrent_dropout: float = 0.0,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        recurrent_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        recurrent_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(
             units,
@@ -192,6 +221,12 @@ class SimpleRNN(Recurrent, configured=True):
             name,
             return_state=return_state,
             recurrent_dropout=recurrent_dropout,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
         )
         self.activation = chosen(self, "activation", activation, Tanh())
 
@@ -229,6 +264,12 @@ class LSTM(Recurrent, configured=True):
         *,
         return_state: bool = False,
         recurrent_dropout: float = 0.0,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        recurrent_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        recurrent_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(
             units,
@@ -240,6 +281,12 @@ class LSTM(Recurrent, configured=True):
             name,
             return_state=return_state,
             recurrent_dropout=recurrent_dropout,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
         )
         self.unit_forget_bias = bool(arguments.instance(self, "unit_forget_bias", unit_forget_bias, bool))
 

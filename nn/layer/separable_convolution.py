@@ -10,10 +10,10 @@ from nn.activation.activation import Activation, Linear
 from nn.arrays import Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.convolution import Windowed
-from nn.layer.layer import chosen, direct
+from nn.layer.layer import bounds, chosen, direct, penalty
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
-from nn.value.value import Value
+from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value
 
 
 class _Depthwise(Windowed):
@@ -34,7 +34,13 @@ class _Depthwise(Windowed):
 class DepthwiseConvolutionLayer(_Depthwise, configured=True):
     """activation(convolution of each channel with kernels of its own + bias). A subclass names the axes of the kernel."""
 
-    @arguments.also(strides="stride", dilation_rate="dilation", depthwise_initializer="kernel_initializer")
+    @arguments.also(
+        strides="stride",
+        dilation_rate="dilation",
+        depthwise_initializer="kernel_initializer",
+        depthwise_regularizer="kernel_regularizer",
+        depthwise_constraint="kernel_constraint",
+    )
     def __init__(
         self,
         kernel_size: int | Sequence[int] = 3,
@@ -48,6 +54,10 @@ class DepthwiseConvolutionLayer(_Depthwise, configured=True):
         name: str | None = None,
         *,
         dilation: int | Sequence[int] = 1,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         self._settle(kernel_size, stride, padding, dilation)
@@ -56,6 +66,10 @@ class DepthwiseConvolutionLayer(_Depthwise, configured=True):
         self.use_bias = arguments.flag(self, "use_bias", use_bias)
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.kernel_regularizer = penalty(self, "kernel_regularizer", kernel_regularizer)
+        self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
+        self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
+        self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     def build(self, input_shape: Shape) -> None:
         self._check(input_shape)
@@ -118,6 +132,12 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
         name: str | None = None,
         *,
         dilation: int | Sequence[int] = 1,
+        depthwise_regularizer: Regularizer | RegularizerName | None = None,
+        pointwise_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        depthwise_constraint: Constraint | ConstraintName | None = None,
+        pointwise_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
@@ -128,6 +148,12 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
         self.depthwise_initializer = chosen(self, "depthwise_initializer", depthwise_initializer, GlorotUniform())
         self.pointwise_initializer = chosen(self, "pointwise_initializer", pointwise_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.depthwise_regularizer = penalty(self, "depthwise_regularizer", depthwise_regularizer)
+        self.pointwise_regularizer = penalty(self, "pointwise_regularizer", pointwise_regularizer)
+        self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
+        self.depthwise_constraint = bounds(self, "depthwise_constraint", depthwise_constraint)
+        self.pointwise_constraint = bounds(self, "pointwise_constraint", pointwise_constraint)
+        self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     def build(self, input_shape: Shape) -> None:
         self._check(input_shape)
@@ -136,6 +162,15 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
         self.depthwise_kernel = self.add_variable("depthwise_kernel", shape, self.depthwise_initializer)
         shape = (*ones, channels * self.depth_multiplier, self.filters)
         self.pointwise_kernel = self.add_variable("pointwise_kernel", shape, self.pointwise_initializer)
+        # The arguments have Keras's names, which are not those of the variables.
+        self.depthwise_kernel.regularizer, self.depthwise_kernel.constraint = (
+            self.depthwise_regularizer,
+            self.depthwise_constraint,
+        )
+        self.pointwise_kernel.regularizer, self.pointwise_kernel.constraint = (
+            self.pointwise_regularizer,
+            self.pointwise_constraint,
+        )
         if self.use_bias:
             self.bias = self.add_variable("bias", (self.filters,), self.bias_initializer)
 
@@ -156,7 +191,8 @@ class SeparableConv2D(SeparableConvolutionLayer):
     Chollet, Xception: Deep learning with depthwise separable convolutions, CVPR 2017. Shapes: x (batch, height, width,
     channels), depthwise_kernel (kh, kw, channels, depth_multiplier), pointwise_kernel (1, 1, channels * depth_multiplier,
     filters), bias (filters,), output (batch, height', width', filters). `kernel` is the number of filters; `padding`, `stride`
-    and `dilation` have the same meaning as for `Conv2D`.
+    and `dilation` have the same meaning as for `Conv2D`, regularisers and constraints of the kernels and the bias as for
+    `Dense`.
 
     >>> nn.layer.SeparableConv2D(64, 3, padding="same", activation="relu")(nn.Placeholder([-1, 32, 32, 16])).shape
     (-1, 32, 32, 64)

@@ -10,11 +10,11 @@ from nn.activation.activation import Activation, Linear
 from nn.arrays import Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.convolution import Windowed
-from nn.layer.layer import chosen, direct
+from nn.layer.layer import bounds, chosen, direct, penalty
 from nn.operation.convolution import window
 from nn.operation.convolution.transposed import TransposedConvolution
 from nn.operation.convolution.window import Padding
-from nn.value.value import Value
+from nn.value.value import Constraint, ConstraintName, Regularizer, RegularizerName, Value
 
 
 class TransposedConvolutionLayer(Windowed, configured=True):
@@ -33,6 +33,11 @@ class TransposedConvolutionLayer(Windowed, configured=True):
         kernel_initializer: Initializer | InitializerName | None = None,
         bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
+        *,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         axes = len(self.axes)
@@ -45,6 +50,10 @@ class TransposedConvolutionLayer(Windowed, configured=True):
         self.use_bias = arguments.flag(self, "use_bias", use_bias)
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.kernel_regularizer = penalty(self, "kernel_regularizer", kernel_regularizer)
+        self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
+        self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
+        self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     def build(self, input_shape: Shape) -> None:
         self._check(input_shape)
@@ -88,6 +97,7 @@ class Conv2DTranspose(TransposedConvolutionLayer):
     height', width', filters). `kernel` is the number of filters. `padding`: 'same' makes height' = stride * height, 'valid'
     keeps all cells that windows reach, max(kernel, stride) + stride * (height - 1), as Keras does; a number cuts as many off on
     all four sides, and `output_padding`, one number or one for each axis, adds cells below and to the right, as torch does.
+    Regularisers and constraints are as for `Dense`.
 
     >>> nn.layer.Conv2DTranspose(32, 3, stride=2, padding="same")(nn.Placeholder([-1, 7, 7, 64])).shape
     (-1, 14, 14, 32)

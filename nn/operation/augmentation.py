@@ -128,6 +128,22 @@ class Moves(NamedTuple):
     right: Range = (0.0, 0.0)
 
 
+class _Axis(NamedTuple):
+    """Pixels along one axis that lie around each place, of samples that are in hand.
+
+    Args:
+        table: distance in memory of each pixel from the first one; of a mirrored axis, of the pixels of a whole period.
+        length: number of pixels of the axis.
+        steps: distances of the pixels below and above each place, (samples, height, width) each.
+        shares: their shares in the value at the place.
+    """
+
+    table: Array
+    length: int
+    steps: tuple[Array, Array]
+    shares: tuple[Array, Array]
+
+
 class Affine(Drawn):
     """Images rotated and zoomed about their centre, and shifted, by draws within bounds.
 
@@ -151,16 +167,23 @@ class Affine(Drawn):
         self._rows, self._columns = np.arange(height)[:, None], np.arange(width)
         self._matrices = self._lasting.empty((batch, 6), np.dtype(np.float64))
         self._samples = min(batch, max(_CHUNK // (height * width), 1))
-        part = (self._samples, height, width)
-        double, whole = np.dtype(np.float64), np.dtype(np.intp)
-        self._y, self._x, self._term = (self.scratch.empty(part, double) for _ in range(3))
-        self._low_y, self._low_x, self._place, self._mirror = (self.scratch.empty(part, whole) for _ in range(4))
-        self._weight = self.scratch.empty(part, dtype)
-        self._inside, self._other = (self.scratch.empty(part, np.dtype(bool)) for _ in range(2))
-        self._pixels = self.scratch.empty((*part, channels), dtype)
-        self._places = self.scratch.empty((*part, channels), whole)
+        part, whole = (self._samples, height, width), np.dtype(np.intp)
+
+        def axis(length: int, step: int) -> _Axis:
+            steps = self.scratch.empty(part, whole), self.scratch.empty(part, whole)
+            shares = self.scratch.empty(part, dtype), self.scratch.empty(part, dtype)
+            pixels = np.arange(length) * step
+            # Beyond the edge the axis goes on backwards, until it has come to its begin.
+            table = np.concatenate([pixels, pixels[::-1]]) if self.fill_mode == "reflect" else pixels
+            return _Axis(table, length, steps, shares)
+
+        self._axes = axis(height, width), axis(width, 1)
         self._first = np.arange(self._samples)[:, None, None] * (height * width)
-        self._channels = np.arange(channels)
+        self._low, self._place = self.scratch.empty(part, whole), self.scratch.empty(part, whole)
+        self._inside = self.scratch.empty(part, np.dtype(bool))
+        self._whole, self._weight, self._work = (self.scratch.empty(part, dtype) for _ in range(3))
+        # One channel behind the other: single numbers are gathered and added several times as fast as triples.
+        self._source, self._made = (self.scratch.empty((channels, *part), dtype) for _ in range(2))
 
     def settle(self, drawn: Array) -> None:
         moves, (height, width) = self.moves, (len(self._rows), len(self._columns))
@@ -180,117 +203,100 @@ class Affine(Drawn):
         self._matrices[:, 5] = middle_y - middle_x * of_y[0] - middle_y * of_y[1] - down * height
 
     def change(self, x: Array, out: Array) -> None:
-        channels = x.shape[3]
         for begin in range(0, len(x), self._samples):
             rows = slice(begin, begin + self._samples)
             count = len(x[rows])
-            source = x[rows].reshape(-1, channels)
-            target, pixels, weight = out[rows], self._pixels[:count], self._weight[:count]
-            target.fill(0)
+            source, made = self._source[:, :count], self._made[:, :count]
+            place, weight, work = (each[:count].reshape(-1) for each in (self._place, self._weight, self._work))
+            np.copyto(source, x[rows].transpose(3, 0, 1, 2))
             self._locate(rows, count)
-            for corner in self._corners():
-                self._weigh(corner, count)
-                np.take(source, self._place[:count], axis=0, out=pixels, mode="clip")
-                np.multiply(pixels, weight[..., None], out=pixels)
-                np.add(target, pixels, out=target)
-                if self.fill_mode == "constant" and self.fill_value:
-                    # The weights of pixels beyond the edge, which `_weigh` has left in the place of theirs.
-                    np.multiply(self._term[:count], self.fill_value, out=weight)
-                    np.add(target, weight[..., None], out=target)
+            for number, corner in enumerate(self._corners()):
+                self._combine(corner, count)
+                for pixels, channel in zip(source, made, strict=True):
+                    target = channel.reshape(-1)
+                    np.take(pixels.reshape(-1), place, out=work, mode="clip")
+                    if number:
+                        np.multiply(work, weight, out=work)
+                        np.add(target, work, out=target)
+                    else:
+                        np.multiply(work, weight, out=target)
+            if self.fill_mode == "constant" and self.fill_value:
+                self._fill(made, count)
+            self._return(made, out[rows])
 
     def undo(self, output: Array, gradient: Array, out: Array) -> None:
-        channels = out.shape[3]
-        out.fill(0)
         for begin in range(0, len(out), self._samples):
             rows = slice(begin, begin + self._samples)
             count = len(out[rows])
-            target, pixels, places = out[rows].reshape(-1), self._pixels[:count], self._places[:count]
+            given, made = self._source[:, :count], self._made[:, :count]
+            place, weight, work = (each[:count].reshape(-1) for each in (self._place, self._weight, self._work))
+            np.copyto(given, gradient[rows].transpose(3, 0, 1, 2))
+            made.fill(0)
             self._locate(rows, count)
             for corner in self._corners():
-                self._weigh(corner, count)
-                np.multiply(gradient[rows], self._weight[:count, ..., None], out=pixels)
-                # One index per element: NumPy adds fast only along flat arrays.
-                np.multiply(self._place[:count, ..., None], channels, out=places)
-                np.add(places, self._channels, out=places)
-                np.add.at(target, places.reshape(-1), pixels.reshape(-1))
+                self._combine(corner, count)
+                for values, channel in zip(given, made, strict=True):
+                    np.multiply(values.reshape(-1), weight, out=work)
+                    # A pixel may be seen from several places.
+                    np.add.at(channel.reshape(-1), place, work)
+            self._return(made, out[rows])
+
+    @staticmethod
+    def _return(made: Array, out: Array) -> None:
+        # Channel by channel: a transposed copy of all takes twice the time.
+        for number, channel in enumerate(made):
+            np.copyto(out[..., number], channel)
 
     def _corners(self) -> tuple[tuple[int, int], ...]:
-        """Return which pixels around a place count, as steps down and right from the one above and left of it."""
+        """Return which pixels around a place count, as numbers of those along both axes: 0 below it, 1 above it."""
         return ((0, 0),) if self.interpolation == "nearest" else ((0, 0), (0, 1), (1, 0), (1, 1))
 
     def _locate(self, rows: slice, count: int) -> None:
-        """Find the places of some samples: whole parts in `_low_y` and `_low_x`, the rest in `_y` and `_x`."""
-        numbers = self._matrices[rows].T[..., None, None]
-        term = self._term[:count]
-        pairs = ((self._x, self._low_x, numbers[:3]), (self._y, self._low_y, numbers[3:]))
-        for exact, low, (by_column, by_row, shift) in pairs:
-            place = exact[:count]
-            np.multiply(by_column, self._columns, out=place)
-            np.multiply(by_row, self._rows, out=term)
-            np.add(place, term, out=place)
-            np.add(place, shift, out=place)
+        """Find the pixels around the places of some samples, along each axis."""
+        by_column, by_row, shift = self._matrices[rows].T.reshape(2, 3, count, 1, 1).swapaxes(0, 1)
+        low, whole, inside = self._low[:count], self._whole[:count], self._inside[:count]
+        # The axes stand as they lie in memory, matrices the other way round.
+        for axis, number in zip(self._axes, (1, 0), strict=True):
+            near, far = (each[:count] for each in axis.shares)
+            np.add(by_column[number] * self._columns + shift[number], by_row[number] * self._rows, out=far)
             if self.interpolation == "nearest":
-                np.add(place, 0.5, out=place)
-            np.floor(place, out=term)
-            np.copyto(low[:count], term, casting="unsafe")
-            np.subtract(place, term, out=place)
+                np.add(far, 0.5, out=far)
+            np.floor(far, out=whole)
+            np.copyto(low, whole, casting="unsafe")
+            if self.interpolation == "nearest":
+                near.fill(1)
+            else:
+                np.subtract(far, whole, out=far)
+                np.subtract(1, far, out=near)
+            for at, share in enumerate((near, far)[: 1 if self.interpolation == "nearest" else 2]):
+                np.add(low, at, out=low)
+                if self.fill_mode == "constant":
+                    # As numbers without a sign, those below 0 are the largest ones.
+                    np.less(low.view(np.uintp), axis.length, out=inside)
+                    np.multiply(share, inside, out=share)
+                mode: Literal["wrap", "clip"] = "wrap" if self.fill_mode in ("reflect", "wrap") else "clip"
+                np.take(axis.table, low, out=axis.steps[at][:count], mode=mode)
 
-    def _weigh(self, corner: tuple[int, int], count: int) -> None:
-        """Write number and weight of one of the pixels around each place into `_place` and `_weight`.
-
-        Args:
-            corner: which of them, as steps down and right.
-            count: number of samples.
-        """
-        term, inside = self._term[:count], self._inside[:count]
-        down, right = corner
-        if self.interpolation == "nearest":
-            term.fill(1)
-        else:
-            shares = self._y[:count], self._x[:count]
-            weight = self._weight[:count]
-            for share, other_side, out in ((shares[0], down, term), (shares[1], right, weight)):
-                np.copyto(out, share)
-                if not other_side:
-                    np.subtract(1, out, out=out)
-            np.multiply(term, weight, out=term)
-        inside.fill(True)
-        place, mirror = self._place[:count], self._mirror[:count]
-        self._within(self._low_y[:count], down, len(self._rows), place)
-        self._within(self._low_x[:count], right, len(self._columns), mirror)
-        np.multiply(place, len(self._columns), out=place)
-        np.add(place, mirror, out=place)
+    def _combine(self, corner: tuple[int, int], count: int) -> None:
+        """Write place in memory and weight of one of the pixels around each place of `count` samples."""
+        tall, wide = self._axes
+        place, (down, right) = self._place[:count], corner
+        np.add(tall.steps[down][:count], wide.steps[right][:count], out=place)
         np.add(place, self._first[:count], out=place)
-        np.multiply(term, inside, out=self._weight[:count])
-        if self.fill_mode == "constant":
-            np.logical_not(inside, out=inside)
-            np.multiply(term, inside, out=term)
+        np.multiply(tall.shares[down][:count], wide.shares[right][:count], out=self._weight[:count])
 
-    def _within(self, low: Array, step: int, length: int, out: Array) -> None:
-        """Write pixels of an axis into `out`, those beyond its edges as the fill mode says.
-
-        Args:
-            low: numbers of pixels, which may lie beyond the edges.
-            step: added to them.
-            length: of the axis.
-            out: memory for numbers from 0 to `length` - 1.
-        """
-        np.add(low, step, out=out)
-        if self.fill_mode == "wrap":
-            np.remainder(out, length, out=out)
-        elif self.fill_mode == "reflect":
-            # One period is the axis and its mirror image; the nearer one of a number and its counterpart lies on the axis.
-            np.remainder(out, 2 * length, out=out)
-            other = self._places.reshape(-1)[: out.size].reshape(out.shape)
-            np.subtract(2 * length - 1, out, out=other)
-            np.minimum(out, other, out=out)
-        else:
-            if self.fill_mode == "constant":
-                inside, within = self._inside[: len(out)], self._other[: len(out)]
-                for limit, compare in ((0, np.greater_equal), (length, np.less)):
-                    compare(out, limit, out=within)
-                    np.logical_and(inside, within, out=inside)
-            np.clip(out, 0, length - 1, out=out)
+    def _fill(self, made: Array, count: int) -> None:
+        """Add the number for pixels beyond the edges to `made`, with the weights that these have at `count` samples."""
+        weight, work = self._weight[:count], self._work[:count]
+        several = self.interpolation == "bilinear"
+        for sums, axis in zip((weight, work), self._axes, strict=True):
+            near, far = (each[:count] for each in axis.shares)
+            np.add(near, far, out=sums) if several else np.copyto(sums, near)
+        # All weights of a place add up to 1.
+        np.multiply(weight, work, out=work)
+        np.subtract(1, work, out=work)
+        np.multiply(work, self.fill_value, out=work)
+        np.add(made, work, out=made)
 
 
 class Crop(Drawn):
@@ -362,8 +368,12 @@ class Contrast(Drawn):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        self._factor, self._rest = (self._lasting.empty((output[0], 1, 1, 1), dtype) for _ in range(2))
-        self._mean = self.scratch.empty((output[0], 1, 1, output[3]), dtype)
+        batch, height, width, channels = output
+        self._factor, self._rest = (self._lasting.empty((batch, 1, 1, 1), dtype) for _ in range(2))
+        self._average = np.full((1, height * width), 1 / (height * width), dtype)
+        self._mean = self.scratch.empty((batch, 1, channels), dtype)
+        # Of a row of pixels: NumPy adds rows much faster than pixels of three numbers.
+        self._shift = self.scratch.empty((batch, 1, width, channels), dtype)
         self._inside, self._other = (self.scratch.empty(output, np.dtype(bool)) for _ in range(2))
 
     def settle(self, drawn: Array) -> None:
@@ -373,10 +383,8 @@ class Contrast(Drawn):
         np.subtract(1, self._factor, out=self._rest)
 
     def change(self, x: Array, out: Array) -> None:
-        np.mean(x, axis=(1, 2), keepdims=True, out=self._mean)
-        np.subtract(x, self._mean, out=out)
-        np.multiply(out, self._factor, out=out)
-        np.add(out, self._mean, out=out)
+        # (x - m) * f + m = x * f + m * (1 - f)
+        self._spread(x, out)
         np.clip(out, *self.limits, out=out)
 
     def undo(self, output: Array, gradient: Array, out: Array) -> None:
@@ -386,8 +394,12 @@ class Contrast(Drawn):
         np.less(output, high, out=self._other)
         np.logical_and(self._inside, self._other, out=self._inside)
         np.multiply(gradient, self._inside, out=out)
-        np.mean(out, axis=(1, 2), keepdims=True, out=self._mean)
-        np.multiply(out, self._factor, out=out)
-        # The mean of the channel goes into each pixel with what the factor leaves of it.
-        np.multiply(self._mean, self._rest, out=self._mean)
-        np.add(out, self._mean, out=out)
+        # The mean of a channel goes into each of its pixels, with the same weight into all.
+        self._spread(out, out)
+
+    def _spread(self, x: Array, out: Array) -> None:
+        """Write x * f + m * (1 - f), of which m is the mean of a channel of a sample, into `out`, which may be x."""
+        np.matmul(self._average, x.reshape(len(x), -1, x.shape[3]), out=self._mean)
+        np.multiply(self._mean[:, None], self._rest, out=self._shift)
+        np.multiply(x, self._factor, out=out)
+        np.add(out, self._shift, out=out)

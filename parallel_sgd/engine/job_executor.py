@@ -213,7 +213,10 @@ def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[st
         if not issubclass(kind, AbsDataset):  # a recipe from the wire is called only if it is of this class
             raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
         # never downloads: many workers would fetch the same file at the same time, and one that lacks it asks the submitter
-        loaded = kind(**config).load(download=False)
+        try:
+            loaded = kind(**config).load(download=False)
+        except ImportError as error:  # an extra that the submitter has, such as Pillow
+            raise ValueError(f"A data set cannot be loaded on this node: {error}") from error
         # equal arrays, not just an equal name: files of a data set differ between machines
         arrays = loaded if checksum_of(loaded) == checksum else None
     return arrays

@@ -64,6 +64,9 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
     found = getattr(data, "plan", None)
     plan = found if isinstance(found, DataPlan) else DataPlan()
     before = model.inputs
+    if before is not None and before.begins_with_texts and not plan.columns:
+        # Arrays of a data set are numbers, so they have been through these steps; what the job does comes behind.
+        plan = replace(plan, steps=before.steps)
     if before is not None and before.columns:
         if not plan.columns and (transform is None or all(step.for_training_only for step in transform.steps)):
             return None

@@ -256,7 +256,7 @@ EXAMPLES = {
     "Parameter": ([2],), "Rescaling": (2,), "GaussianNoise": (0.1,), "Conv1DTranspose": (2,),
     "Conv2DTranspose": (2,), "SeparableConv1D": (2,), "SeparableConv2D": (2,), "Bidirectional": (nn.layer.GRU(2),),
     "ImageFolder": ("images",), "TextFolder": ("texts",), "RandomContrast": (0.1,), "RandomCrop": (2, 2),
-    "RandomRotation": (0.1,), "RandomTranslation": (0.1, 0.1), "RandomZoom": (0.1,), "Parameter": ((2,),),
+    "RandomRotation": (0.1,), "RandomTranslation": (0.1, 0.1), "RandomZoom": (0.1,),
     "CategoryEncoding": (3,), "CenterCrop": (2, 2), "Resizing": (2, 2),
     "Lambda": (nn.function.exp,), "TimeDistributed": (Dense(2),),
     "Dirichlet": (0.5, 2, 2), "Make_Non_IID": (2, 0.5), "True_Non_IID": (2, 0.5), "Windows": (2,), "TopKAccuracy": (2,),

@@ -13,7 +13,7 @@ from nn.dataset.plan.cells import Cells
 from nn.dataset.plan.decide import LabelKind, MixedKinds, Wishes, decide, decide_frame_label, decide_label, loses, measured
 from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit
 from nn.dataset.plan.plan import Plan
-from nn.dataset.plan.text import Text
+from nn.dataset.plan.text import Text, texts_in
 
 __all__ = ["PartError", "completed", "joined", "label_of", "label_of_frame", "left_out", "plan_columns"]
 
@@ -154,7 +154,7 @@ def opened(plan: Plan, parts: Parts) -> Plan:
     columns: list[Column] = []
     for column in plan.columns:
         if isinstance(column, Text) and column.is_open:
-            column = column.adapted(map(str, joined(parts, column.name)))
+            column = column.adapted(text for text in texts_in(joined(parts, column.name)) if text is not None)
         elif column.is_open:
             wishes = Wishes(categories=[column.name], spelling=plan.spelling)
             column = replace(plan_columns(parts, [column.name], wishes)[0], note=column.note)

@@ -280,6 +280,11 @@ class Plan:
 
         return restored(self._transforms, prediction) if self.steps else prediction
 
+    @property
+    def begins_with_texts(self) -> bool:
+        """Whether samples are texts before the steps, all of which arrays of numbers have been through."""
+        return bool(self.steps) and not self.columns and all(step._of_texts for step in self._transforms)
+
     @cached_property
     def _transforms(self) -> list[AbsTransformer]:
         """The steps as transforms; raises ValueError for a name or arguments that there are not."""

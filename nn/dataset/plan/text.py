@@ -157,10 +157,9 @@ class Text(Column):
 
     def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
         """Return the numbers of cells; a word that the vocabulary does not have is no error."""
-        gaps = [cell is None or (not isinstance(cell, str) and is_missing(cell)) for cell in cells.tolist()]
-        texts = ["" if gap else cell if isinstance(cell, str) else text_of(cell) for cell, gap in zip(cells, gaps, strict=True)]
-        made = self.numbers(texts).astype(np.float64)
-        made[np.array(gaps, bool)] = np.nan
+        texts = texts_in(cells)
+        made = self.numbers([text or "" for text in texts]).astype(np.float64)
+        made[np.array([text is None for text in texts], bool)] = np.nan
         return made
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
@@ -193,6 +192,14 @@ def most_frequent(counts: Counter[str], most: int | None = None) -> tuple[str, .
     ordered = sorted(counts, key=lambda word: (counts[word], word.encode()), reverse=True)
     # The words that have a meaning of their own are not learnt.
     return tuple([word for word in ordered if word not in (PADDING, UNKNOWN)][:most])
+
+
+def texts_in(cells: Cells) -> list[str | None]:
+    """Return cells ``(rows,)`` as texts, None for a missing one; words such as NA and an empty text are texts."""
+    return [
+        cell if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
+        for cell in (cells.tolist() if cells.dtype.kind != "M" else cells.astype(str).tolist())
+    ]
 
 
 def texts_of(owner: str, given: Any) -> NDArray[np.object_]:

@@ -39,6 +39,9 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
     takes_parts: ClassVar[bool] = True
     """Whether it takes samples and labels of several parts, with a field for each; most of this package take numbers."""
 
+    _of_texts: ClassVar[bool] = False
+    """Whether it takes texts, so that samples that are numbers have been through it."""
+
     in_order: ClassVar[bool] = False
     """Whether it needs all rows in the order of time."""
 

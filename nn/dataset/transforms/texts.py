@@ -32,7 +32,9 @@ class _OfTexts(AbsTransformer, configured=True):
 
     takes_parts: ClassVar[bool] = False
 
-    vocabulary: list[str] | None
+    _of_texts: ClassVar[bool] = True
+
+    vocabulary: tuple[str, ...] | None
 
     @abstractmethod
     def _learnt(self, texts: Array) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class _OfTexts(AbsTransformer, configured=True):
     def _texts(self, what: str, given: Any) -> Array:
         return texts_of(f"{type(self).__name__} {what}", given)
 
-    def _checked(self, max_tokens: int | None, vocabulary: Sequence[str] | None) -> tuple[int | None, list[str] | None]:
+    def _checked(self, max_tokens: int | None, vocabulary: Sequence[str] | None) -> tuple[int | None, tuple[str, ...] | None]:
         """Return both arguments, checked; raise TypeError or ValueError naming one."""
         name = type(self).__name__
         most = None if max_tokens is None else arguments.integer(self, "max_tokens", max_tokens, minimum=1)
@@ -98,7 +100,7 @@ class _OfTexts(AbsTransformer, configured=True):
         if isinstance(vocabulary, str) or not all(isinstance(word, str) for word in vocabulary):
             raise TypeError(f"{name} 'vocabulary' must be a list of texts, got {arguments.short(vocabulary)}")
         # As `words` gives them, with those of a meaning of their own in front.
-        words = [word for word in vocabulary if word not in (PADDING, UNKNOWN)]
+        words = tuple(word for word in vocabulary if word not in (PADDING, UNKNOWN))
         if len(set(words)) < len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
             raise ValueError(f"{name} 'vocabulary' must be different texts, got {twice!r} twice")
@@ -146,11 +148,11 @@ class StringLookup(_OfTexts, configured=True):
 
     @cached_property
     def _kind(self) -> Category:
-        return Category("", categories=tuple(self.vocabulary or ()))
+        return Category("", categories=self.vocabulary or ())
 
     def _learnt(self, texts: Array) -> dict[str, Any]:
         most = None if self.max_tokens is None else self.max_tokens - self.num_oov_indices
-        return {"vocabulary": list(most_frequent(Counter(texts.reshape(-1).tolist()), most))}
+        return {"vocabulary": most_frequent(Counter(texts.reshape(-1).tolist()), most)}
 
     def _encoded(self, texts: Array) -> Array:
         ids = np.array(self._kind.lookup(texts.reshape(-1).tolist()), np.int32).reshape(texts.shape)
@@ -219,9 +221,9 @@ class TextVectorization(_OfTexts, configured=True):
                 raise ValueError(
                     f"TextVectorization 'output_sequence_length' must go with ids, got {self.output_mode!r} beside it"
                 )
-        self.idf_weights = (
-            None if idf_weights is None else [arguments.number(self, "idf_weights", each, 0) for each in idf_weights]
-        )
+        self.idf_weights: tuple[float, ...] | None = None
+        if idf_weights is not None:
+            self.idf_weights = tuple(arguments.number(self, "idf_weights", each, 0) for each in idf_weights)
         if (self.output_mode == "tf_idf" and self.vocabulary is not None) != (self.idf_weights is not None):
             raise ValueError("TextVectorization 'idf_weights' must be given with a 'vocabulary' for 'tf_idf', and only then")
         words = len(self.vocabulary or ())
@@ -239,23 +241,23 @@ class TextVectorization(_OfTexts, configured=True):
     def _kind(self) -> Text:
         return Text(
             "",
-            vocabulary=None if self.vocabulary is None else tuple(self.vocabulary),
+            vocabulary=self.vocabulary,
             length=self.output_sequence_length,
             standardize=self.standardize,
             split=self.split,
             ngrams=self.ngrams,
             output=self.output_mode,
-            weights=tuple(self.idf_weights or ()),
+            weights=self.idf_weights or (),
         )
 
     def _learnt(self, texts: Array) -> dict[str, Any]:
         every = texts.reshape(-1).tolist()
         blank = TextVectorization(**{**self.get_config(), "vocabulary": None, "idf_weights": None})
         found = blank._kind.adapted(every, self.max_tokens)
-        learnt: dict[str, Any] = {"vocabulary": list(found.vocabulary or ())}
+        learnt: dict[str, Any] = {"vocabulary": found.vocabulary}
         if self.output_mode == "int":
             learnt["output_sequence_length"] = found.length
-        return {**learnt, "idf_weights": list(found.weights)} if self.output_mode == "tf_idf" else learnt
+        return {**learnt, "idf_weights": found.weights} if self.output_mode == "tf_idf" else learnt
 
     def _encoded(self, texts: Array) -> Array:
         # A column of texts is texts.

@@ -1,6 +1,7 @@
 """Folders of images and texts as data sets: files, sizes, words, what travels with a model, and what is refused."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from nn.dataset.transforms import ImageCls, Windows
 from nn.layer import Dense, Embedding, Flatten, GlobalAveragePool, Resizing
 from nn.model import Model, SequentialModel
 from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.engine.job_executor import samples_at_hand
 from tests.nn.graphs import Compiled
 
 DRAW = np.random.default_rng(0)
@@ -166,6 +168,22 @@ def test_what_is_refused(make, said):
     put("binary/a/2.txt", "a")
     with pytest.raises((OSError, TypeError, ValueError), match=re.escape(said)):
         make()
+
+
+def test_images_that_need_pillow_are_asked_for_where_a_node_lacks_it(tmp_path, monkeypatch):
+    pillow = pytest.importorskip("PIL.Image")
+    for kind in "ab":
+        Path("pictures", kind).mkdir(parents=True)
+        pillow.fromarray(COLOURS).save(f"pictures/{kind}/1.png")
+    data = ImageFolder("pictures", test_fraction=0.5)
+    recipe, checksum = (ImageFolder, data.get_config()), data.checksum()
+    assert samples_at_hand(tmp_path / "cache", checksum, recipe) is not None
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"'pictures/./1.png' needs Pillow: pip install pillow"):
+        data.load()
+    # A worker that meets this error asks the submitter for the arrays.
+    with pytest.raises(ValueError, match=r"A data set cannot be loaded on this node: .* needs Pillow"):
+        samples_at_hand(tmp_path / "cache", checksum, recipe)
 
 
 def test_a_folder_is_looked_for_where_the_environment_says(monkeypatch, tmp_path):

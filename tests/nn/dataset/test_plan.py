@@ -123,8 +123,8 @@ def test_one_column_is_changed_by_hand():
     assert data.columns[-1] == "zip"
     with pytest.raises(ValueError, match=r"'name' must be a column of the plan, .* got 'zipp'; did you mean 'zip'\?"):
         data.plan.change("zipp", "category")
-    with pytest.raises(ValueError, match="'kind' must be one of number, category, date, left out, got 'text'"):
-        data.plan.change("zip", "text")
+    with pytest.raises(ValueError, match="'kind' must be one of number, category, text, date, left out, got 'words'"):
+        data.plan.change("zip", "words")
     with pytest.raises(ValueError, match="'categories' cannot be given beside 'plan'"):
         CSVDataset("table.csv", "kind", plan=plan, categories=["zip"])
     with pytest.raises(ValueError, match="'label' must be that of the plan, kind, got city"):
@@ -488,7 +488,7 @@ def test_a_model_file_holds_the_plan_and_the_statistics():
     assert loaded.evaluate(labelled) == loaded.evaluate(labelled[["city", "area"]], labelled["y"])
     with pytest.raises(ValueError, match=r"must have a column 'city', got area$"):
         loaded.predict(rows[["area"]])
-    with pytest.raises(TypeError, match="'inputs' must be a Plan, a data set, or a list"):
+    with pytest.raises(TypeError, match="'inputs' must be a Plan, a data set, a transform, or a list"):
         model.save("x.model", inputs=3)
     with pytest.raises(ValueError, match="Normalize must have 'mean' and 'std'"):
         model.save("x.model", inputs=[data, Normalize()])
@@ -731,7 +731,7 @@ DAMAGED = [
     ({"steps": [["Normalize", {"mean": "x"}]]}, "Normalize"),
     ({"steps": [["System", {}]]}, "must be one of"),
     ({"columns": [{"kind": "number"}]}, "name"),
-    ({"columns": [{"kind": "text", "name": "a"}]}, "'kind'"),
+    ({"columns": [{"kind": "words", "name": "a"}]}, "'kind'"),
     ({"columns": [{"kind": "number", "name": "a", "low": "x"}]}, "'low'"),
     ({"columns": [{"kind": "category", "name": "a", "categories": [1]}]}, "texts"),
     ({"labels": [{"kind": "number", "name": "a"}]}, "label"),

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import nn
 from nn import constraint, regularizer
 from nn.arrays import Array
-from nn.layer import Conv2D, Dense, Embedding, Flatten
+from nn.layer import (
+    GRU,
+    LSTM,
+    Conv1DTranspose,
+    Conv2D,
+    Dense,
+    DepthwiseConv1D,
+    Embedding,
+    Flatten,
+    SeparableConv1D,
+    SimpleRNN,
+)  # fmt: skip
 from parallel_sgd.profiles import FixedBlockAssignment
 from tests.parallel_sgd.digits_job import DigitsJob, digits, plan_of
 
@@ -138,3 +151,30 @@ def test_workers_train_to_the_same_bits() -> None:
 def test_wrong_ones_are_refused(message: str, call: object) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "variables"),
+    [
+        (Conv1DTranspose(2, 3, kernel_regularizer="l2", bias_constraint="non_neg"), (5, 3), ("kernel", "bias")),
+        (DepthwiseConv1D(3, depthwise_regularizer="l2", bias_constraint="non_neg"), (5, 3), ("kernel", "bias")),
+        (SeparableConv1D(2, pointwise_regularizer="l2", depthwise_constraint="non_neg"), (5, 3),
+         ("pointwise_kernel", "depthwise_kernel")),
+        (LSTM(2, recurrent_regularizer="l2", kernel_constraint="non_neg"), (5, 3), ("recurrent_kernel", "kernel")),
+        (GRU(2, kernel_regularizer="l2", recurrent_constraint="non_neg"), (5, 3), ("kernel", "recurrent_kernel")),
+        (SimpleRNN(2, bias_regularizer="l2", recurrent_constraint="non_neg"), (5, 3), ("bias", "recurrent_kernel")),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.layer.Layer) else "",
+)  # fmt: skip
+def test_layers_with_several_kernels_give_each_its_own(layer: nn.layer.Layer, shape: Any, variables: tuple[str, str]) -> None:
+    model = nn.model.SequentialModel([-1, *shape], [layer, Flatten(), Dense(1)], seed=1)
+    model.compile("sgd", "mse")
+    penalised, bound = (getattr(layer, name) for name in variables)
+    x = np.random.default_rng(3).standard_normal((6, *shape))
+    y = np.ones((6, 1))
+    penalty = 0.01 * np.square(penalised.value).sum()
+    assert model.evaluate(x, y)["Loss"] == pytest.approx(np.square(model.predict(x) - y).mean() + penalty, rel=1e-5)
+    model.fit(x, y, epochs=1, verbose=0)
+    assert (bound.value >= 0).all()
+    again = nn.model.Model.from_bytes(model.to_bytes())
+    assert again.evaluate(x, y) == model.evaluate(x, y)

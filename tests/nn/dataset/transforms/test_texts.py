@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset import Plan
+from nn.dataset import ArrayDataset, CSVDataset, Plan
 from nn.dataset.plan import Text
-from nn.dataset.transforms import StringLookup, TextVectorization
+from nn.dataset.transforms import Normalize, Shuffle, StringLookup, TextVectorization
 from nn.layer import Dense, Embedding, GlobalAveragePool, Normalization
 from nn.model import Model, SequentialModel
+from parallel_sgd import ParallelSGD, in_process
 
 TEXTS = ["The cat sat.", "the CAT, the dog!", "a dog"]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def adapted(**how):
@@ -82,13 +88,25 @@ def test_a_model_file_carries_words_and_statistics():
     assert model.evaluate(texts, np.ones((2, 1))) == again.evaluate(vectorize.apply(texts), np.ones((2, 1)))
 
     made = Normalization()
-    made.adapt(nn.dataset.ArrayDataset(np.array([[1.0, 9.0], [3.0, 9.0]]), [0, 1], np.ones((1, 2)), [0]))
-    assert (made.mean, made.variance) == ([2.0, 9.0], [1.0, 1.0])
+    made.adapt(ArrayDataset(np.array([[1.0, 9.0], [3.0, 9.0]]), [0, 1], np.ones((1, 2)), [0]))
+    assert (made.mean, made.variance) == ((2.0, 9.0), (1.0, 1.0))
     numbers = SequentialModel([-1, 2], [made])
     numbers.setup("mse")
     assert Model.from_bytes(numbers.to_bytes()).predict(np.array([[4.0, 9.0]])).tolist() == [[2.0, 0.0]]
     with pytest.raises(ValueError, match=r"Normalization 'normalization_1' is part of a graph: adapt it before it is called"):
         made.adapt(np.ones((2, 2)))
+
+
+def test_a_job_keeps_the_words_of_its_model_whatever_it_does_with_the_numbers():
+    vectorize = adapted(output_mode="count")
+    data = ArrayDataset(np.tile(vectorize.apply(TEXTS), (6, 1)), np.arange(18) % 2, test_fraction=0.2)
+    model = SequentialModel([-1, 6], [Dense(2, "softmax")])
+    model.setup("crossentropy")
+    model.inputs = vectorize
+    for transform, steps in ((None, []), (Shuffle(), []), (Shuffle().add(Normalize()), ["Normalize"])):
+        trained = ParallelSGD(model, data, transform).parallel(in_process(2), epoch=1, block_size=3).models[0]
+        assert [name for name, _ in trained.inputs.steps] == ["TextVectorization", *steps]
+        assert trained.predict(["the dog"]).shape == (1, 2)
 
 
 def test_a_column_of_texts_is_a_kind_of_a_plan():
@@ -111,6 +129,17 @@ def test_a_column_of_texts_is_a_kind_of_a_plan():
         broken = {**content, "columns": [{**content["columns"][0], **wrong}, content["columns"][1]]}
         with pytest.raises(ValueError, match=re.escape(said)):
             Plan.from_dict(broken)
+
+
+def test_a_column_of_a_file_is_changed_to_texts(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_text("review,stars,good\nA great film,3,1\ndull film,1,0\nNA film,2,0\n")
+    plan = CSVDataset(path, "good").plan.change("review", "text", length=3)
+    assert plan.is_open
+    data = CSVDataset(path, "good", plan=plan, test_fraction=0.34)
+    assert len(data.load()[0]) == 2
+    assert data.plan.columns[0].words == ["", "[UNK]", "film", "na", "great", "dull", "a"]
+    assert data.encode({"review": "great! film?", "stars": 2}).tolist() == [[4, 2, 0, 2]]
 
 
 @pytest.mark.parametrize(
