@@ -128,7 +128,8 @@ class JobConsole:
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
         # the rest is the start of the job, the way home of its files, and the report
-        training = "" if effort is None else f" (training {seconds(effort.seconds)})"
+        before = " with what went before" * (self._spec.resume is not None)
+        training = "" if effort is None else f" (training {seconds(effort.seconds)}{before})"
         if result.simulated is not None:  # the shares are of virtual seconds, as all that follows
             codecs = "" if result.simulated.codec_time else ", without the time of codecs"
             training, shares = (
