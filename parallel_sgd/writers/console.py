@@ -132,10 +132,8 @@ class JobConsole:
         training = "" if effort is None else f" (training {seconds(effort.seconds)}{before})"
         if result.simulated is not None:  # the shares are of virtual seconds, as all that follows
             codecs = "" if result.simulated.codec_time else ", without the time of codecs"
-            training, shares = (
-                "",
-                f". Simulated, not measured: {seconds(result.simulated.seconds)} of virtual time{codecs}{shares}",
-            )
+            training = ""
+            shares = f". Simulated, not measured: {seconds(result.simulated.seconds)} of virtual time{codecs}{shares}"
         _log.info("done in %s%s%s%s", seconds(monotonic() - self._began), training, restarts, shares, extra=PLAIN)
         if effort is not None and effort.workers > 1:
             _log.info("%s", effort.told(self._crowded), extra=PLAIN)
