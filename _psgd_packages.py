@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "check"]
+__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check"]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -29,6 +29,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """The packages of this project, each with those that it imports."""
+_OF_OTHERS: Final = ("numpy", "msgpack")
+"""Two of the libraries that every installation has, and a Python beside it seldom both."""
 _FOLDER: Final = Path(__file__).resolve().parent
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _MARK: Final = b"Parallel-SGD"  # stands in the `__init__.py` of each package
@@ -39,6 +41,10 @@ class HiddenPackage(ImportError):
     """Error about a package of Parallel-SGD that Python does not find, because another file has its name or its place."""
 
 
+class NotInstalled(ImportError):
+    """Error of a program that another Python runs than the one in which Parallel-SGD is installed."""
+
+
 def check(package: str) -> None:
     """Look where Python finds the packages; warn where another one is hidden than those that `package` imports.
 
@@ -47,7 +53,16 @@ def check(package: str) -> None:
 
     Raises:
         HiddenPackage: One that `package` imports is hidden, overwritten or removed; names the file and the remedy.
+        NotInstalled: Libraries that every installation has are not there.
     """
+    lacking = [name for name in _OF_OTHERS if name not in sys.modules and importlib.util.find_spec(name) is None]
+    if lacking:
+        _tell_alone()
+        told = f"{' and '.join(lacking)}, which Parallel-SGD needs, {'are' if lacking[1:] else 'is'} not installed"
+        instead = (
+            "take the Python in which it is installed (in a checkout '. .venv/bin/activate'), or install it, 'pip install .'"
+        )
+        raise NotInstalled(f"{told} in {sys.executable}: {instead}", name=lacking[0])
     for name in NEEDED:
         if name == package or not (problem := _problem(name)):
             continue
@@ -58,15 +73,15 @@ def check(package: str) -> None:
 
 
 def _tell_alone() -> None:
-    """Have a program that does not catch a `HiddenPackage` end with its sentence and 2, without a traceback, which leads to no
-    fault.
+    """Have a program that does not catch one of these errors end with its sentence and 2, without a traceback, which leads to
+    no fault.
 
     A notebook, a debugger and a test runner show errors by themselves, and an interactive Python goes on.
     """
     before = sys.excepthook
 
     def tell(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        if not issubclass(kind, HiddenPackage):
+        if not issubclass(kind, (HiddenPackage, NotInstalled)):
             before(kind, error, traceback)
             return
         sys.stderr.write(f"{error}\n")

@@ -315,6 +315,14 @@ def unfit(
     return None if twice is None else f"{shown} {twice!r} must be given once, got it by place and by name"
 
 
+def level_of_user() -> int:
+    """Return the `stacklevel` with which a warning of the function that calls this one shows the line of the user's program."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def checked_call(function: Called) -> Called:
     """Let a public function or method answer a call that does not fit it in the words of a constructor.
 

@@ -67,6 +67,8 @@ MEANT: Final = {
     "diff": "compare",
     "info": "show",
     "status": "show",
+    **dict.fromkeys(("resume", "continue"), "submit --resume"),
+    **dict.fromkeys(("repeat", "rerun", "retrain"), "run"),
     **dict.fromkeys(("ps", "queue", "top"), "jobs"),
     **dict.fromkeys(("log", "logs", "download"), "fetch"),
     **dict.fromkeys(("cancel", "kill"), "stop"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,18 @@ def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
     hide(tmp_path, "executor")
     finished = python(tmp_path, "-c", "import psgd, parallel_sgd, rpc; print('runs')")
     assert finished.stdout == "runs\n" and finished.stderr.count(sentence(tmp_path, "executor")) == 1
+
+
+@pytest.mark.parametrize("program", [("worker.py",), ("-c", "import parallel_sgd")])
+def test_a_python_without_our_libraries_is_told_which_one_to_take(program: tuple[str, ...]) -> None:
+    """`-S`: without what is installed, as the system's Python beside a virtual environment."""
+    finished = subprocess.run(
+        [sys.executable, "-S", *program], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
+    )
+    assert finished.returncode == 2 and finished.stderr == (
+        f"numpy and msgpack, which Parallel-SGD needs, are not installed in {sys.executable}: take the Python in which it is "
+        "installed (in a checkout '. .venv/bin/activate'), or install it, 'pip install .'\n"
+    )
 
 
 def test_nothing_is_said_where_nothing_is_hidden(tmp_path: Path) -> None:

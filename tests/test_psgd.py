@@ -73,6 +73,7 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("sumbit", "invalid choice: 'sumbit' .*; did you mean submit?"),
         ("list", r"invalid choice: 'list' .*; did you mean runs\?"),
         ("diff a b", r"invalid choice: 'diff' .*; did you mean compare\?"),
+        ("resume last", r"invalid choice: 'resume' .*; did you mean submit --resume\?"),
         ("logs", r"invalid choice: 'logs' .*; did you mean fetch\?"),
         ("submit -m x --dataste digits", "unrecognized arguments: --dataste digits; did you mean --dataset?"),
         ("submit --epochs many", "argument --epochs: invalid int value: 'many'"),

@@ -145,8 +145,12 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
         assert psgd(capsys, "show", name)[1] == text
     # one that ended before its last epoch tells how many were asked for
     file = place / "runs/digits-1/job.toml"
-    file.write_text(file.read_text("utf-8").replace("epoch = 3", "epoch = 40"), "utf-8")
-    assert re.search(r"^epoch +3/40   Loss ", psgd(capsys, "show")[1], re.MULTILINE)
+    text = file.read_text("utf-8").replace("epoch = 3", "epoch = 40")
+    # without a name, as arrays have none
+    file.write_text(re.sub("^dataset = .*\n", "", text, flags=re.MULTILINE), "utf-8")
+    shown = psgd(capsys, "show")[1]
+    assert re.search(r"^epoch +3/40   Loss ", shown, re.MULTILINE)
+    assert re.search(r"^  dataset +arrays [0-9a-f]{8}$", shown, re.MULTILINE)
 
 
 @pytest.mark.long
@@ -203,7 +207,7 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     table = {row[0]: row[1:] for row in rows(text)[:-1]}
     assert code == 0 and table[""] == ["digits-1", "digits-2"] and text.splitlines()[-1] == "page: ./two.html"
     assert table["block_size"] == ["64", "32"] and table["epoch"] == ["2", "3"] and table["state"] == ["done", "done"]
-    assert not {"seed", "dataset", "workers", "mission_title"} & set(table)
+    assert not {"seed", "dataset", "workers", "mission_title"} & set(table) and {"test Loss", "test accuracy"} <= set(table)
     page = (place / "two.html").read_text("utf-8")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
     assert found is not None

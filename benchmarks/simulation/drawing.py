@@ -12,6 +12,7 @@ COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e
 _STYLE: Final = (
     "text{font:13px sans-serif;fill:#222}.title{font:bold 16px sans-serif}.small{font:11px sans-serif;fill:#444}"
     ".axis{stroke:#444;fill:none}.grid{stroke:#ddd}.curve{fill:none;stroke-width:2.2}.level{fill:none;stroke:#fff;stroke-width:1.6}"
+    ".time{font:11px sans-serif;fill:#000;paint-order:stroke;stroke:#fff;stroke-opacity:.6;stroke-width:3px}"
 )
 Points = Sequence[tuple[float, float]]
 
@@ -132,7 +133,7 @@ def world(
     """
     left, top, wide, high = 80.0, 72.0, 92.0, 66.0
     names = sorted({field.name for line in fields for field in line})
-    parts = []
+    parts, times = [], []
     for number, name in enumerate(names):
         place = left + 150 * number
         parts.append(f'<rect x="{place}" y="42" width="14" height="14" fill="{COLOURS[number]}"/>')
@@ -145,16 +146,18 @@ def world(
             colour = COLOURS[names.index(field.name)]
             px = left + wide * c
             parts.append(f'<rect x="{px:.1f}" y="{py:.1f}" width="{wide}" height="{high}" fill="{colour}" fill-opacity=".8"/>')
-            parts.append(text(px + wide - 6, py + high - 7, _seconds(field.seconds), "small", "end"))
+            times.append(text(px + wide - 6, py + high - 7, _seconds(field.seconds), "time", "end"))
     for value in _levels(fields):
         for a, b in _contour(fields, value):
             ends = [(left + wide * (c + 0.5), height - high * (r + 0.5)) for r, c in (a, b)]
             (x1, y1), (x2, y2) = ends
             parts.append(f'<line class="level" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
+    # above the lines, which would cross the digits
+    parts += times
     for c, r, words in dots:
         px, py = left + wide * (c + 0.5), height - high * (r + 0.5)
         parts.append(f'<circle cx="{px - 28:.1f}" cy="{py:.1f}" r="5" fill="#000"/>')
-        parts.append(text(px - 18, py + 4, words, "small", colour="#000"))
+        parts.append(text(px - 18, py + 4, words, "time"))
     for c, value in enumerate(columns):
         parts.append(text(left + wide * (c + 0.5), height + 18, f"{value:g}", anchor="middle"))
     width = int(left + wide * len(columns) + 30)

@@ -266,8 +266,10 @@ class RestartLoop:
                 f"goes on with the workers that have its checkpoints, or in the directory whose '{RUNS}' has them."
             )
         # the nodes choose one that all have, or a newer one; each of them refuses too few epochs, but only after the start
-        common = set[Position].intersection(*({*filter(None, map(position_of, names))} for names in known.values()))
-        if common:
+        positions = [{*filter(None, map(position_of, names))} for names in known]
+        # a parameter server that remembers nothing has none
+        held = [each for each in positions if each]
+        if held and (common := set[Position].intersection(*held)):
             try:
                 check_epochs(max(common), self._manifest.options.epoch)
             except CheckpointError as error:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import nn.optimizer
 from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer, check_fields
-from nn.extension import HiddenName, is_ours
+from nn.extension import HiddenName, is_ours, level_of_user
 from nn.model import Model
 from nn.model.batches import all_finite, as_type, first_bad_sample
 from nn.optimizer import IOptimizer
@@ -76,8 +76,8 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
         # of composed codecs alone it is known what follows from their parts
         if hasattr(kind, "composition"):
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
-                # the line of the user's program that calls parallel()
-                warnings.warn(text, compose.CodecWarning, stacklevel=6)
+                # the line of the user's program that calls parallel() or sweep()
+                warnings.warn(text, compose.CodecWarning, stacklevel=level_of_user())
     check_scope(kinds, servers)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
     kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)

@@ -30,6 +30,9 @@ def settings_of_run(door: Door) -> dict[str, str]:
         if not isinstance(values, dict):
             raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")
         found |= {name: text_of(value) for name, value in values.items() if names is None or name in names}
+        # samples that a program had in memory have no name, and are no default
+        if table == "data" and "dataset" not in values and isinstance(digest := values.get("sha256"), str):
+            found["dataset"] = f"arrays {digest[:8]}"
     return found
 
 

@@ -41,7 +41,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     """Return the results of a run, as texts by name: its state, figures, best epoch, seconds, and bytes sent by all nodes."""
     outcome = run.outcome
     found = {"state": str(outcome.get("state", "not ended"))}
-    found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+    found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     if platform := platform_of(run):
         found[SIMULATED] = platform
     history = history_of(run)

@@ -58,7 +58,8 @@ def _page_of(result: SweepResult) -> str:
     done = [row for row in result.rows if row.told.state == DONE]
     names = list(dict.fromkeys(name for row in done for point in row.told.points for name in _figures(point)))
     varied = [name for name in result.settings if len({row.labels[name] for row in result.rows}) > 1]
-    keys = {_ALL: result.settings, **{name: [name] for name in varied}}
+    # a setting that all have alike tells no curve from another
+    keys = {_ALL: varied or result.settings, **{name: [name] for name in varied}}
     groups = {
         by: {"names": names, **{per: list(_lines(done, chosen, names, per)) for per in _PER}} for by, chosen in keys.items()
     }
@@ -72,7 +73,7 @@ def _page_of(result: SweepResult) -> str:
     if charts:
         note = f'<p class="note drawn">{escape(_note(result))}</p>'
         buttons = _buttons("per", ((per, f"by {'byte sent' if per == BYTES else per.rstrip('s')}") for per in _PER))
-        choice = _buttons("by", ((by, by) for by in keys)) if varied else ""
+        choice = _buttons("by", ((by, by) for by in keys)) if len(varied) > 1 else ""
         sections.append(("curves", "Curves", f'{note}{buttons}{choice}<div class="pair drawn">{charts}</div>'))
     columns, every = result.table()
     shown = [[value if not isinstance(value, str) else value[:120] for value in row[:-1]] for row in every]

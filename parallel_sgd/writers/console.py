@@ -128,13 +128,12 @@ class JobConsole:
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
         # the rest is the start of the job, the way home of its files, and the report
-        training = "" if effort is None else f" (training {seconds(effort.seconds)})"
+        before = " with what went before" * (self._spec.resume is not None)
+        training = "" if effort is None else f" (training {seconds(effort.seconds)}{before})"
         if result.simulated is not None:  # the shares are of virtual seconds, as all that follows
             codecs = "" if result.simulated.codec_time else ", without the time of codecs"
-            training, shares = (
-                "",
-                f". Simulated, not measured: {seconds(result.simulated.seconds)} of virtual time{codecs}{shares}",
-            )
+            training = ""
+            shares = f". Simulated, not measured: {seconds(result.simulated.seconds)} of virtual time{codecs}{shares}"
         _log.info("done in %s%s%s%s", seconds(monotonic() - self._began), training, restarts, shares, extra=PLAIN)
         if effort is not None and effort.workers > 1:
             _log.info("%s", effort.told(self._crowded), extra=PLAIN)

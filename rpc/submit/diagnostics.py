@@ -158,11 +158,9 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
     return found
 
 
-def jobs_known(com: Controller, jobs: Sequence[str]) -> dict[int, list[str]]:
-    """Return, for each agent that knows one of the jobs, the names of the newest files that these keep there."""
-    found: dict[int, list[str]] = {}
-    for node, entries in list_jobs(com).items():
-        for entry in entries:
-            if entry.get("job") in jobs:
-                found.setdefault(node, []).extend(entry.get("kept", ()))
-    return found
+def jobs_known(com: Controller, jobs: Sequence[str]) -> list[set[str]]:
+    """Return, for each node of the jobs that an agent knows, the names of the newest files that the job keeps there."""
+    known = [entry for entries in list_jobs(com).values() for entry in entries if entry.get("job") in jobs]
+    kept = (entry.get("kept") for entry in known)
+    # as an agent tells them: anything else than a list of texts is none
+    return [{name for name in names if isinstance(name, str)} if isinstance(names, list) else set() for names in kept]

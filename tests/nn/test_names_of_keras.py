@@ -2,11 +2,13 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nn
+from nn.extension import checked_call, level_of_user
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
 from nn.random import keyed
 from tests.statements import covers
@@ -231,6 +233,14 @@ class Stack(nn.model.SequentialModel):
 def test_calls_that_do_not_fit_are_told_in_one_form(call: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_warning_shows_the_line_of_the_user() -> None:
+    """However many functions of ours, such as `checked_call`, lie between it and the one that warns."""
+    code = "def warn(): return level()\ndef between(): return warn()\nchecked = checked_call(between)"
+    ours: dict[str, Any] = {"__name__": "parallel_sgd.made_up", "level": level_of_user, "checked_call": checked_call}
+    exec(code, ours)
+    assert (ours["warn"](), ours["between"](), ours["checked"]()) == (2, 3, 4)
 
 
 def test_an_error_of_the_function_itself_stays_its_own() -> None:

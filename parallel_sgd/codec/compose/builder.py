@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from network.names import did_you_mean
+from nn.extension import level_of_user
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
@@ -71,8 +72,8 @@ def build(
             composition = replace(composition, scope="model")
         refuse(composition, parts)
         for text in doubts(parts, send):
-            # 4: the caller of `Codec.of`, whose line the warning shows
-            warnings.warn(text, CodecWarning, stacklevel=4)
+            # the caller of `Codec.of`, whose line the warning shows
+            warnings.warn(text, CodecWarning, stacklevel=level_of_user())
     members: dict[str, Any] = {
         "composition": composition,
         "traits": _traits(base.traits, composition, parts),

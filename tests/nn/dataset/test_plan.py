@@ -702,7 +702,7 @@ def test_a_model_takes_one_row_in_each_form():
     expected = model.predict(data.encode(frame))
     for given_row in (row, [row], frame, frame.iloc[0], pandas.Series(row), {"city": ["Genf"], "area": np.array([60])}):
         assert np.array_equal(model.predict(given_row), expected)
-    with pytest.raises(ValueError, match=r"must have a column 'area', got city$") as caught:
+    with pytest.raises(ValueError, match=r"must have 'area' in each row, got city in row 0$") as caught:
         model.predict(pandas.Series({"city": "Genf"}))
     assert caught.value.__cause__ is None
     with pytest.raises(ValueError, match=r"one of Bern, Chur, 'Genf, GE', got 'Basel'"):

@@ -105,7 +105,8 @@ def test_simulated(tmp_path: Path) -> None:
         r"hosts    star of 2 hosts; 100 Mbit/s and 1 ms; .*",
         HEAD[1],
     ]
-    done = END[0].replace(": ", r"\. Simulated, not measured: \d+\.\d+ s of virtual time, without the time of codecs: ", 1)
+    simulated = r"\. Simulated, not measured: \d+\.\d+ s of virtual time, without the time of codecs: "
+    done = END[0].replace(r" \(training \d+\.\d+ s\): ", simulated, 1)
     assert matches(lines, [*head, *EPOCHS, done, *END[1:]]), lines
 
 
