@@ -209,14 +209,18 @@ def _check_threshold(metric: Metric, loss: Loss) -> None:
 
 
 def _metric(given: object, loss: Loss) -> Metric:
-    if given == "accuracy" and isinstance(loss, BinaryLoss):
-        given = "binary_accuracy"
+    if isinstance(loss, BinaryLoss):
+        given = _OF_DECISIONS.get(given, given) if isinstance(given, str) else given
     if isinstance(given, (list, tuple)):
         raise TypeError(
             f"setup() 'metrics' must be given one by one, got {arguments.short(given)}; write setup(loss, *metrics)"
         )
     metric: Metric = part("setup()", "metrics", given, Metric, "nn.metric")
     return metric
+
+
+_OF_DECISIONS = {"accuracy": "binary_accuracy", "macro_f1": "label_f1"}
+"""Words of metrics of classes, with those of the metrics that they stand for where each output is a decision."""
 
 
 def flat(metrics: Iterable[Any]) -> Any:

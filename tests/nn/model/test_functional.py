@@ -42,6 +42,28 @@ def cross_entropies(outputs: list[Array]) -> tuple[float, float]:
     return float(binary), float(-np.log(kind[np.arange(len(kind)), KIND]).mean())
 
 
+def test_classes_of_each_output_have_weights() -> None:
+    """As weights of the samples: of two outputs, "balanced", and beside weights that are given besides."""
+    counts = np.bincount(URGENT[:, 0])
+    urgent = (len(URGENT) / (2 * counts))[URGENT[:, 0]]
+    kind = np.array([2.0, 0.5, 1.0])[KIND]
+    given: list[dict[str, Any]] = [
+        {"class_weight": {"urgent": "balanced", "kind": {0: 2.0, 1: 0.5}}},
+        {"sample_weight": [urgent, kind]},
+        {"class_weight": {"kind": {0: 2.0, 1: 0.5}}, "sample_weight": [urgent, None]},
+    ]
+    found = []
+    for options in given:
+        model = two(dtype="float64")
+        model.fit(X, Y, epochs=2, batch_size=32, verbose=0, **options)
+        found.append(model.store.values.copy())
+    plain = two(dtype="float64")
+    plain.fit(X, Y, epochs=2, batch_size=32, verbose=0)
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-12)
+    assert abs(found[0] - plain.store.values).max() > 1e-3
+
+
 def test_several_inputs_outputs_losses_and_metrics() -> None:
     model = two()
     first, second = cross_entropies(model.predict(X))
@@ -415,7 +437,14 @@ A, B = nn.Input([-1, 6], name="a"), nn.Input([-1, 4], name="b")
         (lambda: two().setup("mse", loss_weights=2), TypeError, "'loss_weights' must be a list or a dict .* got 2"),
         (lambda: two().setup("mse", loss_weights=[1, -1]), ValueError, r"loss_weights\[kind\]' must be a number >= 0, got -1"),
         (lambda: two().compile("sgd", loss_weights=[1, 1]), ValueError, "'loss_weights' must come with a 'loss'"),
-        (lambda: two().fit(X, Y, class_weight={0: 2}, verbose=0), ValueError, "for a model with one loss, got 2"),
+        (lambda: two().fit(X, Y, class_weight={0: 2}, verbose=0), ValueError,
+         "must map outputs, urgent, kind, to the weights of their"),
+        (lambda: two().fit(X, Y, class_weight={"kin": {0: 2}}, verbose=0), ValueError,
+         "got 'kin'; did you mean 'kind'"),
+        (lambda: two().fit(X, Y, class_weight={"kind": {5: 2}}, verbose=0), ValueError,
+         "classes of the model, 0 to 2, got 5"),
+        (lambda: two().fit(X, Y, class_weight={"kind": 2}, verbose=0), TypeError,
+         "must map class numbers to weights, got int"),
         (lambda: two().get_layer("kinds"), ValueError, "must be one of .*kind, got 'kinds'; did you mean 'kind'"),
         (lambda: two().split("urgent"), ValueError, "split.. cuts models of one input and one output, got 2 and 2"),
         (lambda: two().add_loss(A.sum(axis=1)), ValueError, "must come before compile"),
