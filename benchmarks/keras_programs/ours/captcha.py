@@ -14,7 +14,7 @@ hidden = Reshape((12, 64))(Permute((2, 1, 3))(hidden))
 hidden = Bidirectional(GRU(16, return_sequences=True))(hidden)
 outputs = Dense(11)(hidden)
 model = nn.model.Model(inputs, outputs)
-model.compile(optimizer=nn.gradient_descent.ADAMOptimizer(1e-3, epsilon=1e-7), loss=nn.loss.CTC())
+model.compile(optimizer=nn.gradient_descent.ADAMOptimizer(3e-4, epsilon=1e-7), loss=nn.loss.CTC())
 
 
 def train(callbacks):

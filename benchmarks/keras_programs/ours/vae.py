@@ -27,7 +27,7 @@ hidden = Conv2DTranspose(8, 3, activation="relu", strides=2, padding="same")(hid
 decoder = nn.model.Model(code, Conv2DTranspose(1, 3, activation="sigmoid", padding="same")(hidden))
 inputs = nn.Input((16, 16, 1))
 model = nn.model.Model(inputs, decoder(encoder(inputs)))
-model.compile(nn.gradient_descent.ADAMOptimizer(2e-4, epsilon=1e-7), loss="binary_crossentropy")
+model.compile(nn.gradient_descent.ADAMOptimizer(5e-4, epsilon=1e-7), loss="binary_crossentropy")
 
 
 def train(callbacks):

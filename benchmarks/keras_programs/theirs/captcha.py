@@ -14,7 +14,7 @@ hidden = Reshape((12, 64))(Permute((2, 1, 3))(hidden))
 hidden = Bidirectional(GRU(16, return_sequences=True))(hidden)
 outputs = Dense(11)(hidden)
 model = keras.Model(inputs, outputs)
-model.compile(optimizer=keras.optimizers.Adam(1e-3, epsilon=1e-7), loss=keras.losses.CTC())
+model.compile(optimizer=keras.optimizers.Adam(3e-4, epsilon=1e-7), loss=keras.losses.CTC())
 
 
 def train(callbacks):

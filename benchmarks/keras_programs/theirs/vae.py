@@ -50,7 +50,7 @@ hidden = Conv2DTranspose(8, 3, activation="relu", strides=2, padding="same")(hid
 decoder = keras.Model(code, Conv2DTranspose(1, 3, activation="sigmoid", padding="same")(hidden))
 inputs = keras.Input((16, 16, 1))
 model = keras.Model(inputs, decoder(encoder(inputs)))
-model.compile(keras.optimizers.Adam(2e-4, epsilon=1e-7), loss="binary_crossentropy")
+model.compile(keras.optimizers.Adam(5e-4, epsilon=1e-7), loss="binary_crossentropy")
 
 
 def train(callbacks):

@@ -42,6 +42,54 @@ def cross_entropies(outputs: list[Array]) -> tuple[float, float]:
     return float(binary), float(-np.log(kind[np.arange(len(kind)), KIND]).mean())
 
 
+class Around(Model):
+    """A model of one's own around another one."""
+
+    def __init__(self, inner: Model) -> None:
+        super().__init__([-1, 6])
+        self.inner = inner
+
+    def call(self, x: Any) -> Any:
+        return Dense(1)(self.inner(x))
+
+
+def test_what_an_inner_model_adds_to_the_loss_is_part_of_the_whole() -> None:
+    """As often as it is called, in models around these too, and again in a model from a file."""
+
+    def encoder() -> Any:
+        x = nn.Input((6,))
+        code = Dense(3)(x)
+        made: Any = Model(x, code)
+        made.add_loss((code**2).sum(axis=1))
+        return made
+
+    def single(inner: Any) -> Any:
+        x = nn.Input((6,))
+        return Model(x, Dense(1)(inner(x)))
+
+    def twice(inner: Any) -> Any:
+        x = nn.Input((6,))
+        return Model(x, Dense(1)(Concatenate()([inner(x), inner(x * 2)])))
+
+    def deep(inner: Any) -> Any:
+        x = nn.Input((6,))
+        return Model(x, Dense(1)(single(inner)(x)))
+
+    for around in (single, twice, deep, Around):
+        inner = encoder()
+        model: Any = around(inner)
+        model.compile("sgd", "mse")
+        penalty = sum(
+            (inner.predict(factor * TITLE) ** 2).sum(axis=1).mean() for factor in ((1, 2) if around is twice else (1,))
+        )
+        found = model.evaluate(TITLE, URGENT)
+        assert found["Loss"] == pytest.approx(((model.predict(TITLE) - URGENT) ** 2).mean() + penalty, rel=1e-5)
+        if around is not Around:
+            assert Model.from_bytes(model.to_bytes()).evaluate(TITLE, URGENT) == found
+        model.fit(TITLE, URGENT * 0, epochs=2, verbose=0)
+        assert (inner.predict(TITLE) ** 2).sum(axis=1).mean() < penalty
+
+
 def test_classes_of_each_output_have_weights() -> None:
     """As weights of the samples: of two outputs, "balanced", and beside weights that are given besides."""
     counts = np.bincount(URGENT[:, 0])
