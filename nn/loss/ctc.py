@@ -122,7 +122,7 @@ class CTC(Loss, configured=True):
         best = np.asarray(prediction).argmax(axis=2)
         kept = best != self.blank
         kept[:, 1:] &= best[:, 1:] != best[:, :-1]
-        found = np.full(best.shape, self.blank)
+        found: Array = np.full(best.shape, self.blank)
         rows, places = np.nonzero(kept)
         found[rows, (kept.cumsum(axis=1) - 1)[rows, places]] = best[rows, places]
         return found

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         RelativeMeanSquareError,
         RootMeanSquareError,
     )
+    from nn.metric.weighted import Weighted
 
 __all__ = [
     "F1",
@@ -71,6 +72,7 @@ __all__ = [
     "TopKAccuracy",
     "TrueNegative",
     "TruePositive",
+    "Weighted",
 ]
 MetricName: TypeAlias = Literal[
     "accuracy",
@@ -147,6 +149,7 @@ __getattr__, __dir__ = lazily(
         "binary": (
             "F1 BinaryAccuracy BinaryIoU FalseNegative FalsePositive LabelF1 Precision Recall TrueNegative TruePositive"
         ),
+        "weighted": "Weighted",
         "metric": "Metric",
         "ranking": (
             "AreaUnderCurve AveragePrecision EqualErrorRate PrecisionAtRecall RecallAtPrecision SensitivityAtSpecificity "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, get_args
 
@@ -34,7 +35,9 @@ class BinaryCounts(TwoClassMetric, configured=True):
 
     def reset(self) -> None:
         self._hits: float = 0  # positive samples that were taken for positive
-        self._taken, self._positives, self._samples = 0, 0, 0
+        self._taken: float = 0
+        self._positives: float = 0
+        self._samples: float = 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         truth, score = self.truth_and_scores(label, prediction)
@@ -45,6 +48,18 @@ class BinaryCounts(TwoClassMetric, configured=True):
         self._taken += int(np.count_nonzero(taken))
         self._positives += int(np.count_nonzero(truth))
         self._samples += len(truth)
+
+    def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
+        truth, score = self.truth_and_scores(label, prediction)
+        taken = score > (self._boundary if self.threshold is None else self.threshold)
+        # Outputs of a sample side by side, as many as there are.
+        rows = (len(np.asarray(prediction)), -1)
+        hits = np.where(np.isnan(score), np.nan, taken & truth) if has_nan(score) else taken & truth
+        return hits.reshape(rows), taken.reshape(rows), truth.reshape(rows)
+
+    def _settle(self, sums: Sequence[float], total: float) -> None:
+        self._hits, self._taken, self._positives = sums
+        self._samples = total
 
     def result(self) -> float:
         return float(self.value()) if self._samples else math.nan

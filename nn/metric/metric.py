@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,6 +67,14 @@ class Metric(Configurable):
     @abstractmethod
     def result(self) -> float:
         """Return the value over all samples since `reset`; NaN without any."""
+
+    def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
+        """Return, for `Weighted`, the numbers of each sample (batch, ...) of which the metric adds up the sums."""
+        raise TypeError(f"{type(self).__name__} knows no weights of samples")
+
+    def _settle(self, sums: Sequence[float], total: float) -> None:
+        """Take sums of these numbers, and that of the weights, for those of all samples."""
+        raise TypeError(f"{type(self).__name__} knows no weights of samples")
 
     def merge(self, other: Metric) -> None:
         """Take in all samples that `other`, a metric of the same kind and arguments, has seen; it stays as it is.

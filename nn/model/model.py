@@ -18,6 +18,7 @@ from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.extension import misfit
 from nn.gradient_descent.interface import IGradientDescent
+from nn.metric.weighted import update
 from nn.model import model_file
 from nn.model.batches import Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
@@ -102,7 +103,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         * `validation_data` is (x, label), (x, label, weight) or a feeder; `validation_split` sets aside that share of the
           samples, the last ones before any shuffling.
         * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, of several
-          outputs {output: {class: weight}}; their sum is still divided by the number of samples. Metrics do not weigh.
+          outputs {output: {class: weight}}; their sum is still divided by the number of samples. Metrics do not weigh, but
+          for those in `compile(weighted_metrics=)`.
         * `callbacks` are told of epochs and batches, in their order. With `verbose` 0 no progress is shown.
         * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
           batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
@@ -243,7 +245,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         aim = deepcopy(self._aim)
         for place, metric in zip(aim.seen, aim.metrics, strict=True):
             metric.reset()
-            metric.update(*self.runner.counted(place, batch.label[place], seen[place]))
+            weight = self.runner.counted_weight(place, None if batch.weight is None else batch.weight[place])
+            update(metric, *self.runner.counted(place, batch.label[place], seen[place]), weight)
         return Results(aim.results(loss, self.runner.losses))
 
     def _known(self, data: Any) -> Any:

@@ -22,6 +22,7 @@ from nn.loss.decisions import Hinge
 from nn.loss.loss import Loss, position_weights
 from nn.metric import MetricName
 from nn.metric.metric import Metric, TwoClassMetric
+from nn.metric.weighted import update
 from nn.model.batches import (
     ArraySource,
     Batch,
@@ -227,7 +228,10 @@ class ScoredNetwork(
             counts += weighed
             for place, metric in zip(aim.seen, aim.metrics, strict=True):
                 label, seen = batch.label[place], prediction[place]
-                metric.update(*(runner.counted(place, label, seen) if runner.masked else (label, seen)))
+                weight = None if batch.weight is None else batch.weight[place]
+                if runner.masked:
+                    label, seen, weight = *runner.counted(place, label, seen), runner.counted_weight(place, weight)
+                update(metric, label, seen, weight)
         parts /= np.maximum(counts, 1)
         total /= samples
         return Results(aim.results(total + float(np.dot(aim.factors, parts)) if runner.masked else total, parts.tolist()))

@@ -230,6 +230,14 @@ METRICS = [
         lambda y, p: float(label_f1(y.ravel(), p.ravel() > 0.5)),
         "micro",
     ),
+    MetricRow(metric.Weighted, lambda: metric.Weighted("mse"), numbers, lambda y, p: float(((p - y) ** 2).mean())),
+    MetricRow(
+        metric.Weighted,
+        lambda: metric.Weighted("accuracy"),
+        positions,
+        lambda y, p: float((p.argmax(-1) == y).mean()),
+        "places",
+    ),
     MetricRow(metric.Mean, metric.Mean, numbers, lambda y, p: float(p.mean())),
     MetricRow(metric.R2, metric.R2, numbers, lambda y, p: float(1 - ((p - y) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())),
     MetricRow(
