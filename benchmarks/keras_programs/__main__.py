@@ -86,12 +86,24 @@ def code_of(path: Path) -> list[str]:
 
 def compare(name: str) -> tuple[float, float]:
     """Return the largest difference of the losses of 20 steps: nn's from Keras's, and of Keras begun 1e-8 apart."""
-    ours = importlib.import_module(f"benchmarks.keras_programs.ours.{name}")
-    weights = {variable.name: variable.get_value() for variable in ours.model.store.everything}
-    recorder = Losses()
-    ours.train([recorder])
+    weights, ours = our_losses(name)
     keras = keras_losses(name, weights, 0.0)
-    return distance(recorder.found, keras), distance(keras, keras_losses(name, weights, APART))
+    return distance(ours, keras), distance(keras, keras_losses(name, weights, APART))
+
+
+def our_losses(name: str) -> tuple[dict[str, Array], list[float]]:
+    """Return the first weights of nn's program by their names, and its losses."""
+    module = fresh(f"benchmarks.keras_programs.ours.{name}")
+    weights = {variable.name: variable.get_value() for variable in module.model.store.everything}
+    recorder = Losses()
+    module.train([recorder])
+    return weights, recorder.found
+
+
+def fresh(name: str) -> Any:
+    """Return a module made anew: the model of one that was run has been trained."""
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
 
 
 def distance(a: Sequence[float], b: Sequence[float]) -> float:
@@ -122,10 +134,7 @@ def keras_losses(name: str, weights: Mapping[str, Array], apart: float) -> list[
     import keras
 
     keras.utils.set_random_seed(0)
-    module_name = f"benchmarks.keras_programs.theirs.{name}"
-    # Made anew: a model that was trained has a state.
-    sys.modules.pop(module_name, None)
-    module = importlib.import_module(module_name)
+    module = fresh(f"benchmarks.keras_programs.theirs.{name}")
     rows = [(keras_role(each.path), tuple(each.shape), each) for each in module.model.weights]
     given = [(nn_role(key), value.shape, value) for key, value in weights.items()]
     taken = paired(given, rows)

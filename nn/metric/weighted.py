@@ -60,9 +60,10 @@ class Weighted(Metric, configured=True):
         """
         terms = self.metric._terms(label, prediction)
         count = len(terms[0])
-        weights = np.ones(count) if weight is None else as_array("Weighted 'weight'", weight).astype(np.float64).reshape(-1)
-        if not weights.size or terms[0].size % weights.size or (weight is not None and np.shape(weight)[0] != count):
-            raise ValueError(f"Weighted 'weight' must hold one number for each of the {count} samples, got {np.shape(weight)}")
+        given = np.ones(count) if weight is None else as_array("Weighted 'weight'", weight)
+        weights = given.astype(np.float64).reshape(-1)
+        if given.shape[:1] != (count,) or not weights.size or terms[0].size % weights.size:
+            raise ValueError(f"Weighted 'weight' must hold one number for each of the {count} samples, got {given.shape}")
         rows = (weights.size, -1)
         each = np.broadcast_to(weights[:, None], terms[0].reshape(rows).shape)
         self._sums = self._sums or [ExactSum() for _ in terms]
