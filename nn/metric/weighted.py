@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arguments import part
-from nn.arrays import Array, as_array
+from nn.arrays import as_array
 from nn.metric.metric import Metric
 from nn.metric.regression import ExactSum
 
@@ -72,6 +72,12 @@ class Weighted(Metric, configured=True):
         self._total.add(each.reshape(-1, 1).copy())
         self._seen = True
 
+    def _weigh(self, label: ArrayLike, prediction: ArrayLike, weight: ArrayLike | None) -> None:
+        self.update(label, prediction, weight)
+
+    def _inner(self) -> Metric:
+        return self.metric
+
     def result(self) -> float:
         total = self._total.mean(1)
         if not self._seen or total == 0:
@@ -90,11 +96,3 @@ class Weighted(Metric, configured=True):
                 mine.merge(its)
             self._total.merge(other._total)
             self._seen = True
-
-
-def update(metric: Metric, label: Array, prediction: Array, weight: Array | None) -> None:
-    """Have a metric take in one batch, with the weights where it knows them."""
-    if isinstance(metric, Weighted):
-        metric.update(label, prediction, weight)
-    else:
-        metric.update(label, prediction)

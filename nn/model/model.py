@@ -18,7 +18,6 @@ from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.extension import misfit
 from nn.gradient_descent.interface import IGradientDescent
-from nn.metric.weighted import update
 from nn.model import model_file
 from nn.model.batches import Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
@@ -246,7 +245,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
         for place, metric in zip(aim.seen, aim.metrics, strict=True):
             metric.reset()
             weight = self.runner.counted_weight(place, None if batch.weight is None else batch.weight[place])
-            update(metric, *self.runner.counted(place, batch.label[place], seen[place]), weight)
+            metric._weigh(*self.runner.counted(place, batch.label[place], seen[place]), weight)
         return Results(aim.results(loss, self.runner.losses))
 
     def _known(self, data: Any) -> Any:
@@ -266,7 +265,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes", "train_o
             return weights_by_number(given, label, None if self.inputs is None else self.inputs.classes)
         labels = {} if label is None else dict(zip(self._scored_names, self._labels_in_order(label), strict=True))
         return {
-            # What is no such dict, or names no output, is refused where the outputs are looked at.
+            # Other objects and unknown names are refused where the outputs are looked at.
             name: weights_by_number(own, labels.get(name), None)
             if isinstance(own, (Mapping, str)) and name in self._scored_names
             else own

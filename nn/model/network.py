@@ -402,7 +402,7 @@ def _made_trainable(graph: Graph | None) -> list[Variable]:
 def losses_within(graph: Graph) -> list[Node]:
     """Return the values that models which were called in this graph add to its loss, each once."""
     found = dict.fromkeys(value for node in graph.nodes for value in node.added)
-    # What is an output already gets a node of its own.
+    # A value that is an output already gets a node of its own.
     return [value.apply(Linear()) if value in graph.outputs else value for value in found]
 
 

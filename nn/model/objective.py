@@ -13,7 +13,6 @@ from nn.arguments import part
 from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric, TwoClassMetric
-from nn.metric.weighted import Weighted
 
 
 class Objective(NamedTuple):
@@ -101,7 +100,7 @@ def objective(loss: Any, metrics: Any, weights: Any, outputs: Sequence[str]) -> 
             raise ValueError(f"setup() 'metrics' must be those of outputs with a loss, but '{outputs[place]}' has none")
         own = losses[places.index(place)]
         metric = _metric(given, own)
-        inner = metric.metric if isinstance(metric, Weighted) else metric
+        inner = metric._inner()
         _check_threshold(inner, own)
         if isinstance(inner, TwoClassMetric):
             decisions = isinstance(own, Hinge)
@@ -213,9 +212,10 @@ def _check_threshold(metric: Metric, loss: Loss) -> None:
 def _metric(given: object, loss: Loss) -> Metric:
     if isinstance(loss, BinaryLoss):
         given = _OF_DECISIONS.get(given, given) if isinstance(given, str) else given
-    if isinstance(given, Weighted) and given._word:
+    if isinstance(given, Metric) and given._word:
         # The word may stand for another metric beside this loss.
-        return Weighted(_metric(given._word, loss))
+        holder: Any = type(given)
+        return holder(_metric(given._word, loss))
     if isinstance(given, (list, tuple)):
         raise TypeError(
             f"setup() 'metrics' must be given one by one, got {arguments.short(given)}; write setup(loss, *metrics)"
@@ -234,6 +234,8 @@ def weighted(metrics: Any) -> Any:
         return {name: weighted(given) for name, given in metrics.items()}
     if isinstance(metrics, (list, tuple)):
         return [weighted(given) for given in metrics]
+    from nn.metric.weighted import Weighted  # noqa: PLC0415 - for programs that weigh: workers do not
+
     return metrics if metrics is None or isinstance(metrics, Weighted) else Weighted(metrics)
 
 

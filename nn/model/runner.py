@@ -253,7 +253,7 @@ class Runner:
         return _rows(label, axes, keep=True)[places], _rows(seen, axes, keep=True)[places]
 
     def counted_weight(self, place: int, weight: Array | None) -> Array | None:
-        """Return the weights of what `counted` returns.
+        """Return the weights of the places that `counted` returns.
 
         Args:
             place: the output, by its place among those that have a loss.

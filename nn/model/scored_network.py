@@ -22,7 +22,6 @@ from nn.loss.decisions import Hinge
 from nn.loss.loss import Loss, position_weights
 from nn.metric import MetricName
 from nn.metric.metric import Metric, TwoClassMetric
-from nn.metric.weighted import update
 from nn.model.batches import (
     ArraySource,
     Batch,
@@ -231,7 +230,7 @@ class ScoredNetwork(
                 weight = None if batch.weight is None else batch.weight[place]
                 if runner.masked:
                     label, seen, weight = *runner.counted(place, label, seen), runner.counted_weight(place, weight)
-                update(metric, label, seen, weight)
+                metric._weigh(label, seen, weight)
         parts /= np.maximum(counts, 1)
         total /= samples
         return Results(aim.results(total + float(np.dot(aim.factors, parts)) if runner.masked else total, parts.tolist()))

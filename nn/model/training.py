@@ -16,7 +16,6 @@ from nn.callback.callback import Callback
 from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
-from nn.metric.weighted import Weighted, update
 from nn.model.batches import Batch, Source, all_finite, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
@@ -47,7 +46,7 @@ class Training:
         self._waiting: list[tuple[list[Array], list[Array], list[Array | None]]] = []
         self._aim = model._aim
         self._scored = list(zip(self._aim.seen, self._aim.metrics, strict=True))
-        self._weighs = any(isinstance(metric, Weighted) for metric in self._aim.metrics)
+        self._weighs = any(metric._inner() is not metric for metric in self._aim.metrics)
         self._places = range(len(self._aim.losses))
         self._parts = np.zeros(len(self._aim.losses))
         self._several = len(self._aim.names) > 1 + len(self._aim.metrics)
@@ -150,7 +149,7 @@ class Training:
         waiting, self._waiting = self._waiting, []
         for labels, predictions, weights in waiting:
             for place, metric in self._scored:
-                update(metric, labels[place], predictions[place], weights[place] if weights else None)
+                metric._weigh(labels[place], predictions[place], weights[place] if weights else None)
 
     def _finite_gradients(self) -> bool:
         store = self._model.store
