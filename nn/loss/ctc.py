@@ -41,6 +41,7 @@ class CTC(Loss, configured=True):
     _takes: ClassVar[Taken] = "class scores"
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
+    _probabilities: Array
     _ways: Array
     _states: Array
     _steps: Array

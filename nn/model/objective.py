@@ -215,7 +215,8 @@ def _metric(given: object, loss: Loss) -> Metric:
     if isinstance(given, Metric) and given._word:
         # The word may stand for another metric beside this loss.
         holder: Any = type(given)
-        return holder(_metric(given._word, loss))
+        weighing: Metric = holder(_metric(given._word, loss))
+        return weighing
     if isinstance(given, (list, tuple)):
         raise TypeError(
             f"setup() 'metrics' must be given one by one, got {arguments.short(given)}; write setup(loss, *metrics)"
