@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from nn.gradient_descent.adagrad import AdaDeltaOptimizer, AdaGradOptimizer, RMSPropOptimizer
     from nn.gradient_descent.adam import ADAMOptimizer, ADAMWOptimizer, LAMBOptimizer, NadamOptimizer
     from nn.gradient_descent.interface import IGradientDescent, KernelDecay
+    from nn.gradient_descent.matrices import AdafactorOptimizer, MuonOptimizer
     from nn.gradient_descent.schedule import (
         Constant,
         Cosine,
@@ -32,6 +33,7 @@ __all__ = [
     "ADAMWOptimizer",
     "AdaDeltaOptimizer",
     "AdaGradOptimizer",
+    "AdafactorOptimizer",
     "AdamaxOptimizer",
     "Constant",
     "Cosine",
@@ -45,6 +47,7 @@ __all__ = [
     "LionOptimizer",
     "MomentumOptimizer",
     "MovingAverage",
+    "MuonOptimizer",
     "NadamOptimizer",
     "NesterovOptimizer",
     "OneCycle",
@@ -60,6 +63,7 @@ __all__ = [
 ]
 OptimizerName: TypeAlias = Literal[
     "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
     "adamax",
@@ -67,6 +71,7 @@ OptimizerName: TypeAlias = Literal[
     "lamb",
     "lion",
     "momentum",
+    "muon",
     "nadam",
     "nesterov",
     "rmsprop",
@@ -75,6 +80,7 @@ OptimizerName: TypeAlias = Literal[
 WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "adadelta": "AdaDeltaOptimizer",
+        "adafactor": "AdafactorOptimizer",
         "adagrad": "AdaGradOptimizer",
         "adam": "ADAMOptimizer",
         "adamax": "AdamaxOptimizer",
@@ -82,6 +88,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "lamb": "LAMBOptimizer",
         "lion": "LionOptimizer",
         "momentum": "MomentumOptimizer",
+        "muon": "MuonOptimizer",
         "nadam": "NadamOptimizer",
         "nesterov": "NesterovOptimizer",
         "rmsprop": "RMSPropOptimizer",
@@ -95,6 +102,7 @@ __getattr__, __dir__ = lazily(
     {
         "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer",
         "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer NadamOptimizer",
+        "matrices": "AdafactorOptimizer MuonOptimizer",
         "interface": "IGradientDescent KernelDecay",
         "schedule": (
             "Constant Cosine CosineRestarts ExponentialDecay OneCycle Piecewise Polynomial Schedule StepDecay WarmUp schedule"

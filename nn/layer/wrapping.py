@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 from types import FunctionType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from nn import arguments
 from nn.arrays import BATCH, Shape
@@ -111,13 +111,14 @@ class Bidirectional(Layer, configured=True):
 
 
 class Lambda(Layer, configured=True):
-    """A function of values as a layer without variables, given by name in model files.
+    """A function of a value, or of a list of values, as a layer without variables, given by name in model files.
 
     A file holds the name of the function, never its code: `load` finds it among the `custom_objects` that the caller passes, as
     it finds classes; those of `nn.function` are found without. A job sends the function along with the classes of the model.
 
     Args:
-        function: function of one value of the graph that returns another one. It has a name of its own, so it is no `lambda`.
+        function: function of a value of the graph, or of the list of values that the layer is called on, that returns another
+            one. It has a name of its own, so it is no `lambda`.
         name: name of the layer; default: its class and a number.
 
     Raises TypeError for anything else.
@@ -127,6 +128,8 @@ class Lambda(Layer, configured=True):
     >>> nn.layer.Lambda(scaled)(nn.Placeholder([-1, 28, 28])).shape
     (-1, 28, 28)
     """
+
+    _further: ClassVar[bool] = True
 
     def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
         super().__init__(name)
@@ -143,6 +146,6 @@ class Lambda(Layer, configured=True):
             raise TypeError(f"Lambda 'function' must take one value, got {function.__name__}{signature(function)}") from error
         self.function = function
 
-    def call(self, x: Value) -> Value:
+    def call(self, x: Value | list[Value]) -> Value:
         made: Value = self.function(x)
         return made

@@ -8,6 +8,7 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
+    from nn.loss.ctc import CTC
     from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge, SquaredHinge
     from nn.loss.focal import Binary_Focal_Cross_Entropy, Focal_Cross_Entropy_With_Softmax
     from nn.loss.loss import Loss
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from nn.loss.similarity import Contrastive, CosineSimilarity, Dice, KLDivergence, Triplet
 
 __all__ = [
+    "CTC",
     "Binary_Cross_Entropy",
     "Binary_Cross_Entropy_Of_Probabilities",
     "Binary_Focal_Cross_Entropy",
@@ -47,6 +49,7 @@ LossName: TypeAlias = Literal[
     "cosine_similarity",
     "crossentropy",
     "crossentropy_with_softmax",
+    "ctc",
     "dice",
     "hinge",
     "huber",
@@ -72,6 +75,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "cosine_similarity": "CosineSimilarity",
         "crossentropy": "Cross_Entropy",
         "crossentropy_with_softmax": "Cross_Entropy_With_Softmax",
+        "ctc": "CTC",
         "dice": "Dice",
         "hinge": "Hinge",
         "huber": "HuberLoss",
@@ -93,6 +97,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "cross_entropy": "Cross_Entropy Cross_Entropy_With_Softmax",
+        "ctc": "CTC",
         "decisions": "Binary_Cross_Entropy Binary_Cross_Entropy_Of_Probabilities Hinge SquaredHinge",
         "focal": "Binary_Focal_Cross_Entropy Focal_Cross_Entropy_With_Softmax",
         "loss": "Loss",

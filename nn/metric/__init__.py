@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         BinaryIoU,
         FalseNegative,
         FalsePositive,
+        LabelF1,
         Precision,
         Recall,
         TrueNegative,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         RelativeMeanSquareError,
         RootMeanSquareError,
     )
+    from nn.metric.weighted import Weighted
 
 __all__ = [
     "F1",
@@ -52,6 +54,7 @@ __all__ = [
     "EqualErrorRate",
     "FalseNegative",
     "FalsePositive",
+    "LabelF1",
     "Mean",
     "MeanAbsoluteError",
     "MeanIoU",
@@ -69,6 +72,7 @@ __all__ = [
     "TopKAccuracy",
     "TrueNegative",
     "TruePositive",
+    "Weighted",
 ]
 MetricName: TypeAlias = Literal[
     "accuracy",
@@ -81,6 +85,7 @@ MetricName: TypeAlias = Literal[
     "false_negative",
     "false_positive",
     "iou",
+    "label_f1",
     "macro_f1",
     "mae",
     "mean",
@@ -113,6 +118,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "false_negative": "FalseNegative",
         "false_positive": "FalsePositive",
         "iou": "BinaryIoU",
+        "label_f1": "LabelF1",
         "macro_f1": "ClassF1",
         "mae": "MeanAbsoluteError",
         "mean": "Mean",
@@ -140,7 +146,10 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "accuracy": "CategoricalAccuracy ClassF1 ConfusionMatrix MeanIoU TopKAccuracy",
-        "binary": ("F1 BinaryAccuracy BinaryIoU FalseNegative FalsePositive Precision Recall TrueNegative TruePositive"),
+        "binary": (
+            "F1 BinaryAccuracy BinaryIoU FalseNegative FalsePositive LabelF1 Precision Recall TrueNegative TruePositive"
+        ),
+        "weighted": "Weighted",
         "metric": "Metric",
         "ranking": (
             "AreaUnderCurve AveragePrecision EqualErrorRate PrecisionAtRecall RecallAtPrecision SensitivityAtSpecificity "

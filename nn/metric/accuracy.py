@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,19 +20,27 @@ class Accuracy(Metric):
 
     def reset(self) -> None:
         self._right: float = 0
-        self._samples = 0
+        self._samples: float = 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction)
-        right = self.right(true, prediction)
+        right = int(np.count_nonzero(self.right(true, prediction)))
         # Added to the sum, so that it stays NaN until `reset`.
         self._right += math.nan if has_nan(prediction) else right
         self._samples += true.size
 
     @abstractmethod
-    def right(self, true: Array, prediction: Array) -> int:
-        """Return how many rows of predictions (batch, ..., classes) are right, given their classes, `true` (batch, ...)."""
+    def right(self, true: Array, prediction: Array) -> Array:
+        """Return which rows of predictions (batch, ..., classes) are right, given their classes, `true` (batch, ...)."""
+
+    def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
+        label, prediction = as_arrays(self, label, prediction)
+        right = self.right(class_numbers(self, label, prediction), prediction)
+        return (np.where(np.isnan(prediction).any(axis=-1), np.nan, right) if has_nan(prediction) else right,)
+
+    def _settle(self, sums: Sequence[float], total: float) -> None:
+        self._right, self._samples = sums[0], total
 
     def result(self) -> float:
         return self._right / self._samples if self._samples else math.nan
@@ -56,8 +65,8 @@ class CategoricalAccuracy(Accuracy):
 
     name = "accuracy"
 
-    def right(self, true: Array, prediction: Array) -> int:
-        return int(np.count_nonzero(prediction.argmax(axis=-1) == true))
+    def right(self, true: Array, prediction: Array) -> Array:
+        return np.asarray(prediction.argmax(axis=-1) == true)
 
 
 class TopKAccuracy(Accuracy, configured=True):
@@ -77,16 +86,16 @@ class TopKAccuracy(Accuracy, configured=True):
         self.name = f"top_{self.k}_accuracy"
         super().__init__(name)
 
-    def right(self, true: Array, prediction: Array) -> int:
+    def right(self, true: Array, prediction: Array) -> Array:
         """Raise ValueError for fewer than k classes."""
         classes = prediction.shape[-1]
         if classes < self.k:
             raise ValueError(f"TopKAccuracy 'k' of {self.k} needs at least {self.k} classes, got shape {prediction.shape}")
-        rows, true = prediction.reshape(-1, classes), true.reshape(-1, 1)
-        chosen = np.take_along_axis(rows, true, axis=1)
+        rows, numbers = prediction.reshape(-1, classes), true.reshape(-1, 1)
+        chosen = np.take_along_axis(rows, numbers, axis=1)
         # before the class of the label stand the larger outputs and the equal ones of lower number
-        before = np.where(np.arange(classes) < true, rows >= chosen, rows > chosen)
-        return int(np.count_nonzero(np.count_nonzero(before, axis=1) < self.k))
+        before = np.where(np.arange(classes) < numbers, rows >= chosen, rows > chosen)
+        return np.asarray(np.count_nonzero(before, axis=1) < self.k).reshape(true.shape)
 
 
 class ConfusionMatrix(Metric):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nn.metric.metric import Metric, TwoClassMetric, has_nan
+from nn import arguments
+from nn.arrays import Array
+from nn.metric.accuracy import Average
+from nn.metric.metric import Metric, TwoClassMetric, as_arrays, has_nan
 
 
 class BinaryCounts(TwoClassMetric, configured=True):
@@ -31,7 +35,9 @@ class BinaryCounts(TwoClassMetric, configured=True):
 
     def reset(self) -> None:
         self._hits: float = 0  # positive samples that were taken for positive
-        self._taken, self._positives, self._samples = 0, 0, 0
+        self._taken: float = 0
+        self._positives: float = 0
+        self._samples: float = 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         truth, score = self.truth_and_scores(label, prediction)
@@ -42,6 +48,18 @@ class BinaryCounts(TwoClassMetric, configured=True):
         self._taken += int(np.count_nonzero(taken))
         self._positives += int(np.count_nonzero(truth))
         self._samples += len(truth)
+
+    def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
+        truth, score = self.truth_and_scores(label, prediction)
+        taken = score > (self._boundary if self.threshold is None else self.threshold)
+        # Outputs of a sample side by side, as many as there are.
+        rows = (len(np.asarray(prediction)), -1)
+        hits = np.where(np.isnan(score), np.nan, taken & truth) if has_nan(score) else taken & truth
+        return hits.reshape(rows), taken.reshape(rows), truth.reshape(rows)
+
+    def _settle(self, sums: Sequence[float], total: float) -> None:
+        self._hits, self._taken, self._positives = sums
+        self._samples = total
 
     def result(self) -> float:
         return float(self.value()) if self._samples else math.nan
@@ -144,6 +162,82 @@ class F1(BinaryCounts):
 
     def value(self) -> float:
         return share(2 * self._hits, self._taken + self._positives)
+
+
+class LabelF1(TwoClassMetric, configured=True):
+    """F1 of several labels, 2 TP / (2 TP + FP + FN) of each, in one number, for outputs that are decisions of their own.
+
+    "macro" is the mean over the labels, "weighted" that over the positive outputs of all, "micro" the F1 of all outputs
+    together, as `F1` gives it. A label without positives, in truth and prediction, has 0, as in scikit-learn. The key is
+    `<average>_f1`. For one class of several for each sample take `ClassF1`.
+
+    Args:
+        average: macro, micro or weighted.
+        threshold: as in `BinaryAccuracy`; None for that of the loss.
+        name: the key in the results.
+
+    Predictions and labels have one shape (batch, ..., labels); `update` raises ValueError for others.
+
+    >>> metric = nn.metric.LabelF1()
+    >>> metric.update([[1, 0], [1, 1]], [[0.9, 0.6], [0.2, 0.8]])
+    >>> round(metric.result(), 4)
+    0.6667
+    """
+
+    def __init__(self, average: Average = "macro", threshold: float | None = None, name: str | None = None) -> None:
+        self.average = arguments.one_of(self, "average", average, get_args(Average))
+        self.threshold = None if threshold is None else _finite(self, threshold)
+        self.name = f"{self.average}_f1"
+        super().__init__(name)
+
+    def reset(self) -> None:
+        # Of each label: how many are rightly taken for positive, taken for it, and positive.
+        self._counts: Array | None = None
+        self._nan = False
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        label, prediction = as_arrays(self, label, prediction)
+        if prediction.ndim < 2 or label.shape != prediction.shape:
+            raise ValueError(
+                f"LabelF1 takes labels and predictions of one shape (batch, ..., labels), got {label.shape} and "
+                f"{prediction.shape}; for one class of several take ClassF1"
+            )
+        labels = prediction.shape[-1]
+        # As one column, so that two labels are no rows of two classes.
+        each = self.truth_and_scores(label.reshape(-1), prediction.reshape(-1))
+        truth, scores = (found.reshape(-1, labels) for found in each)
+        counts = self._counts_of(labels)
+        self._nan |= has_nan(scores)
+        taken = scores > (self._boundary if self.threshold is None else self.threshold)
+        for row, found in zip(counts, (taken & truth, taken, truth), strict=True):
+            row += np.count_nonzero(found, axis=0)
+
+    def result(self) -> float:
+        if self._counts is None or self._nan or not len(self._counts[0]):
+            return math.nan
+        right, taken, positive = self._counts
+        if self.average == "micro":
+            return share(2 * float(right.sum()), float(taken.sum() + positive.sum()))
+        each = 2 * right / np.maximum(taken + positive, 1)
+        if self.average == "macro":
+            return float(each.mean())
+        return share(float((each * positive).sum()), float(positive.sum()))
+
+    def merge(self, other: Metric) -> None:
+        """Add the counts of the other, which must have seen as many labels, if any."""
+        other = self.mergeable(other)
+        if other._counts is not None:
+            counts = self._counts_of(other._counts.shape[1])
+            # In place: it is the array that this metric keeps.
+            counts += other._counts
+        self._nan |= other._nan
+
+    def _counts_of(self, labels: int) -> Array:
+        if self._counts is None:
+            self._counts = np.zeros((3, labels), np.int64)
+        elif self._counts.shape[1] != labels:
+            raise ValueError(f"LabelF1 has seen {self._counts.shape[1]} labels so far, got {labels}")
+        return self._counts
 
 
 class BinaryIoU(BinaryCounts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +47,9 @@ class Metric(Configurable):
 
     _given_name: str | None = None
 
+    _word: str = ""
+    """The word of the metric that this one holds, where it was given by its word."""
+
     def __init__(self, name: str | None = None) -> None:
         if name is not None:
             if not isinstance(name, str):
@@ -67,6 +70,22 @@ class Metric(Configurable):
     @abstractmethod
     def result(self) -> float:
         """Return the value over all samples since `reset`; NaN without any."""
+
+    def _weigh(self, label: ArrayLike, prediction: ArrayLike, weight: ArrayLike | None) -> None:
+        """Take in one batch, with the weights of its samples where the metric knows them."""
+        self.update(label, prediction)
+
+    def _inner(self) -> Metric:
+        """Return the metric that looks at labels and predictions: this one, or the one that it holds."""
+        return self
+
+    def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
+        """Return, for `Weighted`, the numbers of each sample (batch, ...) of which the metric adds up the sums."""
+        raise TypeError(f"{type(self).__name__} knows no weights of samples")
+
+    def _settle(self, sums: Sequence[float], total: float) -> None:
+        """Take sums of these numbers, and that of the weights, for those of all samples."""
+        raise TypeError(f"{type(self).__name__} knows no weights of samples")
 
     def merge(self, other: Metric) -> None:
         """Take in all samples that `other`, a metric of the same kind and arguments, has seen; it stays as it is.

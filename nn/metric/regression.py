@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +20,11 @@ class MeanError(Metric):
         self._sum = ExactSum()
         self._elements = 0
 
+    def _arrays(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
+        return as_arrays(self, label, prediction)
+
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        label, prediction = as_arrays(self, label, prediction)
+        label, prediction = self._arrays(label, prediction)
         # An overflow becomes infinity, which the sum tells.
         with np.errstate(over="ignore", invalid="ignore"):
             for true, predicted in number_pairs(self, label, prediction):
@@ -31,6 +35,16 @@ class MeanError(Metric):
     @abstractmethod
     def errors(self, label: Array, prediction: Array) -> Array:
         """Return the errors of some rows of float64; their memory may be used."""
+
+    def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
+        label, prediction = self._arrays(label, prediction)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = [self.errors(true, predicted) for true, predicted in number_pairs(self, label, prediction)]
+        return (np.concatenate(found or [np.empty(0)]).reshape(len(prediction), -1),)
+
+    def _settle(self, sums: Sequence[float], total: float) -> None:
+        self._sum, self._elements = ExactSum(), 1
+        self._sum.add(np.array([[sums[0] / total]]))
 
     def result(self) -> float:
         return self._sum.mean(self._elements) if self._elements else math.nan
@@ -44,13 +58,13 @@ class MeanError(Metric):
 class ElementError(MeanError):
     """A mean error that takes class numbers beside rows of numbers as one-hot rows."""
 
-    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+    def _arrays(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
         label, prediction = as_arrays(self, label, prediction)
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
             classes = check_range(self, label, prediction.shape[1])
             # Masks, which become 0 and 1 in the blocks.
             label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
-        super().update(label, prediction)
+        return label, prediction
 
 
 class MeanSquareError(ElementError):

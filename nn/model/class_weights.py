@@ -13,8 +13,9 @@ from nn.arrays import Array
 __all__ = ["BALANCED", "ClassWeight", "weights_by_number"]
 
 BALANCED: Final = "balanced"
-ClassWeight: TypeAlias = Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | None
-"""The weight of each class, by its number or by its name in the plan of the data, or "balanced"."""
+ClassWeight: TypeAlias = Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | Mapping[str, Any] | None
+"""The weight of each class, by its number or by its name in the plan of the data, or "balanced"; of a model of several outputs
+one of these for each output, by its name."""
 
 
 def weights_by_number(given: Any, labels: Any, classes: Sequence[str] | None) -> dict[int, float]:

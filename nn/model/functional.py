@@ -11,7 +11,7 @@ from nn.arrays import BATCH, Array, DType, Shape
 from nn.layer.layer import Layer, name_layers
 from nn.model import calls as wiring
 from nn.model.model import Model
-from nn.model.network import check_names
+from nn.model.network import check_names, losses_within
 from nn.value.graph import Graph, Placeholder
 from nn.value.value import Node, Value
 
@@ -73,6 +73,8 @@ class Functional(Model, configured=True):
         super().__init__(entries[0].shape, seed=seed, dtype=dtype)
         self.given_name = name or ""
         self._names = names
+        if calls is None:
+            losses = losses_within(Graph(entries, ends))
         self._take_graph(Graph(entries, [*ends, *losses], len(losses)))
 
     @property
@@ -106,7 +108,8 @@ class Functional(Model, configured=True):
 
         Args:
             value: a number for each sample, ``(-1,)`` or ``(-1, 1)``, of which the mean is added, or a single one, ``()``, as
-                ``((x - y) ** 2).mean()`` is. It is computed from inputs of the model.
+                ``((x - y) ** 2).mean()`` is. It is computed from inputs of the model. Models that this one is called in have
+                it as well.
 
         Raises:
             ValueError: for other shapes, a value of other inputs, and once the model has its variables.

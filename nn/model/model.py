@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -103,8 +103,9 @@ class Model(
           warning says so.
         * `validation_data` is (x, label), (x, label, weight) or a feeder; `validation_split` sets aside that share of the
           samples, the last ones before any shuffling.
-        * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples; their sum is
-          still divided by the number of samples. Metrics do not weigh.
+        * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, of several
+          outputs {output: {class: weight}}; their sum is still divided by the number of samples. Metrics do not weigh, but
+          for those in `compile(weighted_metrics=)`.
         * `callbacks` are told of epochs and batches, in their order. With `verbose` 0 no progress is shown.
         * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
           batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
@@ -130,10 +131,7 @@ class Model(
             label = ()
         if label is not None:
             x, label = self._rows_as_samples("fit() 'x'", x), self._labels_of(label)
-        if label is None and isinstance(class_weight, str):
-            raise ValueError("fit() takes class_weight='balanced' with arrays; of a feeder not all labels are known")
-        classes = None if self.inputs is None else self.inputs.classes
-        weights = None if class_weight is None else weights_by_number(class_weight, label, classes)
+        weights = None if class_weight is None else self._class_weights(class_weight, label)
         data: tuple[Any, Any, Any] = (x, label, sample_weight)
         kept = 0
         if arguments.number("fit()", "validation_split", validation_split, 0, 1):
@@ -243,7 +241,8 @@ class Model(
         aim = deepcopy(self._aim)
         for place, metric in zip(aim.seen, aim.metrics, strict=True):
             metric.reset()
-            metric.update(*self.runner.counted(place, batch.label[place], seen[place]))
+            weight = self.runner.counted_weight(place, None if batch.weight is None else batch.weight[place])
+            metric._weigh(*self.runner.counted(place, batch.label[place], seen[place]), weight)
         return Results(aim.results(loss, self.runner.losses))
 
     def _known(self, data: Any) -> Any:
@@ -252,6 +251,23 @@ class Model(
             return data
         x, label, *weight = data
         return (self._rows_as_samples("'x'", x), self._labels_of(label), *weight)
+
+    def _class_weights(self, given: Any, label: Any) -> Any:
+        """Return the weights of classes by their numbers; of several outputs a dict of them by name."""
+        several = len(self._output_names) > 1
+        each = given if several and isinstance(given, Mapping) else {"": given}
+        if label is None and any(isinstance(own, str) for own in each.values()):
+            raise ValueError("fit() takes class_weight='balanced' with arrays; of a feeder not all labels are known")
+        if not several:
+            return weights_by_number(given, label, None if self.inputs is None else self.inputs.classes)
+        labels = {} if label is None else dict(zip(self._scored_names, self._labels_in_order(label), strict=True))
+        return {
+            # Other objects and unknown names are refused where the outputs are looked at.
+            name: weights_by_number(own, labels.get(name), None)
+            if isinstance(own, (Mapping, str)) and name in self._scored_names
+            else own
+            for name, own in each.items()
+        }
 
     def _epochs(self, epoch: int | None, until_epoch: int | None) -> int:
         if until_epoch is None:

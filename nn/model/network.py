@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn import arguments, tensor_files
+from nn.activation.activation import Linear
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
 from nn.extension import checked_call, renamed
@@ -117,7 +118,12 @@ class Network(
 
             # The layers are called anew: the graph was made without masks.
             made = recalled(graph, values)
-        return self._shown(made[: len(graph.outputs) - graph.added])
+        own = len(graph.outputs) - graph.added
+        for output in made[:own]:
+            if isinstance(output, Node):
+                # For the model around this one, which takes them over.
+                output.added = tuple([value for value in made[own:] if isinstance(value, Node)])
+        return self._shown(made[:own])
 
     @property
     def _output_names(self) -> Sequence[str]:
@@ -419,6 +425,13 @@ def _made_trainable(graph: Graph | None) -> list[Variable]:
     return [] if graph is None else [variable for variable in graph.variables if variable.made_trainable]
 
 
+def losses_within(graph: Graph) -> list[Node]:
+    """Return the values that models which were called in this graph add to its loss, each once."""
+    found = dict.fromkeys(value for node in graph.nodes for value in node.added)
+    # A value that is an output already gets a node of its own.
+    return [value.apply(Linear()) if value in graph.outputs else value for value in found]
+
+
 def trace(model: Network, input_shape: Shape) -> Graph:
     """Return the graph that `model.call` builds for an input of `input_shape`, layers and variables named; no memory yet.
 
@@ -433,7 +446,8 @@ def trace(model: Network, input_shape: Shape) -> Graph:
         if output is None:
             found += "; is a 'return' missing?"
         raise ValueError(f"{type(model).__name__}.call() must return one output per sample, (-1, ...), got {found}")
-    graph = Graph(placeholder, output)
+    losses = losses_within(Graph(placeholder, output))
+    graph = Graph(placeholder, [output, *losses], len(losses))
     # by first call and not by their place in the graph, so that names do not depend on how branches are walked
     name_layers(sorted(graph.layers, key=naming.place))
     # After the layers, as a variable of a layer bears its name.

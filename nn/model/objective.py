@@ -100,10 +100,11 @@ def objective(loss: Any, metrics: Any, weights: Any, outputs: Sequence[str]) -> 
             raise ValueError(f"setup() 'metrics' must be those of outputs with a loss, but '{outputs[place]}' has none")
         own = losses[places.index(place)]
         metric = _metric(given, own)
-        _check_threshold(metric, own)
-        if isinstance(metric, TwoClassMetric):
+        inner = metric._inner()
+        _check_threshold(inner, own)
+        if isinstance(inner, TwoClassMetric):
             decisions = isinstance(own, Hinge)
-            metric.look_at(decisions=decisions, each=decisions or isinstance(own, BinaryLoss))
+            inner.look_at(decisions=decisions, each=decisions or isinstance(own, BinaryLoss))
         if len(outputs) > 1:
             metric = named(metric, outputs[place])
         found.append(metric)
@@ -209,14 +210,59 @@ def _check_threshold(metric: Metric, loss: Loss) -> None:
 
 
 def _metric(given: object, loss: Loss) -> Metric:
-    if given == "accuracy" and isinstance(loss, BinaryLoss):
-        given = "binary_accuracy"
+    if isinstance(loss, BinaryLoss):
+        given = _OF_DECISIONS.get(given, given) if isinstance(given, str) else given
+    if isinstance(given, Metric) and given._word:
+        # The word may stand for another metric beside this loss.
+        holder: Any = type(given)
+        weighing: Metric = holder(_metric(given._word, loss))
+        return weighing
     if isinstance(given, (list, tuple)):
         raise TypeError(
             f"setup() 'metrics' must be given one by one, got {arguments.short(given)}; write setup(loss, *metrics)"
         )
     metric: Metric = part("setup()", "metrics", given, Metric, "nn.metric")
     return metric
+
+
+_OF_DECISIONS = {"accuracy": "binary_accuracy", "macro_f1": "label_f1"}
+"""Words of metrics of classes, with those of the metrics that they stand for where each output is a decision."""
+
+
+def weighted(metrics: Any) -> Any:
+    """Return metrics, a list, a list of lists or a dict of them by output, as `Weighted` ones."""
+    if isinstance(metrics, Mapping):
+        return {name: weighted(given) for name, given in metrics.items()}
+    if isinstance(metrics, (list, tuple)):
+        return [weighted(given) for given in metrics]
+    from nn.metric.weighted import Weighted  # noqa: PLC0415 - for programs that weigh: workers do not
+
+    return metrics if metrics is None or isinstance(metrics, Weighted) else Weighted(metrics)
+
+
+def together(metrics: Any, others: Any) -> Any:
+    """Return two arguments for metrics as one; raise TypeError where they are not both lists, or both dicts."""
+    if not others:
+        return metrics
+    if not metrics:
+        return others
+    if isinstance(metrics, Mapping) and isinstance(others, Mapping):
+        names = dict.fromkeys((*metrics, *others))
+        return {name: [*_listed(metrics.get(name)), *_listed(others.get(name))] for name in names}
+    if isinstance(metrics, Mapping) or isinstance(others, Mapping):
+        raise TypeError("compile() 'metrics' and 'weighted_metrics' must both be lists, or both dicts by output")
+    if any(isinstance(each, (list, tuple)) for each in (*metrics, *others)):
+        if len(metrics) != len(others):
+            raise ValueError(
+                f"compile() 'metrics' and 'weighted_metrics' must have a list for each output, got {len(metrics)} and "
+                f"{len(others)}"
+            )
+        return [[*_listed(each), *_listed(other)] for each, other in zip(metrics, others, strict=True)]
+    return [*metrics, *others]
+
+
+def _listed(given: Any) -> Sequence[Any]:
+    return () if given is None else given if isinstance(given, (list, tuple)) else (given,)
 
 
 def flat(metrics: Iterable[Any]) -> Any:

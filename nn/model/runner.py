@@ -252,6 +252,19 @@ class Runner:
         axes = valid.ndim
         return _rows(label, axes, keep=True)[places], _rows(seen, axes, keep=True)[places]
 
+    def counted_weight(self, place: int, weight: Array | None) -> Array | None:
+        """Return the weights of the places that `counted` returns.
+
+        Args:
+            place: the output, by its place among those that have a loss.
+            weight: weights of its samples, or of their positions; None: all 1.
+        """
+        valid = self._valid.get(place)
+        if weight is None or valid is None:
+            return weight
+        each: Array = np.broadcast_to(_beside(weight, valid.ndim), valid.shape).reshape(-1)
+        return each[np.flatnonzero(valid)]
+
     def all_counted(self, labels: Sequence[Array], seen: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """Return labels and predictions of all outputs as `counted` does those of one.
 

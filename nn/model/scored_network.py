@@ -233,7 +233,10 @@ class ScoredNetwork(
             counts += weighed
             for place, metric in zip(aim.seen, aim.metrics, strict=True):
                 label, seen = batch.label[place], prediction[place]
-                metric.update(*(runner.counted(place, label, seen) if runner.masked else (label, seen)))
+                weight = None if batch.weight is None else batch.weight[place]
+                if runner.masked:
+                    label, seen, weight = *runner.counted(place, label, seen), runner.counted_weight(place, weight)
+                metric._weigh(label, seen, weight)
         parts /= np.maximum(counts, 1)
         total /= samples
         return Results(aim.results(total + float(np.dot(aim.factors, parts)) if runner.masked else total, parts.tolist()))
@@ -343,12 +346,27 @@ class ScoredNetwork(
         labels = self._take_labels(label, samples)
         weights = None if weight is None else self._take_weights(weight, samples)
         if class_weight is not None:
-            if len(labels) != 1:
-                raise ValueError(f"'class_weight' is for a model with one loss, got {len(labels)}; give 'sample_weight'")
-            own = None if weights is None else weights[0]
-            shape = self.graph.outputs[self._aim.places[0]].shape
-            weights = (with_class_weights(own, labels[0], shape, class_weight, self.dtype),)
+            weights = self._with_class_weights(weights, labels, class_weight)
         return samples, labels, weights
+
+    def _with_class_weights(
+        self, weights: tuple[Array | None, ...] | None, labels: tuple[Array, ...], class_weight: ClassWeight
+    ) -> tuple[Array | None, ...]:
+        """Return the weights of the samples for each loss times those of their classes: of several outputs a dict by name."""
+        names, own = self._scored_names, [class_weight]
+        if len(self._output_names) > 1:
+            if not isinstance(class_weight, Mapping) or not all(isinstance(name, str) for name in class_weight):
+                raise ValueError(
+                    f"'class_weight' must map outputs, {', '.join(names)}, to the weights of their classes, "
+                    f"got {arguments.short(class_weight)}"
+                )
+            missing = {name: None for name in names if name not in class_weight}
+            own = list(in_order("'class_weight'", {**missing, **class_weight}, names))
+        found = []
+        for each, label, place, given in zip(weights or (None,) * len(labels), labels, self._aim.places, own, strict=True):
+            shape = self.graph.outputs[place].shape
+            found.append(each if given is None else with_class_weights(each, label, shape, given, self.dtype))
+        return tuple(found)
 
     def _take_weights(self, weight: Any, samples: tuple[Array, ...]) -> tuple[Array | None, ...]:
         """Return the weights of the samples for each loss: of several outputs one array for all, or a list or dict of them.

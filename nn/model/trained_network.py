@@ -17,6 +17,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History
 from nn.model.inputs import Planned
+from nn.model.objective import together, weighted
 from nn.model.scored_network import Losses
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 from nn.tensor_files import WEIGHTS
@@ -96,6 +97,7 @@ class TrainedNetwork(
         loss: Losses = None,
         metrics: Iterable[Any] | Mapping[str, Any] = (),
         loss_weights: Any = None,
+        weighted_metrics: Iterable[Any] | Mapping[str, Any] = (),
     ) -> None:
         """Say how to train: a rule, its class or its word, or an `OpContainer`. The model's own rule, a copy, is `model.rule`.
 
@@ -109,12 +111,17 @@ class TrainedNetwork(
             loss: as in `setup`; None leaves losses and metrics as they are, or of a model with `add_loss` is none besides.
             metrics: a list, or for several outputs a list of lists, or a dict of lists by their names.
             loss_weights: as in `setup`.
+            weighted_metrics: metrics like `metrics` in which samples count by `sample_weight` and `class_weight`, see
+                `nn.metric.Weighted`.
         """
         self._check_constructed()
         self._refuse_in_training("compile()")
-        if isinstance(metrics, (str, Metric)):
-            raise TypeError(f"compile() 'metrics' must be a list, got {arguments.short(metrics)}; write [...]")
+        for name, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics)):
+            if isinstance(given, (str, Metric)):
+                raise TypeError(f"compile() '{name}' must be a list, got {arguments.short(given)}; write [...]")
         metrics = metrics if isinstance(metrics, Mapping) else list(metrics)
+        weighing = weighted_metrics if isinstance(weighted_metrics, Mapping) else list(weighted_metrics)
+        metrics = together(metrics, weighted(weighing))
         if metrics and loss is None:
             raise ValueError("compile() 'metrics' must come with a 'loss'; setup(loss, *metrics) sets them without a rule")
         if isinstance(optimizer, str):

@@ -43,9 +43,10 @@ class Training:
         self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
         self._metrics: Sequence[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
-        self._waiting: list[tuple[list[Array], list[Array]]] = []
+        self._waiting: list[tuple[list[Array], list[Array], list[Array | None]]] = []
         self._aim = model._aim
         self._scored = list(zip(self._aim.seen, self._aim.metrics, strict=True))
+        self._weighs = any(metric._inner() is not metric for metric in self._aim.metrics)
         self._places = range(len(self._aim.losses))
         self._parts = np.zeros(len(self._aim.losses))
         self._several = len(self._aim.names) > 1 + len(self._aim.metrics)
@@ -130,23 +131,27 @@ class Training:
         for each in (*batch.label, *predictions):
             held += each.nbytes
         labels, seen = list(batch.label), list(predictions)
+        weights = list(batch.weight or (None,) * len(labels)) if self._weighs else []
         if self._runner.masked:
             for place in self._places:
                 labels[place], seen[place] = self._runner.counted(place, labels[place], seen[place])
+                if self._weighs:
+                    weights[place] = self._runner.counted_weight(place, weights[place])
         small = held <= WAITING_BYTES
         if small:
             for place in self._places:
                 labels[place], seen[place] = labels[place].copy(), seen[place].copy()
-        self._waiting.append((labels, seen))
+            weights = [None if weight is None else weight.copy() for weight in weights]
+        self._waiting.append((labels, seen, weights))
         if not small or number % MOST_WAITING == 0:
             self._update_metrics()
 
     def _update_metrics(self) -> None:
         """Have the metrics take in the labels and predictions that wait for them."""
         waiting, self._waiting = self._waiting, []
-        for labels, predictions in waiting:
+        for labels, predictions, weights in waiting:
             for place, metric in self._scored:
-                metric.update(labels[place], predictions[place])
+                metric._weigh(labels[place], predictions[place], weights[place] if weights else None)
 
     def _finite_gradients(self) -> bool:
         store = self._model.store

@@ -373,7 +373,7 @@ class GroupNormalize(_SampleNormalization):
         self._sum = Summation((places, channels), (0,), dtype, self.scratch)
         self._mean, self._inverse = np.empty((2, samples, channels), dtype)
         self._total, self._product, self._factor, self._shift = np.empty((4, channels), dtype)
-        self._work = self.scratch.empty((places, channels), dtype)
+        self._work, self._centred = self.scratch.empty((2, places, channels), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -407,8 +407,8 @@ class GroupNormalize(_SampleNormalization):
         total, product, factor, shift = self._total, self._product, self._factor, self._shift
         for number, (sample, part) in enumerate(zip(x, gradients, strict=True)):
             inverse = self._inverse[number]
-            np.subtract(sample, self._mean[number], out=self._work)
-            np.multiply(self._work, part, out=self._work)
+            np.subtract(sample, self._mean[number], out=self._centred)
+            np.multiply(self._centred, part, out=self._work)
             self._sum(self._work, product)
             self._sum(part, total)
             if for_beta is not None:
@@ -426,14 +426,12 @@ class GroupNormalize(_SampleNormalization):
                 np.multiply(total, inputs[1], out=shift)
                 self._spread(shift, shift)
                 np.multiply(shift, inverse, out=shift)
-                # Again, because the products have overwritten it.
-                np.subtract(sample, self._mean[number], out=self._work)
-                np.multiply(self._work, factor, out=self._work)
-                np.add(self._work, shift, out=self._work)
+                np.multiply(self._centred, factor, out=self._centred)
+                np.add(self._centred, shift, out=self._centred)
                 np.multiply(inputs[1], inverse, out=factor)
                 # The last look at this sample's gradient, whose memory the target may be.
                 np.multiply(part, factor, out=target[number])
-                np.subtract(target[number], self._work, out=target[number])
+                np.subtract(target[number], self._centred, out=target[number])
 
     def _spread(self, sums: Array, out: Array) -> None:
         """Write for each channel the mean of its group, of sums over the places; `out` may be `sums`."""

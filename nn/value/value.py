@@ -201,6 +201,8 @@ class Node(Value):
         """The layers that have this as their result, innermost first."""
         self.given: tuple[Value, ...] = self.inputs
         """The values that the outermost of these layers was called on."""
+        self.added: tuple[Node, ...] = ()
+        """Values that are part of the loss of a model with this one: those that a model which gave it has by `add_loss`."""
         if operation.mask_of != "none":
             self.mask = joint_mask(self, self.inputs if operation.mask_of == "all" else self.inputs[:1])
         elif isinstance(operation, Index) and self.inputs[0].mask is not None:

@@ -246,6 +246,7 @@ EXAMPLES = {
     "CSVLogger": ("x.csv",), "SequentialModel": ([-1, 2],), "StepDecay": (0.1, 2), "ExponentialDecay": (0.1, 2),
     "ClientFolders": ("clients",), "LEAF": ("femnist",), "KernelDecay": (0.1,), "CosineRestarts": (0.1, 2),
     "OneCycle": (0.1, 4), "Piecewise": ([2], [0.1, 0.01]), "Polynomial": (0.1, 2),
+    "Weighted": ("mse",),
     "GradientAccumulation": (nn.gradient_descent.SGDOptimizer(), 2), "MovingAverage": (nn.gradient_descent.SGDOptimizer(),),
     "StochasticAverage": (nn.gradient_descent.SGDOptimizer(),),
     "TokenText": ("x.txt", []), "Cosine": (0.1, 2), "WarmUp": (0.1, 2), "Transformer": (5, 4),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -97,6 +98,18 @@ def squared_hinge_of_classes(y: Array, z: Array) -> float:
     return float((np.maximum(0, 1 + others.max(axis=1) - z[np.arange(len(y)), y]) ** 2).mean())
 
 
+def spread(y: Array, z: Array, blank: int) -> float:
+    """CTC, by all ways there are."""
+    found = []
+    for label, p in zip(y, softmax(z), strict=True):
+        total = 0.0
+        for way in itertools.product(range(p.shape[1]), repeat=len(p)):
+            if [each for each, _ in itertools.groupby(way) if each != blank] == label[label != blank].tolist():
+                total += float(np.prod(p[np.arange(len(p)), way]))
+        found.append(-np.log(total))
+    return float(np.mean(found))
+
+
 Scores = loss.Cross_Entropy_With_Softmax
 Focal, FocalOfClasses = loss.Binary_Focal_Cross_Entropy, loss.Focal_Cross_Entropy_With_Softmax
 Chances = loss.Binary_Cross_Entropy_Of_Probabilities
@@ -155,6 +168,8 @@ LOSSES = [
         samples.distances,
         lambda y, d: float(((1 - y) * d**2 + y * np.maximum(1 - d, 0) ** 2).mean()),
     ),
+    LossRow(loss.CTC, loss.CTC, samples.spread_labels, lambda y, z: spread(y, z, 0)),
+    LossRow(loss.CTC, lambda: loss.CTC(blank=2), samples.spread_labels_behind, lambda y, z: spread(y, z, 2), "blank behind"),
     LossRow(loss.Triplet, lambda: loss.Triplet(0.5), samples.triplets, lambda y, z: triplet(y, z, 0.5)),
     LossRow(
         loss.QuantileLoss,

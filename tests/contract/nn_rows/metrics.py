@@ -48,6 +48,16 @@ def two_classes(generator: np.random.Generator, samples: int) -> tuple[Array, Ar
     return np.eye(2)[generator.integers(0, 2, samples)], generator.dirichlet(np.ones(2), samples)
 
 
+def labels(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    """Three labels for each of two positions of a sample, and their probabilities."""
+    return generator.integers(0, 2, (samples, 2, 3)), generator.integers(0, 9, (samples, 2, 3)) / 8
+
+
+def label_f1(y: Array, taken: Array) -> Array:
+    axes = tuple(range(y.ndim - 1)) or None
+    return np.asarray(2 * (taken & (y == 1)).sum(axis=axes) / (taken.sum(axis=axes) + y.sum(axis=axes)))
+
+
 def count(threshold: float, truth: bool, taken: bool) -> Callable[[Array, Array], float]:
     """How many samples are `truth` and taken for `taken`."""
     return lambda y, p: float((((y.ravel() == 1) == truth) & ((p.ravel() > threshold) == taken)).sum())
@@ -204,6 +214,29 @@ METRICS = [
     ),
     MetricRow(
         metric.ClassF1, lambda: metric.ClassF1("micro"), classes, lambda y, p: float((p.argmax(axis=1) == y).mean()), "micro"
+    ),
+    MetricRow(metric.LabelF1, metric.LabelF1, labels, lambda y, p: float(np.mean(label_f1(y, p > 0.5)))),
+    MetricRow(
+        metric.LabelF1,
+        lambda: metric.LabelF1("weighted", threshold=0.25),
+        labels,
+        lambda y, p: float(np.average(label_f1(y, p > 0.25), weights=y.sum(axis=(0, 1)))),
+        "weighted",
+    ),
+    MetricRow(
+        metric.LabelF1,
+        lambda: metric.LabelF1("micro"),
+        labels,
+        lambda y, p: float(label_f1(y.ravel(), p.ravel() > 0.5)),
+        "micro",
+    ),
+    MetricRow(metric.Weighted, lambda: metric.Weighted("mse"), numbers, lambda y, p: float(((p - y) ** 2).mean())),
+    MetricRow(
+        metric.Weighted,
+        lambda: metric.Weighted("accuracy"),
+        positions,
+        lambda y, p: float((p.argmax(-1) == y).mean()),
+        "places",
     ),
     MetricRow(metric.Mean, metric.Mean, numbers, lambda y, p: float(p.mean())),
     MetricRow(metric.R2, metric.R2, numbers, lambda y, p: float(1 - ((p - y) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())),

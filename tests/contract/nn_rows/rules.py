@@ -117,6 +117,52 @@ def lamb(w: Array, gradients: Sequence[Array], rate: float, b1: float, b2: float
     return w
 
 
+def by_variable(step: Callable[..., Array], w: Array, gradients: Sequence[Array], slots: int = 1) -> Array:
+    """Steps of `step(t, w, g, *slots)` for each variable with its shape; slots begin at 0 and are changed in place."""
+    sizes = variables(len(w))
+    borders = np.cumsum(sizes)[:-1]
+    shapes = [(size,) if place % 2 else (size, 1) for place, size in enumerate(sizes)]
+    parts = [part.reshape(shape) for part, shape in zip(np.split(w, borders), shapes, strict=True)]
+    kept = [[np.zeros_like(part) for _ in range(slots)] for part in parts]
+    for t, g in enumerate(gradients, start=1):
+        cut = zip(parts, np.split(g, borders), kept, strict=True)
+        parts = [step(t, part, each.reshape(part.shape), *own) for part, each, own in cut]
+    return np.concatenate([part.reshape(-1) for part in parts])
+
+
+def adafactor(
+    w: Array, gradients: Sequence[Array], rate: float, power: float, least: float, most: float, decay: float
+) -> Array:
+    def step(t: int, w: Array, g: Array, v: Array) -> Array:
+        b = 1 - t**power
+        # With one column sums of rows are the squares themselves.
+        v[:] = b * v + (1 - b) * (g * g + 1e-30)
+        u = g / np.sqrt(v)
+        u = u / max(1, np.sqrt((u**2).mean()) / most)
+        a = max(least, np.sqrt((w**2).mean())) * min(rate, 1 / np.sqrt(t))
+        return np.asarray(w - a * u - rate * decay * w)
+
+    return by_variable(step, w, gradients)
+
+
+def muon(w: Array, gradients: Sequence[Array], rate: float, mu: float, scale: float, decay: float, ahead: bool = True) -> Array:
+    def step(t: int, w: Array, g: Array, m: Array, v: Array) -> Array:
+        if w.ndim < 2:
+            m[:], v[:] = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            u = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        else:
+            m[:] = mu * m + g
+            x = (g + mu * m if ahead else m).T
+            x = x / (np.linalg.norm(x) + 1e-7)
+            for _ in range(5):
+                s = x @ x.T
+                x = 3.4445 * x + (-4.7750 * s + 2.0315 * s @ s) @ x
+            u = scale * np.sqrt(max(w.shape)) * x.T
+        return np.asarray(w - rate * u - rate * decay * w)
+
+    return by_variable(step, w, gradients, 2)
+
+
 def adagrad(w: Array, gradients: Sequence[Array], rate: float, epsilon: float) -> Array:
     s = np.zeros_like(w)
     for g in gradients:
@@ -241,6 +287,20 @@ RULES = [
         "other arguments",
     ),
     RuleRow(gd.AdamaxOptimizer, gd.AdamaxOptimizer, lambda w, g: adamax(w, g, 2e-3, 0.9, 0.999)),
+    RuleRow(gd.AdafactorOptimizer, gd.AdafactorOptimizer, lambda w, g: adafactor(w, g, 1e-3, -0.8, 1e-3, 1.0, 0.0)),
+    RuleRow(
+        gd.AdafactorOptimizer,
+        lambda: gd.AdafactorOptimizer(0.2, -0.5, epsilon2=0.1, clip_threshold=0.5, weight_decay=0.1),
+        lambda w, g: adafactor(w, g, 0.2, -0.5, 0.1, 0.5, 0.1),
+        "other arguments",
+    ),
+    RuleRow(gd.MuonOptimizer, gd.MuonOptimizer, lambda w, g: muon(w, g, 1e-3, 0.95, 0.2, 0.004)),
+    RuleRow(
+        gd.MuonOptimizer,
+        lambda: gd.MuonOptimizer(0.02, 0.8, scale=0.5, nesterov=False, weight_decay=0.1),
+        lambda w, g: muon(w, g, 0.02, 0.8, 0.5, 0.1, ahead=False),
+        "other arguments",
+    ),
     RuleRow(
         gd.GradientAccumulation,
         lambda: gd.GradientAccumulation(gd.ADAMOptimizer(), 3),

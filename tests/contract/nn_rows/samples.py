@@ -57,6 +57,17 @@ def probable_decisions(generator: np.random.Generator, samples: int) -> tuple[Ar
     return generator.uniform(0, 1, (samples, 3)), 5 * generator.standard_normal((samples, 3))
 
 
+def spread_labels(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    """Labels of CTC with the blank 0: of two classes, of one, and of none, repeated ones among them."""
+    label = np.resize([[1, 2], [1, 1], [2, 0], [0, 0]], (samples, 2))
+    return label, generator.standard_normal((samples, 4, 3))
+
+
+def spread_labels_behind(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    label, scores = spread_labels(generator, samples)
+    return (label + 2) % 3, scores
+
+
 def counts(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
     return generator.integers(0, 5, (samples, 3)), generator.uniform(0.2, 4, (samples, 3))
 

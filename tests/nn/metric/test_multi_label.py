@@ -51,6 +51,22 @@ def test_a_model_of_several_labels_has_keras_metrics(loss: Any, end: Any) -> Non
     assert sum(parts) == 2
 
 
+def test_f1_of_labels_is_a_mean_over_them() -> None:
+    """Label 0: 1 of 2 found; label 1: found; label 2: only a false alarm, which counts 0, and nothing where positives weigh."""
+    made = of(P, "binary_crossentropy", words=["macro_f1", nn.metric.LabelF1("micro"), nn.metric.LabelF1("weighted"), "f1"])
+    results = made.evaluate(scores(P), Y)
+    assert results["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert results["micro_f1"] == pytest.approx(results["f1"])
+    assert results["weighted_f1"] == pytest.approx((2 * 2 / 3 + 1) / 3)
+    assert type(made.metrics[0]) is nn.metric.LabelF1
+    with pytest.raises(ValueError, match=r"LabelF1 takes labels and predictions of one shape .* got \(2,\) and \(2, 3\)"):
+        nn.metric.LabelF1().update([0, 1], P)
+    seen = nn.metric.LabelF1()
+    seen.update(Y, P)
+    with pytest.raises(ValueError, match="has seen 3 labels so far, got 2"):
+        seen.update(Y[:, :2], P[:, :2])
+
+
 @covers("DAT-9")
 def test_two_labels_are_no_rows_of_two_classes() -> None:
     p, y = P[:, :2], Y[:, :2]

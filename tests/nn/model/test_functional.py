@@ -42,6 +42,76 @@ def cross_entropies(outputs: list[Array]) -> tuple[float, float]:
     return float(binary), float(-np.log(kind[np.arange(len(kind)), KIND]).mean())
 
 
+class Around(Model):
+    """A model of one's own around another one."""
+
+    def __init__(self, inner: Model) -> None:
+        super().__init__([-1, 6])
+        self.inner = inner
+
+    def call(self, x: Any) -> Any:
+        return Dense(1)(self.inner(x))
+
+
+def test_what_an_inner_model_adds_to_the_loss_is_part_of_the_whole() -> None:
+    """As often as it is called, in models around these too, and again in a model from a file."""
+
+    def encoder() -> Any:
+        x = nn.Input((6,))
+        code = Dense(3)(x)
+        made: Any = Model(x, code)
+        made.add_loss((code**2).sum(axis=1))
+        return made
+
+    def single(inner: Any) -> Any:
+        x = nn.Input((6,))
+        return Model(x, Dense(1)(inner(x)))
+
+    def twice(inner: Any) -> Any:
+        x = nn.Input((6,))
+        return Model(x, Dense(1)(Concatenate()([inner(x), inner(x * 2)])))
+
+    def deep(inner: Any) -> Any:
+        x = nn.Input((6,))
+        return Model(x, Dense(1)(single(inner)(x)))
+
+    for around in (single, twice, deep, Around):
+        inner = encoder()
+        model: Any = around(inner)
+        model.compile("sgd", "mse")
+        penalty = sum(
+            (inner.predict(factor * TITLE) ** 2).sum(axis=1).mean() for factor in ((1, 2) if around is twice else (1,))
+        )
+        found = model.evaluate(TITLE, URGENT)
+        assert found["Loss"] == pytest.approx(((model.predict(TITLE) - URGENT) ** 2).mean() + penalty, rel=1e-5)
+        if around is not Around:
+            assert Model.from_bytes(model.to_bytes()).evaluate(TITLE, URGENT) == found
+        model.fit(TITLE, URGENT * 0, epochs=2, verbose=0)
+        assert (inner.predict(TITLE) ** 2).sum(axis=1).mean() < penalty
+
+
+def test_classes_of_each_output_have_weights() -> None:
+    """As weights of the samples: of two outputs, "balanced", and beside weights that are given besides."""
+    counts = np.bincount(URGENT[:, 0])
+    urgent = (len(URGENT) / (2 * counts))[URGENT[:, 0]]
+    kind = np.array([2.0, 0.5, 1.0])[KIND]
+    given: list[dict[str, Any]] = [
+        {"class_weight": {"urgent": "balanced", "kind": {0: 2.0, 1: 0.5}}},
+        {"sample_weight": [urgent, kind]},
+        {"class_weight": {"kind": {0: 2.0, 1: 0.5}}, "sample_weight": [urgent, None]},
+    ]
+    found = []
+    for options in given:
+        model = two(dtype="float64")
+        model.fit(X, Y, epochs=2, batch_size=32, verbose=0, **options)
+        found.append(model.store.values.copy())
+    plain = two(dtype="float64")
+    plain.fit(X, Y, epochs=2, batch_size=32, verbose=0)
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-12)
+    assert abs(found[0] - plain.store.values).max() > 1e-3
+
+
 def test_several_inputs_outputs_losses_and_metrics() -> None:
     model = two()
     first, second = cross_entropies(model.predict(X))
@@ -415,7 +485,14 @@ A, B = nn.Input([-1, 6], name="a"), nn.Input([-1, 4], name="b")
         (lambda: two().setup("mse", loss_weights=2), TypeError, "'loss_weights' must be a list or a dict .* got 2"),
         (lambda: two().setup("mse", loss_weights=[1, -1]), ValueError, r"loss_weights\[kind\]' must be a number >= 0, got -1"),
         (lambda: two().compile("sgd", loss_weights=[1, 1]), ValueError, "'loss_weights' must come with a 'loss'"),
-        (lambda: two().fit(X, Y, class_weight={0: 2}, verbose=0), ValueError, "for a model with one loss, got 2"),
+        (lambda: two().fit(X, Y, class_weight={0: 2}, verbose=0), ValueError,
+         "must map outputs, urgent, kind, to the weights of their"),
+        (lambda: two().fit(X, Y, class_weight={"kin": {0: 2}}, verbose=0), ValueError,
+         "got 'kin'; did you mean 'kind'"),
+        (lambda: two().fit(X, Y, class_weight={"kind": {5: 2}}, verbose=0), ValueError,
+         "classes of the model, 0 to 2, got 5"),
+        (lambda: two().fit(X, Y, class_weight={"kind": 2}, verbose=0), TypeError,
+         "must map class numbers to weights, got int"),
         (lambda: two().get_layer("kinds"), ValueError, "must be one of .*kind, got 'kinds'; did you mean 'kind'"),
         (lambda: two().split("urgent"), ValueError, "split.. cuts models of one input and one output, got 2 and 2"),
         (lambda: two().add_loss(A.sum(axis=1)), ValueError, "must come before compile"),

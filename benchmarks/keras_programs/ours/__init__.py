@@ -1,0 +1,1 @@
+"""The programs for nn: `model` and `train(callbacks)`."""

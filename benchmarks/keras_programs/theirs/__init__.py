@@ -1,0 +1,1 @@
+"""The programs for Keras: `model` and `train(callbacks)`."""

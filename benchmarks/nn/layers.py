@@ -1,0 +1,113 @@
+"""Layers one by one, forward and backward, beside torch eager.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.nn.layers [layer ...]
+
+Times are those of a thread's processor, shortest of many in turns, so that other work on the machine matters little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nn import layer
+from nn.model import SequentialModel
+from nn.operation.operation import Mode
+from nn.plan.plan import Plan
+from nn.threads import Team
+
+BATCH, ROUNDS = 32, 20
+
+CASES: dict[str, tuple[tuple[int, ...], Callable[[], layer.Layer], Callable[[Any], Any]]] = {
+    "GroupNorm": ((16, 16, 64), lambda: layer.GroupNorm(8), lambda n: n.GroupNorm(8, 64)),
+    "DepthwiseConv2D": (
+        (32, 32, 32),
+        lambda: layer.DepthwiseConv2D(3, padding="same"),
+        lambda n: n.Conv2d(32, 32, 3, padding="same", groups=32),
+    ),
+    "Conv2D dilation": ((32, 32, 16), lambda: layer.Conv2D(16, 3, dilation=2), lambda n: n.Conv2d(16, 16, 3, dilation=2)),
+    "GaussianNoise": ((256,), lambda: layer.GaussianNoise(0.1), lambda n: lambda x: x + 0.1 * x.detach().clone().normal_()),
+    "RepeatVector": ((64,), lambda: layer.RepeatVector(32), lambda n: lambda x: x[:, None].repeat(1, 32, 1)),
+    "SELU": ((1024,), lambda: layer.Activation("selu"), lambda n: n.SELU()),
+    "Bidirectional LSTM": (
+        (24, 32),
+        lambda: layer.Bidirectional(layer.LSTM(32)),
+        lambda n: n.LSTM(32, 32, bidirectional=True, batch_first=True),
+    ),
+}
+"""Shape of samples, channels last; the layer here; and torch's, of `torch.nn`."""
+
+
+def main() -> int:
+    """Print the times of both and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("layers", nargs="*", default=list(CASES), metavar="layer", help=", ".join(CASES))
+    chosen = parser.parse_args().layers
+    for name in chosen:
+        if name not in CASES:
+            parser.error(f"'layer' must be among {', '.join(CASES)}, got {name!r}")
+    print(f"{'layer':<20} {'nn':>9} {'torch':>9}  torch / nn")
+    for name in chosen:
+        shape, ours, theirs = CASES[name]
+        run, other = step_of_nn(shape, ours()), step_of_torch(shape, theirs)
+        times = np.array([[timed(run), timed(other)] for _ in range(ROUNDS)]).min(axis=0)
+        print(f"{name:<20} {times[0] * 1e6:6.0f} µs {times[1] * 1e6:6.0f} µs  {times[1] / times[0]:9.2f}", flush=True)
+    return 0
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Return the seconds of the processor that a call takes."""
+    start = time.thread_time()
+    run()
+    return time.thread_time() - start
+
+
+def step_of_nn(shape: tuple[int, ...], one: layer.Layer) -> Callable[[], object]:
+    """Return a step of a model of one layer: its output, and the gradients of input and variables."""
+    model = SequentialModel([-1, *shape], [one])
+    model.setup("mse")
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((BATCH, *shape)).astype(np.float32)
+    plan = Plan(model.graph, [x.shape], np.dtype(np.float32), training=True, input_gradient=True, team=Team(1))
+    (output,) = plan.forward((x,), Mode(training=True, key=(0, 0, 0, 0)))
+    gradient = draw.standard_normal(output.shape).astype(np.float32)
+
+    def run() -> None:
+        plan.forward((x,), Mode(training=True, key=(0, 0, 0, 0)))
+        np.copyto(plan.output_gradients[0], gradient)
+        plan.backward(None)
+
+    return run
+
+
+def step_of_torch(shape: tuple[int, ...], make: Callable[[Any], Any]) -> Callable[[], object]:
+    """Return the same step of torch's layer; images have their channels in front there."""
+    import torch
+
+    torch.set_num_threads(1)
+    given = (BATCH, shape[-1], *shape[:-1]) if len(shape) == 3 else (BATCH, *shape)
+    x = torch.randn(given, requires_grad=True)
+    made = make(torch.nn)
+
+    def output() -> Any:
+        found = made(x)
+        return found[0][:, -1] if isinstance(found, tuple) else found
+
+    gradient = torch.randn(output().shape)
+
+    def run() -> None:
+        x.grad = None
+        if isinstance(made, torch.nn.Module):
+            made.zero_grad()
+        output().backward(gradient)
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(main())
