@@ -21,6 +21,7 @@ from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
 from nn.onnx.nodes import NODES
 from nn.tensor_files import ModelFileError
 from nn.value.graph import Input, Placeholder
+from nn.value.value import Node as Result
 from nn.value.value import Value
 
 OLDEST, NEWEST = 6, 26
@@ -168,6 +169,11 @@ class Reader:
             del entries[name]
         if not entries:
             raise ModelFileError("the outputs depend on no input")
+        anchor = next(iter(entries.values()))
+        for value in used:
+            # A layer that takes nothing was called on an input that the model does not have.
+            if isinstance(value, Result) and value.given == (builder.anchor,) and builder.anchor not in used:
+                value.given = (anchor,)
         outputs = ends if len(ends) > 1 else next(iter(ends.values()))
         inputs = list(entries.values()) if len(entries) > 1 else next(iter(entries.values()))
         made_model = Functional(inputs, outputs, dtype="float64" if builder.double else "float32")

@@ -198,7 +198,9 @@ def pad(call: Call) -> Operand:
         return call.builder.orders.turned(_around(call, source, around, number), order) if widths else x
     for axis, (before, behind) in widths.items():
         length = x.shape[axis]
-        if length == LENGTH or mode not in ("edge", "reflect", "wrap") or (mode == "reflect" and max(before, behind) >= length):
+        if length == LENGTH:
+            raise call.refuse(f"axis {axis} must have a length that is known; give 'shapes'", list(x.shape))
+        if mode not in ("edge", "reflect", "wrap") or (mode == "reflect" and max(before, behind) >= length):
             raise call.refuse(
                 f"'{mode}' must be constant, edge, reflect or wrap, of fewer cells than the axis has", list(x.shape)
             )

@@ -139,6 +139,14 @@ def test_a_choice_is_made_while_reading() -> None:
         nn.onnx.from_bytes(data)
 
 
+def test_inputs_that_nothing_depends_on_are_left_out() -> None:
+    entries = [info("odd", "batch", 3), info("x", "batch", 4)]
+    model = nn.onnx.from_bytes(file_of(node("Add", "x row", "y"), tensors={"row": ROW[1]}, inputs=entries))
+    again = Model.from_bytes(model.to_bytes())
+    assert_equal(again.predict(ROW), ROW + ROW[1])
+    assert [variable.shape for variable in again.trainable_variables()] == [(4,)]
+
+
 def test_files_for_one_sample_take_several(tmp_path: Path) -> None:
     data = file_of(node("Reshape", "x shape", "y"), tensors={"shape": np.int64([1, 2, 2])}, inputs=[info("x", 1, 4)])
     assert nn.onnx.from_bytes(data).predict(ROW).shape == (2, 2, 2)
