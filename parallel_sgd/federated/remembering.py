@@ -126,7 +126,8 @@ class Remembering:
         places = personal_variables(clients, [variable.name for variable in store.variables])
         self._personal = [store.variables[place] for place in places]
         ends = np.cumsum([0, *(variable.value.size for variable in store.variables)]).tolist()
-        self._parts = [slice(ends[place], ends[place + 1]) for place in places]
+        #: Parts of the vector of all parameters that are personal.
+        self.personal = [slice(ends[place], ends[place + 1]) for place in places]
         self._common = [variable.value.copy() for variable in self._personal]
         # all clients remember the same things, so one tells whether the memories of a checkpoint are those of this job
         for state in memories.all()[:1]:
@@ -135,21 +136,15 @@ class Remembering:
             except ValueError as error:
                 raise CheckpointError(f"The checkpoint's memory of clients does not suit the job's codecs: {error}") from error
 
-    def begin(self, client: int, origin: Array) -> None:
-        """Give model, codecs and control variates the memory of the client that is trained next.
-
-        Args:
-            client: its number.
-            origin: the parameters from which it begins; personal ones become its own.
-        """
+    def begin(self, client: int) -> None:
+        """Give model, codecs and control variates the memory of the client that is trained next, by its number."""
         state = self._memories.of(client)
         self._own = {}
-        for variable, common, part in zip(self._personal, self._common, self._parts, strict=True):
+        for variable, common in zip(self._personal, self._common, strict=True):
             np.copyto(common, variable.value)
             own = state.get(PERSONAL + variable.name)
             if own is not None:
                 np.copyto(variable.value, own)
-                origin[part] = own.reshape(-1)
         self._recall(state)
         if self.drift is not None:
             mean, variate = self._memories.of(COMMON).get(CONTROL), state.get(CONTROL)
@@ -162,28 +157,18 @@ class Remembering:
             start = f"{place}."
             codec.recall({name[len(start) :]: value for name, value in state.items() if name.startswith(start)})
 
-    def leave(self, origin: Array) -> None:
-        """Give the parameters from which a client began, and which it left behind by a failure, those of the model again.
-
-        Args:
-            origin: the parameters from which it began.
-        """
-        for common, part in zip(self._common, self._parts, strict=True):
-            origin[part] = common.reshape(-1)
-
     def trained(self, origin: Array, steps: int, rate: float) -> None:
         """Make the memory of a client that has trained: its personal variables, of which no change is left, and its control
         variate c_i + (c_i' - c_i) = c_i - c + (x - y) / (K eta).
 
         Args:
-            origin: x, the parameters from which it began; its own stand in the model. Personal ones become those of the model.
+            origin: x, the parameters from which it began; its own stand in the model.
             steps: K, their number.
             rate: eta, the learning rate.
         """
-        for variable, common, part in zip(self._personal, self._common, self._parts, strict=True):
+        for variable, common in zip(self._personal, self._common, strict=True):
             self._own[PERSONAL + variable.name] = variable.value.copy()
             np.copyto(variable.value, common)
-            origin[part] = common.reshape(-1)
         if self.drift is not None:
             found = np.subtract(origin, self._store.values)
             found /= found.dtype.type(steps * rate)

@@ -132,13 +132,11 @@ class ClientTraining(TrainingProcess):
                     np.copyto(store.values, self._origin)
                     np.copyto(store.buffer_values, before)
                 if self._memory is not None:
-                    self._memory.begin(client, self._origin)
+                    self._memory.begin(client)
                 try:
                     losses = self._visit(epoch, batch, visit, spoiled)
                 except BaseException:
                     # the state that is left behind is that after the batch before, not that of a client
-                    if self._memory is not None:
-                        self._memory.leave(self._origin)
                     np.copyto(store.values, values)
                     np.copyto(store.buffer_values, statistics)
                     raise
@@ -216,6 +214,9 @@ class ClientTraining(TrainingProcess):
                 if self._pull is not None:
                     np.subtract(store.values, self._origin, out=self._pull)
                     self._pull *= clients.prox
+                    # what stays with a client is not drawn to the global model
+                    for stays in self._memory.personal if self._memory is not None else ():
+                        self._pull[stays] = 0
                     store.gradients += self._pull
                 if self._memory is not None and self._memory.drift is not None:
                     store.gradients += self._memory.drift

@@ -90,7 +90,8 @@ class Scheme:
                     rows = rows[keyed(self.seed, "client", number, client, epoch).permutation(len(rows))]
                     for at in range(0, len(rows), self.size):
                         part = rows[at : at + self.size]
-                        step = gradient(own, x[part], y[part]) + self.mu * (own - common)
+                        step = gradient(own, x[part], y[part])
+                        step[:shared] += self.mu * (own - common)[:shared]
                         if self.control:
                             step += mean_variate - old[client]
                         own -= self.rate * step

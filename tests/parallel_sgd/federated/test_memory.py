@@ -113,11 +113,11 @@ def test_a_lost_worker_takes_no_memory_of_clients_along(policy: str, tmp_path: P
 
 
 def test_personal_variables_stay_with_each_client_and_equal_plain_numpy(tmp_path: Path) -> None:
-    given = clients(personal="dense_2")
+    given = clients(personal="dense_2", prox=0.5)
     rows = deal(given, arrays()[1], OPTIONS["seed"])
     start = model().store.values.copy()
     head = 12 * 10 + 10
-    scheme = Scheme(rows, 6, 2, OPTIONS["block_size"], 0.2, OPTIONS["seed"], personal=head)
+    scheme = Scheme(rows, 6, 2, OPTIONS["block_size"], 0.2, OPTIONS["seed"], personal=head, mu=0.5)
     expected = scheme.run(start, rounds=10)
     found = trained(given, 1, tmp_path, epoch=2)
     change = np.abs(expected - start).max()
