@@ -295,7 +295,7 @@ FOLDS: Mapping[str, Fold] = MappingProxyType({
     "Abs": _single(np.abs), "Add": _several(operator.add), "And": _several(np.logical_and),
     "Cast": _cast, "Ceil": _single(np.ceil), "Clip": _clip,
     "Concat": lambda inputs, given: np.concatenate(inputs, axis=given["axis"]),
-    "ConstantOfShape": _constant_of_shape, "Div": _divide, "Dropout": lambda inputs, given: inputs[0],
+    "ConstantOfShape": _constant_of_shape, "Cos": _single(np.cos), "Div": _divide, "Dropout": lambda inputs, given: inputs[0],
     "Equal": _compared(operator.eq), "Exp": _single(np.exp), "Expand": _expand, "Floor": _single(np.floor), "Gather": _gather,
     "Greater": _compared(operator.gt), "GreaterOrEqual": _compared(operator.ge), "Identity": lambda inputs, given: inputs[0],
     "Less": _compared(operator.lt), "LessOrEqual": _compared(operator.le), "Log": _single(np.log),
@@ -305,8 +305,8 @@ FOLDS: Mapping[str, Fold] = MappingProxyType({
     "Pow": lambda inputs, given: _several(np.power)(inputs, given).astype(inputs[0].dtype), "Range": _range,
     "Reciprocal": _single(lambda x: 1 / x), "ReduceMax": _reduced(np.max), "ReduceMean": _reduced(np.mean),
     "ReduceMin": _reduced(np.min), "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "Reshape": _reshape,
-    "Round": _single(np.rint), "Slice": _slice, "Split": _split, "Sqrt": _single(np.sqrt), "Squeeze": _squeeze,
-    "Sub": _several(operator.sub), "Tile": _tile,
+    "Round": _single(np.rint), "Sin": _single(np.sin), "Slice": _slice, "Split": _split, "Sqrt": _single(np.sqrt),
+    "Squeeze": _squeeze, "Sub": _several(operator.sub), "Tile": _tile,
     "Transpose": lambda inputs, given: np.transpose(inputs[0], given.get("perm")),
     "Trilu": lambda inputs, given: (np.triu if given.get("upper", 1) else np.tril)(
         inputs[0], int(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else 0

@@ -14,9 +14,11 @@ from nn.activation.activation import Activation
 from nn.arrays import LENGTH, Array
 from nn.onnx.axes import channels_first, channels_last
 from nn.onnx.exporter import Exporter
-from nn.onnx.messages import BOOL, INT64, ValueInfo
+from nn.onnx.messages import BOOL, DOUBLE, INT64, ValueInfo
+from nn.operation.augmentation import Affine, Contrast, Crop, Flip
 from nn.operation.convolution import Convolution, RectifiedConvolution, TransposedConvolution
 from nn.operation.convolution.window import Window, place
+from nn.operation.encoding import Encode
 from nn.operation.operation import Operation
 from nn.operation.pooling import Pool
 from nn.operation.recurrent import cells
@@ -67,6 +69,10 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     activation.Softplus: _operator("Softplus"),
     activation.Softsign: _operator("Softsign"),
     activation.Tanh: _operator("Tanh"),
+    # Draws change images in training only.
+    Affine: lambda out, x, found: x,
+    Contrast: lambda out, x, found: x,
+    Flip: lambda out, x, found: x,
     operation.Absolute: _operator("Abs"),
     operation.DropoutOperation: lambda out, x, found: x,
     operation.Exp: _operator("Exp"),
@@ -214,6 +220,46 @@ def _tensor_dot(out: Exporter, node: Node, found: operation.TensorDot) -> str:
 def _lookup(out: Exporter, node: Node, found: operation.Lookup) -> str:
     ids, table = out.inputs(node)
     return out.add("Gather", table, out.add("Cast", ids, to=INT64), axis=0)
+
+
+def _encode(out: Exporter, node: Node, found: Encode) -> str:
+    ids = out.add("Unsqueeze", out.name(node.inputs[0]), out.integers([2]))
+    numbers = out.add("Range", *map(out.number, (0, found.count, 1)))
+    rows = out.add("Cast", out.add("Equal", ids, numbers), to=out.elements)
+    if found.mode == "one_hot":
+        return rows
+    return out.add("ReduceSum" if found.mode == "count" else "ReduceMax", rows, out.integers([1]), keepdims=0)
+
+
+def _crop(out: Exporter, node: Node, found: Crop) -> str:
+    _, height, width, _ = node.inputs[0].shape
+    top, left = (height - found.height) // 2, (width - found.width) // 2
+    cuts = (top, left), (top + found.height, left + found.width), (1, 2)
+    return out.add("Slice", out.name(node.inputs[0]), *map(out.integers, cuts))
+
+
+def _rotary(out: Exporter, node: Node, found: operation.Rotary) -> str:
+    def exact(number: float) -> str:
+        return out.store(np.array(number, np.float64), "exact")
+
+    x, (_, positions, _, features) = out.name(node.inputs[0]), node.inputs[0].shape
+    count = exact(positions)
+    if positions == LENGTH:
+        count = out.add("Cast", out.add("Gather", out.add("Shape", x), out.integers(1), axis=0), to=DOUBLE)
+    # Computed in double precision, as in nn, from single numbers: a reader takes stored arrays for weights.
+    pairs = out.add("Range", exact(0), exact(features // 2), exact(1))
+    waves = out.add("Exp", out.add("Mul", pairs, exact(-2 * math.log(found.base) / features)))
+    steps = out.add("Unsqueeze", out.add("Range", exact(0), count, exact(1)), out.integers([1]))
+    angles = out.add("Unsqueeze", out.add("Mul", steps, waves), out.integers([2]))
+    cosine, sine = (out.add("Cast", out.add(kind, angles), to=out.elements) for kind in ("Cos", "Sin"))
+
+    def table(first: str, second: str) -> str:
+        return out.add("Reshape", out.add("Concat", first, second, axis=2), out.integers([-1, 1, features]))
+
+    # Of the other feature of each pair; the first one takes it away.
+    swapped = out.add("Gather", x, out.integers(np.arange(features) ^ 1), axis=3)
+    kept, crossed = table(cosine, cosine), table(out.add("Neg", sine), sine)
+    return out.add("Add", out.add("Mul", x, kept), out.add("Mul", swapped, crossed))
 
 
 def _normal(out: Exporter, node: Node, found: operation.NormalDraw) -> str:
@@ -447,6 +493,8 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     operation.Add: _pair("Add"),
     operation.Attention: _attention,
     operation.BatchNormalize: _batch_norm,
+    # A file keeps no positions from run to run: it begins with the first one, where this is `Attention(causal=True)`.
+    operation.CachedAttention: _attention,
     operation.Compare: _compare,
     operation.Concatenate: _concatenate,
     operation.Divide: _pair("Div"),
@@ -469,12 +517,15 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     operation.RMSNormalize: _rms_norm,
     operation.Repeat: _repeat,
     operation.Reshape: _reshape,
+    operation.Rotary: _rotary,
     operation.Subtract: _pair("Sub"),
     operation.Sum: _reduce("ReduceSum"),
     operation.TensorDot: _tensor_dot,
     operation.Transpose: _transpose,
     operation.Where: _where,
     Convolution: _convolution,
+    Crop: _crop,
+    Encode: _encode,
     RectifiedConvolution: _convolution,
     TransposedConvolution: _transposed,
     **dict.fromkeys(_CELLS, _recurrent),

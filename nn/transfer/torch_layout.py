@@ -17,6 +17,7 @@ from nn.layer.convolution import ConvolutionLayer
 from nn.layer.core import Dense, Embedding
 from nn.layer.layer import Layer
 from nn.layer.normalization import BatchNorm, GroupNorm, LayerNorm, RMSNorm
+from nn.layer.parameter import Parameter
 from nn.layer.recurrent import GRU, LSTM, SimpleRNN
 from nn.layer.separable_convolution import DepthwiseConvolutionLayer, SeparableConvolutionLayer
 from nn.layer.transposed_convolution import TransposedConvolutionLayer
@@ -231,5 +232,6 @@ _KINDS: Final[Mapping[type, Callable[[Any, Own, Channels], list[Form]]]] = {
     LSTM: lambda layer, own, _channels: _cells(layer, own, (0, 1, 2, 3)),
     GRU: lambda layer, own, _channels: _cells(layer, own, (1, 0, 2), apart=True),
     MultiHeadAttention: _attention,
+    Parameter: lambda _layer, own, _channels: [as_they_are(list(own.values()))],
 }
 """Forms in torch of the kinds of layers with variables; a layer of a derived class has that of its base."""

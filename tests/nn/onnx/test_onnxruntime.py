@@ -47,6 +47,18 @@ def test_axes_of_any_length_stay_open(length: int) -> None:
     assert_equal(run(nn.onnx.to_bytes(model), x)[0], model.predict(x))
 
 
+@pytest.mark.parametrize("length", [1, 3000])
+def test_rotary_positions_of_any_number_are_exact(length: int) -> None:
+    entry = nn.Input([-1, None, 2, 6])
+    model = Model(entry, nn.operation.Rotary()(entry))
+    x = np.random.default_rng(0).normal(size=(2, length, 2, 6)).astype(np.float32)
+    data = nn.onnx.to_bytes(model)
+    assert_equal(run(data, x)[0], model.predict(x))
+    other = nn.onnx.from_bytes(data, shapes={"input": [-1, length, 2, 6]})
+    assert_equal(other.predict(x), model.predict(x))
+    assert other.trainable_variables() == []
+
+
 def test_masks_of_sequences_and_states_that_are_given() -> None:
     x = nn.Input([-1, None, 3])
     steps, h, c = nn.layer.LSTM(4, return_sequences=True, return_state=True)(nn.layer.Masking()(x))
