@@ -18,7 +18,7 @@ from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, tim
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
-from .clients import clients_data
+from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
 from .terms import word
 from .timeline import ORDER

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from nn.model.history import History
 
-from .blame import WAIT
 from .records import Batch, RunRecords, Runs
-from .terms import PHASES, term, word, worker
+from .terms import PHASES, WAIT, term, word, worker
 from .timeline import ORDER
 
 _EXACT: Final = dict(PHASES.values())

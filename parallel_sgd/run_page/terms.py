@@ -9,8 +9,9 @@ from typing import Final
 
 from network.nodes import PARAMETER_SERVER
 
-__all__ = ["PHASES", "term", "word", "worker"]
+__all__ = ["PHASES", "WAIT", "term", "word", "worker"]
 
+WAIT: Final = "wait"
 PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "data": ("load", "data: the worker fetches and transforms the samples of its blocks"),
