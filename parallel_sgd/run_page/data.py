@@ -20,8 +20,7 @@ from parallel_sgd.record.tables import Column
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
 from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
-from .terms import word
-from .timeline import ORDER
+from .terms import ORDER, word
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"
