@@ -42,11 +42,8 @@ class CTC(Loss, configured=True):
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
     _probabilities: Array
-    _ways: Array
-    _states: Array
-    _steps: Array
-    _ends: Array
     _total: Array
+    _room: _Room
 
     def __init__(self, blank: int = 0) -> None:
         self.blank = arguments.integer(self, "blank", blank, minimum=0)
@@ -80,34 +77,34 @@ class CTC(Loss, configured=True):
         self._probabilities, self._log = self._memory.empty((2, *shape), dtype)
         self._row = np.empty((*shape[:2], 1), dtype)
         self._losses = np.empty(shape[0], dtype)
-        self._samples = np.arange(shape[0])[:, None]
+        self._total = np.empty(shape[0])
+        self._room = _Room(shape, 0, dtype)
 
     def each(self, label: Array, output: Array) -> Array:
         p, log, row = self._probabilities, self._log, self._row
-        np.subtract(output, output.max(axis=2, keepdims=True), out=log)
+        np.maximum.reduce(output, axis=2, keepdims=True, out=row)
+        np.subtract(output, row, out=log)
         np.exp(log, out=p)
         np.add.reduce(p, axis=2, keepdims=True, out=row)
         np.divide(p, row, out=p)
-        np.subtract(log, np.log(row), out=log)
-        # The states of a sample: a blank in front of, between and behind the classes of its label.
-        count = 2 * label.shape[1] + 1
-        states = np.full((len(label), count), self.blank)
-        states[:, 1::2] = label
-        self._states, self._ends = states, 2 * (label != self.blank).sum(axis=1, keepdims=True)
-        # (steps, batch, states): a step is one block of memory.
-        self._steps = np.moveaxis(np.take_along_axis(log, states[:, None, :], axis=2), 1, 0).astype(np.float64)
-        self._forward(_skips(states, self.blank))
+        np.subtract(log, np.log(row, out=row), out=log)
+        if self._room.length != label.shape[1]:
+            self._room = _Room(output.shape, label.shape[1], output.dtype)
+        self._room.read(label, self.blank, log)
+        self._forward()
         np.negative(self._total, out=self._losses, casting="same_kind")
         return self._losses
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        states, ways = self._states, self._backward(_skips(self._states, self.blank))
+        room = self._room
+        self._backward()
         # d loss / d score: the probability, less that of the ways which pass the class at this step.
-        passing = np.zeros(output.shape, np.float64)
-        places = np.arange(output.shape[1])[None, :]
-        for state in range(states.shape[1]):
-            passing[self._samples, places, states[:, state : state + 1]] += ways[:, :, state].T
-        np.subtract(self._probabilities, passing, out=out, casting="same_kind")
+        room.passing.fill(0)
+        places = room.places()
+        for shares in room.shares:
+            np.add.at(room.passing.reshape(-1), places, shares)
+            places += output.shape[2]
+        np.subtract(self._probabilities, room.passing, out=out, casting="same_kind")
         np.multiply(out, share, out=out)
 
     def prediction(self, output: Array) -> Array:
@@ -135,41 +132,88 @@ class CTC(Loss, configured=True):
                 f"{shape}; masks and weights of steps are not for it"
             )
 
-    def _forward(self, skips: Array) -> None:
+    def _forward(self) -> None:
         """Compute the logarithms of the sums of all ways up to each step and state, and of all ways of each sample."""
-        steps = self._steps
-        ways = self._ways = np.full(steps.shape, -np.inf)
-        ways[0, :, :2] = steps[0, :, :2]
+        room = self._room
+        steps, ways, skips, hop = room.steps, room.ways, room.skips, room.hop
+        ways[0].fill(-np.inf)
+        ways[0, :2] = steps[0, :2]
         with np.errstate(invalid="ignore"):
             for step in range(1, len(steps)):
                 before, here = ways[step - 1], ways[step]
                 np.copyto(here, before)
-                np.logaddexp(here[:, 1:], before[:, :-1], out=here[:, 1:])
-                np.logaddexp(here[:, 2:], before[:, :-2] + skips, out=here[:, 2:])
+                np.logaddexp(here[1:], before[:-1], out=here[1:])
+                np.logaddexp(here[2:], np.add(before[:-2], skips, out=hop), out=here[2:])
                 here += steps[step]
-            last, ends = ways[-1], self._ends
-            # A way ends in the last class or in the blank behind it; an empty label has no class.
-            before = np.where(ends > 0, np.take_along_axis(last, np.maximum(ends - 1, 0), axis=1), -np.inf)
-            self._total = np.logaddexp(np.take_along_axis(last, ends, axis=1), before)[:, 0]
+            last, total = ways[-1].reshape(-1), self._total
+            last.take(room.before, out=total, mode="clip")
+            np.copyto(total, -np.inf, where=room.ends == 0)
+            np.logaddexp(total, last.take(room.last), out=total)
 
-    def _backward(self, skips: Array) -> Array:
-        """Return the shares of the ways of each sample that pass a state at a step, (steps, batch, states)."""
-        steps, ways, ends = self._steps, self._ways.copy(), self._ends
-        places = np.arange(steps.shape[2])
-        behind = np.where((places == ends) | (places == ends - 1), 0.0, -np.inf)
+    def _backward(self) -> None:
+        """Compute the shares of the ways of each sample that pass a state at a step."""
+        room = self._room
+        steps, ways, shares, skips, hop = room.steps, room.ways, room.shares, room.skips, room.hop
+        behind, ahead = room.behind, room.ahead
+        behind.fill(-np.inf)
+        for ends in (room.before, room.last):
+            np.put(behind, ends, 0)
         with np.errstate(invalid="ignore"):
-            ways[-1] += behind
+            np.add(ways[-1], behind, out=shares[-1])
             for step in range(len(steps) - 2, -1, -1):
-                ahead = behind + steps[step + 1]
-                behind = ahead.copy()
-                np.logaddexp(behind[:, :-1], ahead[:, 1:], out=behind[:, :-1])
-                np.logaddexp(behind[:, :-2], ahead[:, 2:] + skips, out=behind[:, :-2])
-                ways[step] += behind
-            np.subtract(ways, self._total[:, None], out=ways)
-            return np.exp(ways, out=ways)
+                np.add(behind, steps[step + 1], out=ahead)
+                np.copyto(behind, ahead)
+                np.logaddexp(behind[:-1], ahead[1:], out=behind[:-1])
+                np.logaddexp(behind[:-2], np.add(ahead[2:], skips, out=hop), out=behind[:-2])
+                np.add(ways[step], behind, out=shares[step])
+            for each in shares:
+                np.subtract(each, self._total, out=each)
+            np.exp(shares, out=shares)
 
 
-def _skips(states: Array, blank: int) -> Array:
-    """Return 0 where a way may come from the state before the last one, else -inf: to a class, unless it follows itself."""
-    here = states[:, 2:]
-    return np.where((here != blank) & (here != states[:, :-2]), 0.0, -np.inf)
+class _Room:
+    """Memory for labels of one length: the states of ways, their logarithms at each step, and what is computed of them.
+
+    The states of a sample are a blank in front of, between and behind the classes of its label.
+    """
+
+    def __init__(self, shape: Shape, length: int, dtype: np.dtype[Any]) -> None:
+        samples, steps, classes = shape
+        states = 2 * length + 1
+        self.length = length
+        # States in front of samples: what meets states next to each other are whole blocks of memory.
+        self.states = np.empty((states, samples), np.intp)
+        self.ends, self.last, self.before = np.empty((3, samples), np.intp)
+        self._samples = np.arange(samples)
+        self.steps, self.ways, self.shares = np.empty((3, steps, states, samples))
+        self.behind, self.ahead = np.empty((2, states, samples))
+        self.skips, self.hop = np.empty((2, max(states - 2, 0), samples))
+        self.passing = np.empty((samples, steps, classes))
+        self._picked = np.empty((states, samples), dtype)
+        self._places = np.empty((states, samples), np.intp)
+        self._starts = np.arange(0, samples * steps * classes, steps * classes)
+
+    def read(self, label: Array, blank: int, log: Array) -> None:
+        """Take in the states of labels, and the logarithms of their probabilities of all classes."""
+        states = self.states
+        states.fill(blank)
+        states[1::2] = label.T
+        np.copyto(self.ends, np.count_nonzero(label != blank, axis=1))
+        # A way ends in the last class or in the blank behind it; an empty label has no class.
+        np.multiply(self.ends, 2 * len(self.ends), out=self.last)
+        np.add(self.last, self._samples, out=self.last)
+        np.subtract(self.last, np.where(self.ends > 0, len(self.ends), 0), out=self.before)
+        # A way comes from the state before the last one to a class only, unless that follows itself.
+        here = states[2:]
+        self.skips.fill(0)
+        np.copyto(self.skips, -np.inf, where=(here == blank) | (here == states[:-2]))
+        places, flat = self.places(), log.reshape(-1)
+        for step in self.steps:
+            # mode: 'raise' would go through a buffer
+            flat.take(places, out=self._picked, mode="clip")
+            np.copyto(step, self._picked)
+            places += log.shape[2]
+
+    def places(self) -> Array:
+        """Return where the states of each sample lie among all classes at the first step, to be moved on in place."""
+        return np.add(self.states, self._starts, out=self._places)

@@ -199,8 +199,8 @@ class LabelF1(TwoClassMetric, configured=True):
         label, prediction = as_arrays(self, label, prediction)
         if prediction.ndim < 2 or label.shape != prediction.shape:
             raise ValueError(
-                f"LabelF1 takes labels and predictions of one shape (batch, ..., labels), got {label.shape} and "
-                f"{prediction.shape}; for one class of several take ClassF1"
+                f"LabelF1 takes labels of the shape (batch, ..., labels) of the predictions, {prediction.shape}, got "
+                f"{label.shape}; for one class of several take ClassF1"
             )
         labels = prediction.shape[-1]
         # As one column, so that two labels are no rows of two classes.

@@ -92,7 +92,7 @@ class ClientMemory(CheckingPackets, TakingLate, Tracking):
         if block in self.found:
             self._repeated += 1
         else:
-            self._take(block, unpack(packed))
+            self._take(block, read_packed(packed))
         return self._answer(asking)
 
     def receive_late(self, content: MemoryContent) -> Iterable[netEncapsulation] | None:
@@ -135,7 +135,7 @@ def pack(state: State) -> Array:
     return np.frombuffer(tensor_files.dump(arrays, {_NUMBERS: json.dumps(numbers)}), np.uint8)
 
 
-def unpack(packed: Array) -> State:
+def read_packed(packed: Array) -> State:
     """Return what `pack` has packed.
 
     Raises: Unusable for other bytes, and for numbers that are not finite.

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from network.nodes import PARAMETER_SERVER
 
 from .records import Batch, Key, Runs
-from .terms import worker
+from .terms import WAIT, worker
 
 _LEAST = 20e-6  # seconds; a shorter wait is none
 _SHARE = 0.001  # of the run; less is not told
@@ -26,7 +26,6 @@ Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 NODE, DATA, LINK, CODEC, SEND, PAUSE, SERVER_TURN = "node", "data", "link", "codec", "send", "pause", "server"
 RESTART: Final = "restart"
 CORES: Final = "cores"
-WAIT: Final = "wait"
 ALL_CODECS: Final = "of all variables together"
 TOLD: Final = {
     NODE: "{place} computed longer than the others",

@@ -18,10 +18,9 @@ from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, tim
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
-from .clients import clients_data
+from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
-from .terms import word
-from .timeline import ORDER
+from .terms import ORDER, word
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"

@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from nn.model.history import History
 
-from .blame import WAIT
 from .records import Batch, RunRecords, Runs
-from .terms import PHASES, term, word, worker
-from .timeline import ORDER
+from .terms import ORDER, PHASES, WAIT, term, word, worker
 
 _EXACT: Final = dict(PHASES.values())
 _LEDGER: Final = "ledger: of each block of each batch it tells which worker computed it, and if it was applied"

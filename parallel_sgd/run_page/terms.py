@@ -9,8 +9,11 @@ from typing import Final
 
 from network.nodes import PARAMETER_SERVER
 
-__all__ = ["PHASES", "term", "word", "worker"]
+__all__ = ["ORDER", "PHASES", "WAIT", "term", "word", "worker"]
 
+WAIT: Final = "wait"
+ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
+"""Phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
 PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "data": ("load", "data: the worker fetches and transforms the samples of its blocks"),

@@ -13,11 +13,9 @@ from parallel_sgd.record.files import TIMELINE
 from rpc.support.files import publish
 
 from .records import Runs
-from .terms import worker
+from .terms import ORDER, worker
 
 _MODE: Final = 0o644
-ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
-"""Phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
 _WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter the next phase
 
 

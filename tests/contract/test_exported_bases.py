@@ -97,4 +97,5 @@ def test_a_class_that_a_guide_for_authors_names_is_exported() -> None:
         for name in re.findall(r"`(?:[\w.]+\.)?([A-Z]\w+)\b", (ROOT / guide).read_text("utf-8"))
         if name in classes - exported
     }
-    assert sorted(named - {("docs/README.md", "Link")}) == []  # a transport is a part of this repository alone
+    # a transport is a part of this repository alone, and one of Keras's names is that of a base of metrics here
+    assert sorted(named - {("docs/README.md", "Link"), ("docs/from-keras.md", "Accuracy")}) == []

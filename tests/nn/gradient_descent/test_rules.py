@@ -56,7 +56,7 @@ def test_arguments() -> None:
         norms = []
         for decay in (0.5, 0.0):
             rule, parameters = kind(0.01, weight_decay=decay), np.zeros(2)
-            rule.partition([2])
+            rule.partition([2], [(2,)])
             for _ in range(300):
                 rule.update(parameters, curvature * (parameters - minimum))
             norms.append(np.linalg.norm(parameters))

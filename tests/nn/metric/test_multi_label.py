@@ -59,7 +59,7 @@ def test_f1_of_labels_is_a_mean_over_them() -> None:
     assert results["micro_f1"] == pytest.approx(results["f1"])
     assert results["weighted_f1"] == pytest.approx((2 * 2 / 3 + 1) / 3)
     assert type(made.metrics[0]) is nn.metric.LabelF1
-    with pytest.raises(ValueError, match=r"LabelF1 takes labels and predictions of one shape .* got \(2,\) and \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"LabelF1 takes labels of the shape .* of the predictions, \(2, 3\), got \(2,\)"):
         nn.metric.LabelF1().update([0, 1], P)
     seen = nn.metric.LabelF1()
     seen.update(Y, P)

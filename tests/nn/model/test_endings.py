@@ -59,7 +59,9 @@ def data(samples: int = 60, features: int = 3) -> tuple[Array, Array]:
 
 
 def test_every_loss_and_every_activation_is_in_the_table() -> None:
-    assert {getattr(loss, name) for name in loss.__all__} - {loss.Loss, loss.DifferenceLoss, loss.Triplet} == set(FITS)
+    assert {getattr(loss, name) for name in loss.__all__} - {loss.Loss, loss.DifferenceLoss, loss.Triplet, loss.CTC} == set(
+        FITS
+    )
     assert len(ENDS) == 21
 
 

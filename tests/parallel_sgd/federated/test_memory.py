@@ -19,7 +19,7 @@ from parallel_sgd.codec.pipeline import ErrorFeedback, Levels, Stage
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.federated import load_client
-from parallel_sgd.federated.memory import COMMON, ClientMemory, Memories, pack, unpack
+from parallel_sgd.federated.memory import COMMON, ClientMemory, Memories, pack, read_packed
 from parallel_sgd.federated.population import deal
 from parallel_sgd.federated.remembering import check_memory
 from parallel_sgd.profiles import FixedBlockAssignment
@@ -188,12 +188,12 @@ def test_memories_that_several_workers_cannot_hold_are_refused() -> None:
 
 def test_a_memory_that_cannot_be_used_is_refused_and_what_is_packed_comes_back() -> None:
     state = {"0.up.0.residual": np.arange(3, dtype=np.float32), "0.up.0.step": 3, "control": np.ones(2)}
-    found = unpack(pack(state))
+    found = read_packed(pack(state))
     assert found.keys() == state.keys() and found["0.up.0.step"] == 3 and found["control"].dtype == np.float64
     assert np.array_equal(found["0.up.0.residual"], state["0.up.0.residual"])
     for packed in (np.zeros(9, np.uint8), pack(state)[:-1], pack({"a": np.array([np.nan])})):
         with pytest.raises(Unusable):
-            unpack(packed)
+            read_packed(packed)
     with GlobalSettings.use(FixedBlockAssignment(2, 1, 4)) as settings:
         codec = ClientMemory(0)
         settings.sender = 1
