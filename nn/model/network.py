@@ -42,7 +42,7 @@ class Network(
         "_mark_unfinished",
     ),
     passes={"_restore_values": (3,)},
-    unlisted=("graph",),
+    unlisted=("graph", "given_name"),
 ):
     """A function with variables, built once from layers and operators. `Model` adds training.
 

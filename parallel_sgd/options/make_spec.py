@@ -166,6 +166,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     # local workers of this program, with checkpoints that outlive them
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
     assignment = _assign(options.assignment_type, worker_count, options.redundancy)
+    model._refuse_if_marked_anew("parallel()")
     names = [variable.name for variable in model.trainable_variables()]
     values = [variable.value for variable in model.trainable_variables()]
     sizes = [value.size for value in values]
