@@ -96,10 +96,13 @@ class Writer:
 
     def close(self, seconds: float = SAVE_SECONDS) -> None:
         """Save the snapshots that are there, waiting at most `seconds` for the disk, and end the thread; idempotent."""
-        done = self.flush(seconds)
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        done = False
+        try:
+            done = self.flush(seconds)
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
         # a thread that is still in the disk's hands is left behind
         if self._thread is not None and done:
             self._thread.join(seconds)
