@@ -173,6 +173,7 @@ def test_rounds_have_the_same_clients_seconds_and_bits_on_any_number_of_workers(
     assert again.tobytes() == found[0][0]
 
 
+@pytest.mark.long
 def test_simulated_nodes_give_the_same_weights_and_seconds_of_clients_and_a_time_by_the_steps_of_clients(
     tmp_path: Path,
 ) -> None:
@@ -254,6 +255,7 @@ def test_asynchronous_rounds_on_local_workers_of_which_one_is_killed_have_the_bi
     assert {each.store.values.tobytes() for each in result.models.values()} == {expected.tobytes()}
 
 
+@pytest.mark.long
 def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with_a_trace_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,6 +442,7 @@ def test_an_upload_takes_the_time_of_the_bytes_that_its_codec_sends(name: str, t
         assert np.isclose(row["arrives"] - row["begins"], row["bytes_up"] / 1000 + row["bytes_down"] / 2000)
 
 
+@pytest.mark.long
 def test_codecs_that_remember_clients_have_equal_bits_in_asynchronous_rounds(tmp_path: Path) -> None:
     given = Clients(30, BufferedSampler(6, 12, damping=0), DirichletSplit(0.3), rounds=6, clock=CLOCK)
     expected = trained(given, 1, tmp_path, epoch=1, codec="TopK", dtype="float32")
@@ -451,6 +454,7 @@ def test_codecs_that_remember_clients_have_equal_bits_in_asynchronous_rounds(tmp
         Clients(**{**damped.get_config(), "control_variates": True})
 
 
+@pytest.mark.long
 def test_a_failure_leaves_personal_variables_as_they_were(tmp_path: Path) -> None:
     given = clients(personal="dense_2", rounds=3)
     expected = trained(given, 1, tmp_path / "whole", epoch=2).tobytes()

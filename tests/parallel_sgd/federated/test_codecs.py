@@ -86,7 +86,7 @@ MIXED: list[tuple[Clients, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("given", "options"), MIXED)
 def test_codecs_of_variables_shards_and_the_whole_model_have_equal_bits(
     given: Clients, options: dict[str, Any], tmp_path: Path

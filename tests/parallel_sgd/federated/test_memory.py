@@ -72,7 +72,7 @@ CASES: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("same", "others"), CASES)
 def test_any_number_of_workers_gives_the_same_bits_with_a_memory(
     same: dict[str, Any], others: list[dict[str, Any]], tmp_path: Path

@@ -160,7 +160,7 @@ def test_a_warm_up_lowers_the_share_by_the_steps_of_the_paper() -> None:
     np.testing.assert_allclose(shares, expected, rtol=2e-3)
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @covers("LAW-3")
 @pytest.mark.parametrize("rho", [0.1, 0.7])
 def test_random_k_is_unbiased_with_the_variance_of_the_formula(rho: float) -> None:

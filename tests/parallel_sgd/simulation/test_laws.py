@@ -106,6 +106,7 @@ LAWS = [
 """Workers, when a step is over, and what it takes beside Delta in units of 1 / mu: order statistics of exponential times."""
 
 
+@pytest.mark.long
 @covers("SIM-11")
 @pytest.mark.parametrize(("workers", "enough", "form", "published"), LAWS)
 def test_steps_take_the_time_of_their_order_statistic(
