@@ -414,6 +414,7 @@ def test_ctrl_c_ends_local_workers(place: Path) -> None:
     assert [row.rpartition(",")[2] for row in rows[1:]] == [str(epoch) for epoch in range(1, max(saved) + 2)]
 
 
+@pytest.mark.long
 def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
     """Once leaves it running, twice stops it; the nodes are free at once."""
     process = running(place, "-n", "2")

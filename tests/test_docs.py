@@ -23,6 +23,7 @@ GUIDES = [
 LONG = {
     f"docs/{name}.md"
     for name in (
+        "clients",
         "codec-guide",
         "data",
         "elastic",
@@ -30,6 +31,7 @@ LONG = {
         "gallery",
         "language-models",
         "launchers",
+        "papers",
         "reliability",
         "simulation",
         "sweeps",

@@ -297,6 +297,7 @@ def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
 @pytest.mark.parametrize("each", [6, pytest.param(1, marks=pytest.mark.long)])

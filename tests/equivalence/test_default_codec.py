@@ -155,7 +155,7 @@ def test_the_bits_are_those_of_plain_with_fewer_packets(blocks: int, tmp_path: P
     assert np.isfinite(list(default.values())).all()
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @covers("SUB-45")
 @pytest.mark.parametrize(("before", "after"), [(MOST + 1, 2), (2, MOST + 1)])
 def test_a_job_goes_on_where_another_codec_is_the_default(before: int, after: int, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from .life import KILL, STOP, Life
 from .results import calm, weights
 from .submitting import SimSubmitter
 
-EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "12"))  # `make faults` tries many more
+EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "6"))  # `make faults` tries many more
 ALL = 1000  # from here on nothing is left out
 MOST_FAULTS = 3
 MOST_SECONDS = 600.0  # four attempts, each of which may wait for doCommit, for an agent to return, and for silence

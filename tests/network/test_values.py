@@ -380,6 +380,7 @@ trees = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @covers("SUB-36")
 @settings(max_examples=600, deadline=None)
 @given(trees, st.lists(st.sampled_from([SCALAR, VECTOR, OCTETS]), max_size=3))

@@ -215,6 +215,7 @@ def test_an_ended_job_goes_on_by_its_id_on_other_nodes(
     assert rows(tmp_path, "TR", 0) == rows(tmp_path / "calm", "TR", 0)  # the earlier rows are on that node
 
 
+@pytest.mark.long
 @covers("FD-13")
 def test_a_broken_checkpoint_is_passed_over(started: LocalAgents, tmp_path: Path) -> None:
     """The newest of one node lacks a byte; all go on from the one before, and the log names the file."""

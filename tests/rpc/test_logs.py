@@ -61,6 +61,7 @@ def test_peers_can_neither_act_on_the_terminal_nor_forge_lines(logger: logging.L
     assert any("ValueError: a\\x1b" in text for text in rest)
 
 
+@pytest.mark.long
 @covers("SEC-17")
 def test_every_control_character_is_escaped() -> None:
     """All of Unicode; what is shown on one line is cut at 512 (Security 8)."""

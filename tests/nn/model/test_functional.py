@@ -382,6 +382,7 @@ def digits() -> tuple[Array, Array]:
     return train_x[:400, ..., None] / 16 if train_x.max() <= 16 else train_x[:400, ..., None] / 255, train_y[:400]
 
 
+@pytest.mark.long
 def test_a_residual_network_learns_digits() -> None:
     x, y = digits()
     image = nn.Input(x.shape[1:])

@@ -475,7 +475,7 @@ def test_what_may_be_asked_for(given: Any) -> None:
         checked_every(given)
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("verbose", "lines"), [(0, 0), (2, 4)])
 def test_a_quiet_job_shows_no_checkpoints(verbose: int, lines: int, tmp_path: Path) -> None:
     """A thread of its own saves them, and goes by the job's `verbose`, too."""

@@ -240,6 +240,7 @@ def test_every_optimizer_goes_with_it(op_type: Any) -> None:
     assert len(weights(one)) == 1
 
 
+@pytest.mark.long
 def test_changes_and_results_of_a_server_are_of_the_whole_model() -> None:
     """Changes of several batches under Krum; parameters that a server's Adam makes; gossip."""
     delta = Codec.of(AllToAll(), send="delta", merge=Krum(1), trigger=Every(3))

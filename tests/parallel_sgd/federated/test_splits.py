@@ -135,6 +135,7 @@ def test_a_data_set_that_knows_its_clients_is_trained_by_them(tmp_path: Path) ->
         Clients(10, 4, OwnSplit()).of_data(nn.dataset.Digits())
 
 
+@pytest.mark.long
 def test_a_description_tells_and_draws_who_has_what(tmp_path: Path) -> None:
     given = Clients(20, 10, ShardSplit(2))
     found = describe(given, nn.dataset.Digits(), ImageCls(), seed=3)

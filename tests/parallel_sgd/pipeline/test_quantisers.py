@@ -164,7 +164,7 @@ LIKE_OTHERS = ("qsgd-4", "qsgd-8", "levels-4")  # with another number of levels;
 
 @covers("LAW-3")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in LIKE_OTHERS else ()) for name in CASES])
-@pytest.mark.share(9)
+@pytest.mark.long
 def test_unbiased_with_the_variance_of_the_formula(name: str) -> None:
     """The mean over many draws is what was encoded."""
     make, levels, bias = CASES[name]

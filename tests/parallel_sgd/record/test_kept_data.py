@@ -69,7 +69,7 @@ def own() -> AbsDataset:
 
 @covers("RUN-11")
 @pytest.mark.parametrize("data", [arrays, transposed, frames, own])
-@pytest.mark.share(4)
+@pytest.mark.long
 def test_a_run_on_arrays_is_repeated_from_its_folder_alone(
     data: Callable[[], AbsDataset], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

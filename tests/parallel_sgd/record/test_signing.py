@@ -131,7 +131,7 @@ def test_what_comes_later_breaks_no_signature(signed: Path, tmp_path: Path, caps
     assert signature_found(capsys, signed, "--signer", public)[1]["signature"]["state"] == "good"  # type: ignore[index]
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @covers("RUN-5")
 @pytest.mark.parametrize("ignored", [(), ("--ignore-paths", "report.html")])
 def test_a_signature_of_the_librarys_own_command_is_taken(

@@ -126,7 +126,7 @@ def test_a_job_takes_the_time_of_its_laws(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [Ring, TopK, Plain, SyncPS, AsyncPS])
-@pytest.mark.share(6)
+@pytest.mark.long
 def test_codec_time_is_measured_unless_it_is_given_and_can_be_given_again(codec: Any, tmp_path: Path) -> None:
     server = codec.traits.needs_server
     given: dict[str, Any] = {"sync_type": "asgd", "op_type": GradientAveragingOptimizer} if codec is AsyncPS else {}

@@ -196,6 +196,7 @@ print(train(nodes, Ring, Path(tempfile.mkdtemp())).simulated.digest)
 """
 
 
+@pytest.mark.long
 @covers("SIM-1")
 @pytest.mark.parametrize("runs", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_a_job_has_one_trace_on_all_machines(runs: int, tmp_path: Path) -> None:

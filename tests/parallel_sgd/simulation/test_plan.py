@@ -103,6 +103,7 @@ def test_the_first_ones_are_run_here_with_throttled_links(model: str, capsys: py
         assert 0.5 * check["predicted"] < check["measured"]
 
 
+@pytest.mark.long
 def test_without_model_and_data_it_plans_for_what_is_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
     """Offline, on a fresh machine: nothing is downloaded, and the network has the shape of the data."""
     words = ["plan", "--platform", "star 1Mbit/s 1ms", "--workers", "2", "--codecs", "Plain", "--local-steps", "1", "-q"]

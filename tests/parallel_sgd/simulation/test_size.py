@@ -141,7 +141,7 @@ def test_what_goes_to_all_is_made_once(tmp_path: Path, monkeypatch: pytest.Monke
 # ---- what is kept
 
 
-@pytest.mark.share(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Ring", "SyncPS"])
 def test_a_sample_has_tables_and_all_have_rows_in_common_ones(name: str, tmp_path: Path) -> None:
     kind, workers = getattr(codecs, name), 18

@@ -148,6 +148,7 @@ def test_kill_and_interrupt_lose_at_most_the_runs_under_way(tmp_path: Path) -> N
     assert last.stderr.count("\n[") + last.stderr.startswith("[") == trained and f"{trained} to train" in last.stderr
 
 
+@pytest.mark.long
 @covers("RES-8")
 @pytest.mark.processes
 def test_free_agents_and_simulated_nodes_train_with_the_figures_of_this_process(tmp_path: Path) -> None:

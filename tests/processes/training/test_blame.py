@@ -94,7 +94,7 @@ def check(case: str, place: int, nodes: LocalNodes, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("case", "place"), [("link", 1), ("codec", 3), ("data", 2)])
-@pytest.mark.share(6)
+@pytest.mark.long
 def test_the_true_cause_comes_first(case: str, place: int, agents: LocalNodes, tmp_path: Path) -> None:
     check(case, place, some(agents, 4), tmp_path)
 

@@ -135,6 +135,7 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     assert code == 2 and "None of the nodes knows job 20200101-000000-00000000" in err
 
 
+@pytest.mark.long
 def test_what_cannot_be_started_again(trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that stays away under 'restart' ends in JobFailed, naming it and the first cause."""
     nodes = trio.nodes()

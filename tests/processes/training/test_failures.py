@@ -100,6 +100,7 @@ def test_a_killed_agent(tmp_path: Path) -> None:
         assert line_job().parallel(only, directory=tmp_path, **QUICK)["Loss"] > 0
 
 
+@pytest.mark.long
 @covers("SUB-31")
 @pytest.mark.parametrize(
     ("assignment", "count", "victim"),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.processes
 
 
 @pytest.mark.parametrize("fault", ["throttle 2>0 4kbit; throttle 2>1 4kbit", "stop 2@e1.b2 for 2s"])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_the_first_two_of_three_go_on(tmp_path: Path, fault: str) -> None:
     """Results of the others lack what comes late, and the straggler finds all of theirs: it trains another model."""
     with local_workers(3) as nodes:

@@ -113,6 +113,7 @@ def test_the_job_goes_on_without_a_worker_that_leaves(
     assert any(not name.endswith("-00000000.safetensors") for name in kept), f"the state within an epoch is not among {kept}"
 
 
+@pytest.mark.long
 def test_workers_in_the_folder_are_discovered(slurm: Slurm, tmp_path: Path, calm: bytes) -> None:
     """A folder as discovery: another worker that is registered takes the place of the one that leaves."""
     agents = [slurm.start(rank) for rank in range(3)]

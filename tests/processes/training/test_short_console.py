@@ -143,6 +143,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     assert b"2 workers: " in data and "Worker(0)" not in data.decode()
 
 
+@pytest.mark.long
 def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     """Of a worker that died, and of the restart; the end says how many restarts there were."""
     lines = piped(tmp_path, "parallel_sgd.local_workers(2)", on_failure="restart", fault="kill 1@e2.b3")

@@ -183,6 +183,7 @@ class Broken(Plain):
         return super().receive_blocks(content)
 
 
+@pytest.mark.long
 @covers("SUB-27", "SUB-16")
 def test_an_exception_in_the_receive_path_ends_the_job_everywhere(agents: LocalNodes, tmp_path: Path) -> None:
     """On all nodes, with that traceback, once, without waiting for the time-out."""

@@ -85,7 +85,7 @@ def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.
 
 @covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("ps", [False, True])
-@pytest.mark.share(2)
+@pytest.mark.long
 def test_a_run_that_was_fetched_is_equal(
     ps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,6 +127,7 @@ def test_signals_outlive_the_process() -> None:
     assert len(signals) == 2 * 9 + 1 and signals[-1][:3] == (Kind.BEGIN, 2, 1)
 
 
+@pytest.mark.long
 @covers("FD-15")
 @settings(deadline=None)
 @given(counts=st.lists(st.integers(0, 2 * CAPACITY), max_size=5), most=st.integers(1, CAPACITY))

@@ -159,6 +159,7 @@ def test_every_order_with_a_busy_node(busy: tuple[int, ...]) -> None:
     assert ends
 
 
+@pytest.mark.long
 @covers("SUB-9")
 def test_every_loss_in_every_state_of_two_nodes() -> None:
     """Submitter, agent, job process or connection lost in each of all reachable states, then a random order."""
