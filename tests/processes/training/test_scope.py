@@ -25,7 +25,8 @@ class KrumOnceSaved(Krum):
     beside training: a worker that is killed before it is on disk has no memory to go on with."""
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
-        if round_ is not None and round_.number == BATCHES and Path("checkpoints").exists():  # none in one process
+        of_an_agent = Path.cwd().parent.name == "jobs"  # in one process nothing is killed
+        if round_ is not None and round_.number == BATCHES and of_an_agent:
             wait_for(Path("checkpoints", file_name(Position(1, 0))).exists, "the checkpoint of the first epoch")
         return super().combine(parts, weights, round_)
 
