@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array, empty
-from nn.gradient_descent.interface import IGradientDescent, KernelDecay, chunks, keras_names
+from nn.arrays import Array
+from nn.gradient_descent.interface import IGradientDescent, KernelDecay, WholeVariableRule, chunks, keras_names
 from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, norm
 from nn.gradient_descent.schedule import Schedule
 
@@ -218,7 +218,7 @@ class NadamOptimizer(ADAMOptimizer, configured=True):
         np.add(out, root, out)
 
 
-class LAMBOptimizer(ADAMOptimizer, configured=True):
+class LAMBOptimizer(WholeVariableRule, ADAMOptimizer, configured=True):
     """Adam with a step for each variable in proportion to its norm, for large batches (You et al., 2020):
 
     r = m^ / (sqrt(v^) + epsilon) + weight_decay * w,  w <- w - learn_rate * (|w| / |r|) * r,
@@ -234,8 +234,6 @@ class LAMBOptimizer(ADAMOptimizer, configured=True):
     [0.8395, 2.1557]
     """
 
-    decoupled: ClassVar[bool] = True
-
     @keras_names(beta_1="beta1", beta_2="beta2")
     def __init__(
         self,
@@ -249,19 +247,6 @@ class LAMBOptimizer(ADAMOptimizer, configured=True):
         clip_variable_norm: float | None = None,
     ) -> None:
         super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm, clip_variable_norm)
-        self._change: Array = np.empty(0)
-
-    @property
-    def elementwise(self) -> bool:
-        """No: a parameter changes by the norm of its variable."""
-        return False
-
-    def update(self, parameters: Array, gradients: Array) -> None:
-        # The step of each variable is scaled when all of it is known, so it needs room for the whole vector.
-        if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
-            self._change = empty(parameters.shape, parameters.dtype)
-        self.write_change(parameters, gradients, self._change)
-        np.add(parameters, self._change, out=parameters)
 
     def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`; raise ValueError unless `partition` fits the vector."""

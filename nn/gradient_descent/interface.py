@@ -453,6 +453,25 @@ class IGradientDescent(
         return gradient
 
 
+class WholeVariableRule(IGradientDescent, fixed=("_change",)):
+    """Common part of rules whose step of a parameter depends on all of its variable; they work on the whole vector only."""
+
+    decoupled: ClassVar[bool] = True
+    _change: Array = np.empty(0)
+
+    @property
+    def elementwise(self) -> bool:
+        """No: a parameter changes by others of its variable."""
+        return False
+
+    def update(self, parameters: Array, gradients: Array) -> None:
+        # The step of a variable is known when all of it is, so it needs room for the whole vector.
+        if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
+            self._change = empty(parameters.shape, parameters.dtype)
+        self.write_change(parameters, gradients, self._change)
+        np.add(parameters, self._change, out=parameters)
+
+
 def chunks(vector: Array | Stretches) -> Iterator[Array]:
     """Return the parts of a vector in which its squares are added up one after the other."""
     return (vector[part] for part in parts(0, len(vector), NORM_CHUNK))

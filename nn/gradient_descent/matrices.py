@@ -5,44 +5,28 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, Shape, empty
-from nn.gradient_descent.interface import IGradientDescent, KernelDecay, chunks, keras_names
+from nn.gradient_descent.interface import KernelDecay, WholeVariableRule, chunks, keras_names
 from nn.gradient_descent.numerics import norm
 from nn.gradient_descent.schedule import Schedule
 
 
-class MatrixRule(IGradientDescent, fixed=("_shapes", "_change", "_room")):
+class MatrixRule(WholeVariableRule, fixed=("_shapes", "_room")):
     """A rule that computes the step of a whole variable at a time, and must know the shapes of all.
 
     Optimizers tell them by `partition`. It works on the whole vector only.
     """
 
-    decoupled: ClassVar[bool] = True
-
     _shapes: list[Shape] | None = None
-    _change: Array = np.empty(0)
     _room: Array = np.empty((4, 0))
-
-    @property
-    def elementwise(self) -> bool:
-        """No: a parameter changes by others of its variable."""
-        return False
 
     def partition(self, sizes: Sequence[int], shapes: Sequence[Shape] | None = None) -> None:
         super().partition(sizes, shapes)
         self._shapes = None if shapes is None else [tuple(shape) for shape in shapes]
-
-    def update(self, parameters: Array, gradients: Array) -> None:
-        # The step of a variable reads all of it, so it needs room of its own.
-        if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
-            self._change = empty(parameters.shape, parameters.dtype)
-        self.write_change(parameters, gradients, self._change)
-        np.add(parameters, self._change, out=parameters)
 
     def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`; raise ValueError unless `partition` fits the vector."""
