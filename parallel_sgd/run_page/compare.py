@@ -16,15 +16,15 @@ from parallel_sgd.record.summary import seconds
 from . import tables
 from .data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of
 from .records import RunRecords
-from .report import document, embedded
+from .report import curve, document, embedded
 
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
 _FIGURE: Final = {
     "best": "best epoch",
-    "one worker alone": "one worker alone, at most",
-    "speed-up": "speed-up, at most",
+    "one worker alone": "one worker alone would have needed, at most",
+    "speed-up": "times as fast as one worker alone, at most",
 }
 """Names of figures as the page shows them, where they are not those of the console."""
 
@@ -78,11 +78,7 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
     lines = {per: list(_lines(runs, per)) for per in (EPOCH, SECONDS, BYTES)}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
-    charts = "".join(
-        f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
-        "</figure>"
-        for number, name in enumerate(metrics)
-    )
+    charts = "".join(curve(number, name) for number, name in enumerate(metrics))
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="seconds" aria-pressed="false">by second</button>'
     buttons += '<button data-per="bytes" aria-pressed="false">by byte sent</button></div>'

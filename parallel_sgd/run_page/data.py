@@ -20,7 +20,7 @@ from parallel_sgd.record.tables import Column
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
 from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
-from .terms import ORDER, word
+from .terms import ORDER, figure, word
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"
@@ -149,7 +149,12 @@ def curves(history: JobHistory) -> dict[str, Any]:
     names = [name for name in history.columns() if name != EPOCH and not name.startswith("val_")]
     steps = [name for row in history.steps[:1] for name in row if name not in (EPOCH, "batch", "time")]
     names = list(dict.fromkeys([*names, *steps, *(name[4:] for name in history.columns() if name.startswith("val_"))]))
-    return {"names": names, EPOCH: list(_lines(history, names, EPOCH)), STEP: list(_lines(history, names, STEP))}
+    return {
+        "names": names,
+        "titles": [*map(figure, names)],
+        EPOCH: list(_lines(history, names, EPOCH)),
+        STEP: list(_lines(history, names, STEP)),
+    }
 
 
 def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
@@ -252,14 +257,17 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
         links[of, to] += wire
     nodes = sorted({node for pair in links for node in pair})
     place = {node: number for number, node in enumerate(nodes)}
+    # of many workers in one process only the first have accounts, and empty rows would say that the others had sent nothing
+    rows = {node: number for number, node in enumerate(sorted({of for of, _ in links}))}
     names = sorted(variables, key=lambda name: -sum(variables[name].values()))[:_MOST_LINES]
     senders = sorted({node for name in names for node in variables[name]})
     cells = [[senders.index(node), row, wire] for row, name in enumerate(names) for node, wire in variables[name].items()]
     return {
         "links": {
             "nodes": nodes,
-            "cells": [[place[to], place[of], wire] for (of, to), wire in sorted(links.items())],
-            "ways": [[place[to], place[of], way, wire] for (of, to, way), wire in sorted(ways.items())],
+            "senders": [*rows],
+            "cells": [[place[to], rows[of], wire] for (of, to), wire in sorted(links.items())],
+            "ways": [[place[to], rows[of], way, wire] for (of, to, way), wire in sorted(ways.items())],
         },
         "variables": {"nodes": senders, "names": names, "cells": cells},
         "traffic": _traffic(records),

@@ -297,6 +297,9 @@ def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with
     took = (frame["ends"] - frame["begins"])[:5]
     assert f"a round takes {took.min():.3g} to {took.max():.3g} s, {took.mean():.3g} on average; 0.0 clients are lost" in said
     compared = compare_page([RunRecords.read(folder)] * 2)
+    for shown in (page, compared):
+        assert "<h3>bytes of clients</h3>" in shown and "<h3>seconds of the clients&#x27; clock</h3>" in shown
+        assert "client_bytes<" not in shown, "a name of a program"
     assert f"{sum(history['client_bytes']):,.0f}" in compared and "clients&#x27; clock" in compared
     assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
     told_by_sweep = told_of(folder)
