@@ -28,10 +28,10 @@ from .interfaces import (
     BlockWeight,
     CheckingPackets,
     Codec,
+    CountingPackets,
     Packets,
     Remembering,
     TakingLate,
-    Tracking,
     age_counts,
     check_packet,
     netEncapsulation,
@@ -142,7 +142,7 @@ class CodecBank:
             self._enter(variable)
             self.codecs.append(made(kind, channel.node_id))
         self._rules = [_Rules.of(codec) for codec in self.codecs]
-        self._counting = [codec for codec in self.codecs if isinstance(codec, Tracking) and codec.counts_packets]
+        self._counting = [codec for codec in self.codecs if isinstance(codec, CountingPackets) and codec.counts_packets]
         self.counts_packets = len(self._counting) == len(self.codecs)  # whether `fewest_packets` knows more than 1
         self.keeps_content = [codec.traits.keeps_content for codec in self.codecs]
         # where a codec has `is_done` and `get_result` of the base, sync types read its result without a call

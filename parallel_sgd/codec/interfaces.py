@@ -459,18 +459,25 @@ class Tracking(Codec):
         """Return the nodes that a time-out message names where no block is missing."""
         return ()
 
+
+class CountingPackets(Codec):
+    """Codec that knows how many packets it needs, so that a simulation may hand over several of them together.
+
+    It is no capability that authors take on: a wrong number would change times.
+    """
+
     @property
     def counts_packets(self) -> bool:
-        """Whether `fewest_packets` knows more than 1, so that a simulation may hand over several packets together."""
-        return False
+        """Whether this object knows it."""
+        return True
 
+    @abstractmethod
     def fewest_packets(self) -> int:
         """Return how many packets must come, at least, before the codec sends anything or has a result.
 
-        It is asked of a codec that says `counts_packets`, when all own blocks of a batch are put. Packets that ask for something
-        come only after a time-out, and do not count.
+        It is asked when all own blocks of a batch are put. Packets that ask for something come only after a time-out, and do
+        not count.
         """
-        return 1
 
 
 class Partial(Tracking):

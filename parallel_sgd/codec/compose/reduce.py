@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
+from parallel_sgd.codec.interfaces import Array, BlockWeight, CountingPackets, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import MERGE, Remembers, State
 from parallel_sgd.engine.block_tree import Span
@@ -348,7 +348,7 @@ class Reducing(Composed):
         self._rooms.clear()
 
 
-class Peers(Reducing):
+class Peers(Reducing, CountingPackets):
     """Merging among workers, without a server.
 
     Where packets are views of arrays that the next batch changes, one that asks late gets the whole result instead.
@@ -395,12 +395,12 @@ class Peers(Reducing):
         if batch is None or not batch.vectors:
             return 1
         # a packet brings one shard of a result, or a sum over no more contributions than its sender has
-        found = sys.maxsize
+        found, here = sys.maxsize, (None, self.node_id)
         for round_, assembly in batch.vectors.items():
             whole = 0
             for number in assembly.left:
                 needed = 1
-                if assembly.shards[number].owner in (None, self.node_id):
+                if assembly.shards[number].owner in here:
                     collector = batch.collectors.get(round_ * ROUND + number)
                     lacks = self.units.count if collector is None else collector.lacks
                     needed = max(1, -(-lacks // self.units.most))
