@@ -68,8 +68,8 @@ def platforms(draw: st.DrawFn) -> Platform:
     fields: dict[str, Any] = {"bandwidth": draw(RATES), "latency": draw(TIMES)}
     if shape == "matrix":
         size = draw(st.integers(2, 4))
-        rows = st.lists(st.lists(RATES, min_size=size, max_size=size).map(tuple), min_size=size, max_size=size).map(tuple)
-        fields = {"latencies": draw(rows), "bandwidths": draw(rows)}
+        rows = [st.tuples(*[st.tuples(*[values] * size)] * size) for values in (TIMES, RATES)]
+        fields = {"latencies": draw(rows[0]), "bandwidths": draw(rows[1])}
     elif shape == "fat tree":
         fields |= {"leaf": draw(st.integers(1, 9)), "spines": draw(st.integers(1, 9))}
     elif shape == "two sites":
