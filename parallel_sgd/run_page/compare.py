@@ -30,10 +30,14 @@ _FIGURE: Final = {
 
 
 def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
-    """Return the settings in which runs differ, by name: the value of each run, "-" where it has none. Raises: RecordError."""
+    """Return the settings in which runs differ, by name: the value of each run, "default" where it has none.
+
+    Raises: RecordError.
+    """
     settings = [settings_of_run(Door(run.folder)) for run in runs]
     names = dict.fromkeys(name for each in settings for name in each if name != "mission_title")
-    found = {name: [each.get(name, _ABSENT) for each in settings] for name in names}
+    # an empty text, as of no parameters of the rule, is the default, too
+    found = {name: [each.get(name) or "default" for each in settings] for name in names}
     return {name: values for name, values in found.items() if len(set(values)) > 1}
 
 
@@ -74,7 +78,7 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
         names, [(_FIGURE.get(key, key), *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results"
     )
     # a value that is absent is the default
-    rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
+    rows = [(name, *values) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
     lines = {per: list(_lines(runs, per)) for per in (EPOCH, SECONDS, BYTES)}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))

@@ -99,9 +99,10 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
             os.close(descriptor)
         # the old content or the new one, never a part
         os.replace(draft, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
+        error.filename, error.filename2 = str(path), None  # not that of the draft, of which no caller knows
         raise
 
 

@@ -195,7 +195,7 @@ def test_a_peer_cannot_fill_the_memory_with_keys() -> None:
     bank = copy_context().run(CodecBank, [Plain], settings, StubChannel(here={1}), 0)
     bank.begin((0, 0))
     for batch in range(5000):
-        assert bank.takes(1, Message((0, 0, batch, 0), None, 10, 2))
+        assert bank.takes([(1, Message((0, 0, batch, 0), None, 10, 2))])
     assert len(bank.accounts.counts) == MOST_STEPS
     rows = bank.accounts.traffic()
     assert sum(row.bytes_received for row in rows) == 50_000 and sum(row.packets_received for row in rows) == 5000
