@@ -20,7 +20,7 @@ from rpc.support.places import without_places
 
 from . import tables
 from .clients import clients_section
-from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, history_of, page_data, platform_of
+from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, page_data, platform_of
 from .records import RunRecords
 from .terms import PHASES, term, worker
 from .timeline import write_timeline
@@ -165,7 +165,7 @@ def _result(records: RunRecords) -> str:
     told = "" if cards else "<p>The run has no result: it did not come to the end of its last epoch.</p>"
     crowd = crowd_of(records)
     lines = [_crowded(records, *crowd)] if crowd else []
-    if (best := best_of(records, history_of(records))) is not None:
+    if (best := best_of(records, records.history)) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
     effort = effort_in(records)
@@ -247,7 +247,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
         f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)
     ]
     figures = [f"<figure><h3>{escape(name)}</h3>{place}</figure>" for name, place in zip(names, places, strict=True)]
-    rows = tables.numbers(tables.epochs_table(history_of(records)))
+    rows = tables.numbers(tables.epochs_table(records.history))
     return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'
 
 

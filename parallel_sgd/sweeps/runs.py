@@ -113,8 +113,13 @@ def found_runs(directory: Path, identities: Iterable[str]) -> dict[str, Told]:
     return found
 
 
-def told_of(folder: Path) -> Told:
-    """Return state and figures of the run in a folder; a file that is damaged makes it one that was interrupted."""
+def told_of(folder: Path, history: JobHistory | None = None) -> Told:
+    """Return state and figures of the run in a folder; a file that is damaged makes it one that was interrupted.
+
+    Args:
+        folder: that of the run.
+        history: its history, where that was read already.
+    """
     try:
         outcome = read_outcome(Door(folder))
     except RecordError:
@@ -124,7 +129,7 @@ def told_of(folder: Path) -> Told:
     if state != DONE:
         return Told(state, folder.name, clock=clock, message=str(outcome.get("message", ""))[:_MOST_TEXT])
     figures = {name: value for name, value in outcome.get("figures", {}).items() if isfinite(value)}
-    history = _history(folder)
+    history = _history(folder) if history is None else history
     return Told(DONE, folder.name, figures, _points(history), OF_CLIENTS if history.rounds else clock)
 
 
