@@ -8,10 +8,11 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Final
 
+from nn.model.history import VALIDATION
 from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
-from ..record.history import COUNTED, EPOCH, JobHistory
+from ..record.history import BYTES, COUNTED, EPOCH, SECONDS, JobHistory
 from ..record.outcome import read_outcome
 from ..run_page.data import SIMULATED as ON_PLATFORM
 
@@ -23,6 +24,7 @@ __all__ = [
     "MEASURED",
     "NOT_RUN",
     "OF_CLIENTS",
+    "PER",
     "SIMULATED",
     "Point",
     "Told",
@@ -39,6 +41,8 @@ NOT_RUN: Final = "not run"
 MEASURED: Final = "measured"
 SIMULATED: Final = "simulated"
 OF_CLIENTS: Final = "of the clients' clock"
+PER: Final = (EPOCH, SECONDS, BYTES)
+"""Axes over which runs are drawn."""
 _MOST_TEXT: Final = 500
 
 
@@ -57,6 +61,16 @@ class Point:
     seconds: float | None
     bytes: float | None
     figures: Mapping[str, float]
+
+    @property
+    def tested(self) -> dict[str, float]:
+        """Figures on test data, by name; those of training where there are none."""
+        tested = {name.removeprefix(VALIDATION): value for name, value in self.figures.items() if name.startswith(VALIDATION)}
+        return tested or dict(self.figures)
+
+    def place(self, per: str) -> float | None:
+        """Return its place on an axis, one of PER; None where no table tells it."""
+        return {EPOCH: float(self.epoch), SECONDS: self.seconds, BYTES: self.bytes}[per]
 
 
 @dataclass(frozen=True)

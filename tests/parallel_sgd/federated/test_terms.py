@@ -18,6 +18,7 @@ from parallel_sgd.federated import ClientClock, ClientTerm, load_client
 from parallel_sgd.federated.population import Population, deal
 from tests.parallel_sgd.federated.reference import arrays, gradient, model
 from tests.parallel_sgd.federated.test_clients import OPTIONS, clients, job, trained
+from tests.statements import covers
 
 ALPHA = 0.3
 
@@ -89,6 +90,7 @@ def test_fed_dyn_equals_plain_numpy(tmp_path: Path) -> None:
     assert np.abs(trained(given, 2, tmp_path, dtype="float32") - common).max() < 1e-5 * change
 
 
+@covers("RES-1")
 @pytest.mark.processes
 def test_what_clients_remember_for_a_term_goes_on_after_a_kill_and_on_other_workers(tmp_path: Path) -> None:
     given = fed_dyn(count=9, rounds=3, stragglers=0.5)
