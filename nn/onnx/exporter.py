@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -202,3 +202,7 @@ def everywhere(nodes: Sequence[NodeProto]) -> list[NodeProto]:
         inner = [attribute.g for attribute in node.attribute if attribute.g is not None]
         found += [node, *(each for graph in inner for each in everywhere(graph.node))]
     return found
+
+
+Convert: TypeAlias = Callable[[Exporter, Result, Any], str]
+"""Adds the operators for a node with its operation, and returns the name of the result."""

@@ -349,6 +349,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         beside = {
             "Left by callbacks or writers, and not computed again": left_by_others(manifest),
             "Saved within an epoch or by one of other workers, and not computed again": computed.not_computed(epochs),
+            "Tables of steps or packets that depend on more than the job, and not computed again": computed.unproven_tables(
+                file, epochs
+            ),
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
     return _judge(given, signature, file, computed, wrong, others, epochs, beside)

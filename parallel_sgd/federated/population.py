@@ -15,8 +15,8 @@ from nn.dataset.transforms.labels import class_numbers
 from nn.random import keyed
 from parallel_sgd.engine.block_tree import Span, halves
 
+from .availability import Availability
 from .clients import Clients
-from .clock import Availability
 from .rounds import Course, Field, Visit, courses
 from .samplers import BufferedSampler
 from .sizes import Sizes

@@ -19,7 +19,7 @@ from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
 from .contributions import Contributions
-from .population import Population, Rows, class_counts, dealt
+from .population import Population, Round, Rows, class_counts, dealt
 from .rounds import Visit
 from .versions import Versions
 
@@ -135,13 +135,13 @@ class ClientTraining(TrainingProcess):
         self._population = Population(self._clients, sizes, self._seed, self._block_size)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
-        store, times = self._model.store, self._times
-        times.begin()
+        store = self._model.store
+        self._times.begin()
         spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         now = self._population.round(epoch * self._batches.count + batch)
-        values, statistics = self._versions.begin(now.number)
+        self._versions.begin(now.number)
         for block, gradient_ready in self._blocks:
             visit = now.visits[block]
             self._steps += 1
@@ -151,42 +151,19 @@ class ClientTraining(TrainingProcess):
             if visit is None:
                 self._pass_over(gradient_ready)
             else:
-                client = visit.client
-                self._now = f"client {client}"
-                self._origin, before = self._versions[visit.version]
-                if visit.version != now.number:
-                    np.copyto(store.values, self._origin)
-                    np.copyto(store.buffer_values, before)
-                if self._memory is not None:
-                    self._memory.begin(client)
-                try:
-                    losses = self._visit(epoch, batch, visit, spoiled)
-                except BaseException:
-                    # the state that is left behind is that after the batch before, not that of a client
-                    np.copyto(store.values, values)
-                    np.copyto(store.buffer_values, statistics)
-                    raise
-                if self._memory is not None:
-                    self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
-                np.subtract(self._origin, store.values, out=store.gradients)
-                norm, seconds = 0.0, round(self._clock() - begun, 6)
-                if self._visited is not None:
-                    norm = math.sqrt(np.vdot(store.gradients, store.gradients))
-                for part in self._contributions.weighed_before:
-                    part *= now.factors[block]
-                np.copyto(store.values, values)
-                if store.buffers:
-                    np.subtract(store.buffer_values, before, out=store.buffer_changes)
-                    store.buffer_changes *= now.shares[block]
-                    np.copyto(store.buffer_values, statistics)
+                losses = self._train(epoch, batch, now, visit, spoiled)
+                seconds = round(self._clock() - begun, 6)
+                # of the client's own change: weights come behind
+                norm = 0.0 if self._visited is None else math.sqrt(np.vdot(store.gradients, store.gradients))
+                self._weigh(now, block, visit)
                 for variable in reversed(store.variables):
                     gradient_ready(variable)
                 if self._visited is not None:
-                    steps, *ends = losses
-                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
-                    sent = self._contributions
+                    place = (epoch + 1, batch + 1, now.number + 1, block, visit.client, self._size(visit.client))
+                    # only an encoding that has run knows its bytes
+                    sent = self._contributions.bytes_up(), self._contributions.bytes_down
                     clock = (visit.begins, visit.arrives, now.number - visit.version)
-                    self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down, *clock))
+                    self._visited((seconds, *place, int(losses[0]), *losses[1:], norm, *sent, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
             if self._memory is not None:
@@ -203,6 +180,48 @@ class ClientTraining(TrainingProcess):
             self._rounds((course.number + 1, epoch + 1, batch + 1, course.begins, course.ends, *counts))
         if self._memory is not None:
             self._memory.apply(now)
+
+    def _train(self, epoch: int, batch: int, now: Round, visit: Visit, spoiled: bool) -> tuple[float, float, float]:
+        """Train a client, from the model with which it begins, and leave its change as the gradients; return as `_visit`."""
+        store = self._model.store
+        self._now = f"client {visit.client}"
+        self._origin, statistics = self._versions[visit.version]
+        # in the round's own model it is that already: each client leaves it behind
+        if visit.version != now.number:
+            np.copyto(store.values, self._origin)
+            np.copyto(store.buffer_values, statistics)
+        if self._memory is not None:
+            self._memory.begin(visit.client)
+        try:
+            losses = self._visit(epoch, batch, visit, spoiled)
+        except BaseException:
+            # the state that is left behind is that after the batch before, not that of a client
+            self._restore(now)
+            raise
+        if self._memory is not None:
+            self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
+        np.subtract(self._origin, store.values, out=store.gradients)
+        return losses
+
+    def _weigh(self, now: Round, block: int, visit: Visit) -> None:
+        """Weigh the change of a slot's client, and set the model to that of the round again."""
+        store = self._model.store
+        for part in self._contributions.weighed_before:
+            part *= now.factors[block]
+        if store.buffers:
+            _, statistics = self._versions[visit.version]
+            np.subtract(store.buffer_values, statistics, out=store.buffer_changes)
+            store.buffer_changes *= now.shares[block]
+        self._restore(now)
+
+    def _restore(self, now: Round) -> None:
+        """Set the model to that of a round, before all of its clients."""
+        values, statistics = self._versions[now.number]
+        np.copyto(self._model.store.values, values)
+        np.copyto(self._model.store.buffer_values, statistics)
+
+    def _size(self, client: int) -> int:
+        return int(self._population.sizes[client])
 
     def _measure(self) -> dict[str, float]:
         if self._memory is None:

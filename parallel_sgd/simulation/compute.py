@@ -412,7 +412,7 @@ def _trace(name: str, file: str) -> Trace:
     if not file:
         raise ValueError(f"{name} must be 'trace FILE', got no file")
     try:
-        with Path(file).open(encoding="utf-8", newline="") as opened:
+        with Path(file).open(encoding="utf-8-sig", newline="") as opened:  # spreadsheets put a mark before the first line
             rows = [row for row, _ in zip(csv.reader(opened), range(_MOST_LINES), strict=False)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{name} must be a CSV file that can be read, got {file!r}: {error}") from None

@@ -464,7 +464,7 @@ class Kernel:
         found = dict.fromkeys([seat for seat in waiting if seat.wait is None or seat.context.run(seat.wait.ready)])
         if not found:
             waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in waiting if seat.wait is not None)
-            raise Deadlock(f"Nobody can move: {waits}.")
+            raise Deadlock(f"No node can go on: {waits}.{'' if self.order is None else self.order.excuse}")
         return found
 
     def _turn(self, seat: Seat, moment: float) -> int:

@@ -268,7 +268,7 @@ class Platform:
     def describe(self) -> str:
         """Return one line for the head of a report."""
         measured = self.calibration
-        told = "" if measured is None else f"calibrated {measured.date} with {measured.workers} workers"
+        told = "" if measured is None else f"calibrated {measured.date}{measured.date and ' '}with {measured.workers} workers"
         return "; ".join(filter(None, (self._hosts_text(), self._network_text(), self._model_text(), told, self.note)))
 
     def _hosts_text(self) -> str:
