@@ -120,6 +120,7 @@ house: $(VENV)/.dev
 pictures: $(VENV)/.dev
 	$(BIN)/python -m tests.house.pictures
 	$(BIN)/python -m benchmarks.simulation.studies
+	$(BIN)/python -m benchmarks.simulation.figures
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev $(VENV)/.tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -28,13 +29,14 @@ def run(parser: OptionParser) -> Task:
     """Configure `psgd run`: add its options to `parser`."""
     parser.usage = "%(prog)s JOB.TOML [options]"
     parser.epilog = (
-        "Without --local, -n or --launch it runs on as many workers of this machine as the run had. Another number of workers "
-        f"shares the same blocks, so the bits stay. {options.EXIT_CODES}"
+        "What is not given stays as in the file. Without --local, -n or --launch it runs on as many workers of this machine as "
+        f"the run had. Another number of workers shares the same blocks, so the bits stay. {options.EXIT_CODES}"
     )
-    options.add_job(parser)
+    options.add_job(parser, count="number of workers of the node file")
     parser.set_defaults(post_mortem=None)
     # what is not given comes from the file, so given options must be known from defaults
     defaults = _told_apart(parser)
+    _without_defaults(parser)
     # before the arguments below, which are always shown
     parser.show_first(_FIRST)
     parser.add_argument(
@@ -107,6 +109,13 @@ def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
             action.default = argparse.SUPPRESS  # a default that argparse fills in looks like a given value
     # of `set_defaults` alone, without an option
     return found | parser._defaults
+
+
+def _without_defaults(parser: argparse.ArgumentParser) -> None:
+    """Strike the defaults of all options but those of the nodes out of the help: the file has values in their place."""
+    for action in parser._actions:
+        if action.help and action.dest not in ("workers", "key_file"):
+            action.help = re.sub(r" \(default: [^()]*(\([^()]*\)[^()]*)*\)$", "", action.help)
 
 
 def _with_all(

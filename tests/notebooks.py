@@ -44,7 +44,7 @@ ALIKE: Final = (
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"\bon \S+, process \d+", "PROCESS"),
     (r"(?m)^\d+ workers share \d+ core.*\n", ""),  # on a machine with few cores
-    (r"(?m)^One worker alone: .*$", "ALONE"),
+    (r"(?m)^\d+ workers.* one alone would have needed .*$", "ALONE"),
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
     (r"\d+(?:\.\d+)? s\b", "SECONDS"),
     (r"\|█*[^|]*\|", "BAR"),

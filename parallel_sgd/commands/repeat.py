@@ -253,7 +253,7 @@ def _dealt(file: JobFile, workers: int) -> dict[str, Any]:
 
 
 def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -> tuple[str, bool]:
-    run = file.path.parent
+    run = _as_seen(file.path.parent)
     common = sorted(before.keys() & after.keys())
     if not common:
         return f"There is nothing of {run} to compare the weights with.", False
@@ -263,6 +263,12 @@ def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -
     epoch, variable, _ = differs
     why = f" Other than then: {', '.join(others)}." if others else ""
     return f"The weights are not those of {run}, from epoch {epoch} on ({variable}).{why}", False
+
+
+def _as_seen(run: Path) -> Path:
+    """Return the path of a run as the user may have written it: from the current directory on, where it lies below."""
+    here = Path.cwd()
+    return run.relative_to(here) if run.is_relative_to(here) else run
 
 
 def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
+from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
 from rpc.submit import Run
@@ -164,6 +165,14 @@ class RunRecords:
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: Sequence[str] = ()
     cut_off: Sequence[str] = ()
+
+    @cached_property
+    def history(self) -> JobHistory:
+        """History in the tables of the run."""
+        return JobHistory.of(
+            {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
+            *({node: tables[kind] for node, tables in self.tables.items() if kind in tables} for kind in ("BY", "CL", "RO")),
+        )
 
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Final
 
 from network.nodes import PARAMETER_SERVER
+from parallel_sgd.record.history import BYTES, CLIENT_BYTES, SECONDS
 
-__all__ = ["ORDER", "PHASES", "WAIT", "term", "word", "worker"]
+__all__ = ["ORDER", "PHASES", "WAIT", "figure", "term", "word", "worker"]
 
 WAIT: Final = "wait"
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
@@ -28,6 +29,16 @@ PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 """By the name of a phase in tables: the word that a page shows, and the exact term with its meaning."""
+
+
+_FIGURES: Final[Mapping[str, str]] = MappingProxyType(
+    {BYTES: "bytes sent", CLIENT_BYTES: "bytes of clients", SECONDS: "seconds of the clients' clock"}
+)
+
+
+def figure(name: str) -> str:
+    """Return the words that a page shows for a figure of a history, such as `client_bytes`; its name where there are none."""
+    return _FIGURES.get(name, name)
 
 
 def word(phase: str) -> str:
