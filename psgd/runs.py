@@ -143,6 +143,7 @@ def _list(given: argparse.Namespace) -> int:
         given,
         {"runs": found},
         _table(found) if found else none_in(Path(given.directory)),
+        done="The runs are listed",
     )
 
 
@@ -184,7 +185,7 @@ def _delete(given: argparse.Namespace) -> int:
     for run in chosen:
         delete_run(run)
     names = [run.path.name for run in chosen]
-    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.")
+    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.", done="The runs are deleted")
 
 
 def _show(given: argparse.Namespace) -> int:
