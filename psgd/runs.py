@@ -195,14 +195,14 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
     from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
     records, facts = _read(run), _facts(run)
     if "problem" in facts:
         raise ValueError(facts["problem"])
-    history = history_of(records)
+    history = records.history
     effort = effort_in(records)
     platform, best = platform_of(records), best_of(records, history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]

@@ -63,6 +63,8 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         with pytest.raises(SystemExit, match=r"^0$"):
             cli.main(["--help"])
         assert " ".join(command.help.split()) in " ".join(capsys.readouterr().out.split())
+        # only what trains ends with 3
+        assert ("not started" in " ".join(printed.split())) == (name in ("submit", "run", "sweep", "launch")), name
     documented = (ROOT / "docs" / "command.md").read_text("utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)", documented, re.MULTILINE)) == set(cli.COMMANDS)
 

@@ -1,4 +1,4 @@
-"""Terms of the objectives of clients: what a scheme adds to each gradient of a client, and what the client remembers for it."""
+"""Terms of a scheme in the objectives of clients, with the vectors that each client keeps for them."""
 
 from __future__ import annotations
 

@@ -69,7 +69,11 @@ class Point:
         return tested or dict(self.figures)
 
     def place(self, per: str) -> float | None:
-        """Return its place on an axis, one of PER; None where no table tells it."""
+        """Return its place on an axis; None where no table tells it.
+
+        Args:
+            per: the axis, one of PER.
+        """
         return {EPOCH: float(self.epoch), SECONDS: self.seconds, BYTES: self.bytes}[per]
 
 
