@@ -359,6 +359,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
         (("submit", *DIGITS, "-n", "1", "-q", "--json"), job_done, "runs/dnn-3."),
         (("run", str(run), "-q"), job_done, "runs/dnn-4."),
         (("verify", str(run)), "The run is verified, but its result could not be ", ""),
+        (("runs",), "The runs are listed, but its result could not be ", ""),
         (("jobs",), "The jobs are listed, but its result could not be ", ""),
         (("jobs", "--json"), "The jobs are listed", ""),
         (("attach", job, "-q"), f"The job {job} has ended: done, but its result could not be ", "."),
@@ -389,7 +390,7 @@ def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Pat
     with open(run / "job.toml", "a", encoding="utf-8") as file:
         file.write("# changed\n")
     code, told = _ended(cluster, "verify", str(run), redirect=">/dev/full")
-    assert code == 1 and "The run is verified, but its result could not be printed" in told
+    assert code == 1 and "The run has failed verification, but its result could not be printed" in told
 
 
 @pytest.mark.processes

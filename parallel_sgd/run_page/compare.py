@@ -14,7 +14,7 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import seconds
 
 from . import tables
-from .data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of
+from .data import SIMULATED, best_of, crowd_of, effort_in, platform_of
 from .records import RunRecords
 from .report import curve, document, embedded
 
@@ -48,7 +48,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     if platform := platform_of(run):
         found[SIMULATED] = platform
-    history = history_of(run)
+    history = run.history
     best = best_of(run, history)
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)
@@ -113,7 +113,7 @@ def _ends(runs: Sequence[RunRecords]) -> list[float]:
 
 def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
     """Yield the curves of all runs: of each figure in training and on test data."""
-    histories = [history_of(run) for run in runs]
+    histories = [run.history for run in runs]
     names = dict.fromkeys(name.removeprefix(VALIDATION) for each in histories for name in each.columns() if name != EPOCH)
     for name in names:
         for number, (run, history) in enumerate(zip(runs, histories, strict=True)):

@@ -59,9 +59,9 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         "seconds": found.seconds,
         "recent": max(map(len, runs.values()), default=0),
         "phases": _phases(runs, failures),
-        "curves": curves(history_of(records)),
+        "curves": curves(records.history),
         "waits": _waits(found, runs),
-        "clients": clients_data(records, history_of(records)),
+        "clients": clients_data(records, records.history),
         **_bytes(records),
         "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}, failures),
     }
@@ -132,16 +132,6 @@ def _placed(kind: str, place: str) -> str:
         return f"{place} in turns"
     phase = _PHASE_OF.get(kind)
     return f"{place}: {word(phase)}" if phase else place.replace(ALL_CODECS, "codecs")
-
-
-def history_of(records: RunRecords) -> JobHistory:
-    """Return the history in the tables of a run."""
-    return JobHistory.of(
-        {node: (tables["TR"], tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
-        {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
-        {node: tables["CL"] for node, tables in records.tables.items() if "CL" in tables},
-        {node: tables["RO"] for node, tables in records.tables.items() if "RO" in tables},
-    )
 
 
 def curves(history: JobHistory) -> dict[str, Any]:

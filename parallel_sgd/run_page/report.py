@@ -20,7 +20,7 @@ from rpc.support.places import without_places
 
 from . import tables
 from .clients import clients_section
-from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, history_of, page_data, platform_of
+from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, page_data, platform_of
 from .records import RunRecords
 from .terms import PHASES, figure, term, worker
 from .timeline import write_timeline
@@ -169,7 +169,7 @@ def _result(records: RunRecords) -> str:
     told = "" if cards else "<p>The run has no result: it did not come to the end of its last epoch.</p>"
     crowd = crowd_of(records)
     lines = [_crowded(records, *crowd)] if crowd else []
-    if (best := best_of(records, history_of(records))) is not None:
+    if (best := best_of(records, records.history)) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
     effort = effort_in(records)
@@ -253,7 +253,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     text += ", each of several codecs thin." if len({codec for _, codec, *_ in data["traffic"]}) > 1 else "." * (BYTES in names)
     text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
     figures = [curve(place, name) for place, name in enumerate(names)]
-    rows = tables.numbers(tables.epochs_table(history_of(records)))
+    rows = tables.numbers(tables.epochs_table(records.history))
     return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'
 
 

@@ -16,6 +16,7 @@ from network.names import did_you_mean
 from network.units import plain_number, rate_text, time_text
 
 from .calibration import Calibration
+from .timeline import LONGEST_SECONDS
 
 __all__ = ["FACTORS", "MODELS", "PORTS", "SHAPES", "Factors", "Platform"]
 
@@ -27,6 +28,8 @@ TRANSPORTS: Final = {"tcp": "TCP", "unix": "Unix sockets", "memory": "shared mem
 
 
 _LINES: Final = ("latencies", "bandwidths")
+#: Least bytes per second of a link: with less the times of messages are as long as clocks cannot count.
+_LEAST_RATE: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -164,10 +167,14 @@ class Platform:
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and value > 0):
                 raise _error(name, "a number above 0", value)
+            if value is not None and value < _LEAST_RATE:
+                raise _error(name, f"at least {_LEAST_RATE:g}", value)
         for name in ("latency", "thin_latency", "local_latency"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and value >= 0):
                 raise _error(name, "a number of at least 0", value)
+            if value is not None and value > LONGEST_SECONDS:
+                raise _error(name, f"at most {LONGEST_SECONDS:g} seconds", value)
         if not (_is_number(self.fading) and 0 <= self.fading < 1):
             raise _error("fading", "a share from 0 to below 1", self.fading)
         for number, value in enumerate(self.speeds):
@@ -201,8 +208,7 @@ class Platform:
 
     def _check_matrix(self) -> None:
         size = len(self.latencies)
-        # the least number above 0, so that one comparison serves both tables
-        for name, least in (("latencies", 0.0), ("bandwidths", math.ulp(0.0))):
+        for name, least, most in (("latencies", 0.0, LONGEST_SECONDS), ("bandwidths", _LEAST_RATE, math.inf)):
             rows = getattr(self, name)
             if len(rows) != size or any(len(row) != size for row in rows):
                 counts = f"{len(rows)} rows of {sorted({len(row) for row in rows})}"
@@ -210,8 +216,9 @@ class Platform:
             for i, row in enumerate(rows):
                 for j, value in enumerate(row):
                     # the diagonal is free: nodes of one host have `local_latency` and `local_bandwidth`
-                    if i != j and not (_is_number(value) and value >= least):
-                        raise _error(f"{name}[{i}][{j}]", "a number above 0" if least else "a number of at least 0", value)
+                    if i != j and not (_is_number(value) and least <= value <= most):
+                        limit = f"at least {least:g}" if least else f"at least 0 and at most {most:g}"
+                        raise _error(f"{name}[{i}][{j}]", f"a number of {limit}", value)
         self._default("hosts", size)
         if self.hosts != size:
             raise _error("hosts", f"as many as 'latencies' has rows, {size}", self.hosts)
