@@ -1,4 +1,4 @@
-"""Terms of the objectives of clients: what a scheme adds to each gradient of a client, and what the client remembers for it."""
+"""Terms of the objectives of clients: additions to each gradient of a client, and the memory of the client for them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from network.nodes import PARAMETER_SERVER
-from parallel_sgd.record.history import BYTES, CLIENT_BYTES, SECONDS
+from parallel_sgd.record.table import BYTES, CLIENT_BYTES, SECONDS
 
 __all__ = ["ORDER", "PHASES", "WAIT", "figure", "term", "word", "worker"]
 

@@ -194,7 +194,7 @@ def _step_seconds(
 
 
 def fitted_step(real: float, simulate: Callable[[float], float]) -> float:
-    """Return the seconds beside what is simulated that each worker has to take, so that its step is as long as a real one.
+    """Return the seconds beside the simulated ones that each worker has to take, so that its step is as long as a real one.
 
     Args:
         real: seconds of a real step.

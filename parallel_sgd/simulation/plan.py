@@ -224,7 +224,7 @@ class Planner:
             way: how they exchange.
             epochs: number of epochs.
             target: value of the first metric that is to be reached.
-            workers: their number; None: up to eight, whose learning stands for that of any number.
+            workers: their number; None: up to eight, which stand for any number.
         """
         workers = workers or min(_LEARNERS, self._blocks)
         with TemporaryDirectory() as folder:

@@ -16,7 +16,8 @@ from nn import arguments
 from nn.model.history import put_out
 from rpc.support.files import publish
 
-from ..record.history import EPOCH, SECONDS
+from ..record.history import EPOCH
+from ..record.table import SECONDS
 from .labels import DEFAULT
 from .runs import DONE, PER, Told
 
@@ -204,7 +205,7 @@ class SweepResult:
         Args:
             path: file of the kind that its ending names, such as `.pdf`; None shows it in a notebook.
             figure: name of the figure, such as "accuracy"; None for the first metric, or the loss.
-            x: "epoch", "bytes" or "seconds": of runs with clients what these have sent and got, with a clock of theirs the
+            x: "epoch", "bytes" or "seconds": of runs with clients the bytes of these, with a clock of theirs the
                 seconds of that clock.
             over: the setting by which runs are grouped; None for all that differ.
 
