@@ -43,4 +43,6 @@ def keyed(seed: int, purpose: str, *counters: int) -> np.random.Generator:
     # one of these.
     text = ",".join([str(int(seed)), repr(purpose), *(str(int(counter)) for counter in counters)])
     digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(_Key(digest)))
+    # NumPy takes any ISeedSequence, its stubs a SeedSequence alone
+    key: Any = _Key(digest)
+    return np.random.Generator(np.random.Philox(key))

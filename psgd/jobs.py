@@ -147,6 +147,14 @@ def _submit(given: argparse.Namespace) -> int:
     return submission.submit(given)
 
 
+_ASKED: Final = (
+    "Exit codes: 0 done, 2 wrong argument, or no worker knows the job, 4 no worker can be reached, 74 done, but the result "
+    "could not be printed, 130 interrupted."
+)
+# of `attach`, which ends as the job ends
+_WAITED_FOR: Final = _ASKED.replace("0 done", "0 done, 1 the job failed, 5 done, but without a node that was lost")
+
+
 def jobs(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd jobs`: add its options to `parser`."""
     parser.add_argument(
@@ -159,7 +167,7 @@ def attach(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd attach`: add its options to `parser`."""
     # `dest` is the name of the option of `psgd-submit` that does the same, here and below: one task serves both
     parser.add_argument("attach", nargs="?", default="", metavar="JOB", help="its id (default: the newest)")
-    return _looking_after(parser, known.attach)
+    return _looking_after(parser, known.attach, _WAITED_FOR)
 
 
 def stop(parser: argparse.ArgumentParser) -> Task:
@@ -180,8 +188,8 @@ def post_mortem(parser: argparse.ArgumentParser) -> Task:
     return _looking_after(parser, submission.post_mortem)
 
 
-def _looking_after(parser: argparse.ArgumentParser, task: Task) -> Task:
-    parser.epilog = options.EXIT_CODES
+def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _ASKED) -> Task:
+    parser.epilog = codes
     options.add_known_nodes(parser)
     options.add_output(parser)
     return partial(carry_out, task)

@@ -143,6 +143,7 @@ def _list(given: argparse.Namespace) -> int:
         given,
         {"runs": found},
         _table(found) if found else none_in(Path(given.directory)),
+        done="The runs are listed",
     )
 
 
@@ -184,7 +185,7 @@ def _delete(given: argparse.Namespace) -> int:
     for run in chosen:
         delete_run(run)
     names = [run.path.name for run in chosen]
-    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.")
+    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.", done="The runs are deleted")
 
 
 def _show(given: argparse.Namespace) -> int:
@@ -194,14 +195,14 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
     from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
     records, facts = _read(run), _facts(run)
     if "problem" in facts:
         raise ValueError(facts["problem"])
-    history = history_of(records)
+    history = records.history
     effort = effort_in(records)
     platform, best = platform_of(records), best_of(records, history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]

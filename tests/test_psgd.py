@@ -63,6 +63,8 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         with pytest.raises(SystemExit, match=r"^0$"):
             cli.main(["--help"])
         assert " ".join(command.help.split()) in " ".join(capsys.readouterr().out.split())
+        # only what trains ends with 3
+        assert ("not started" in " ".join(printed.split())) == (name in ("submit", "run", "sweep", "launch")), name
     documented = (ROOT / "docs" / "command.md").read_text("utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)", documented, re.MULTILINE)) == set(cli.COMMANDS)
 
@@ -357,6 +359,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
         (("submit", *DIGITS, "-n", "1", "-q", "--json"), job_done, "runs/dnn-3."),
         (("run", str(run), "-q"), job_done, "runs/dnn-4."),
         (("verify", str(run)), "The run is verified, but its result could not be ", ""),
+        (("runs",), "The runs are listed, but its result could not be ", ""),
         (("jobs",), "The jobs are listed, but its result could not be ", ""),
         (("jobs", "--json"), "The jobs are listed", ""),
         (("attach", job, "-q"), f"The job {job} has ended: done, but its result could not be ", "."),
@@ -387,7 +390,7 @@ def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Pat
     with open(run / "job.toml", "a", encoding="utf-8") as file:
         file.write("# changed\n")
     code, told = _ended(cluster, "verify", str(run), redirect=">/dev/full")
-    assert code == 1 and "The run is verified, but its result could not be printed" in told
+    assert code == 1 and "The run has failed verification, but its result could not be printed" in told
 
 
 @pytest.mark.processes

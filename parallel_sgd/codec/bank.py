@@ -209,7 +209,7 @@ class CodecBank:
     def accept_all(self, packets: Sequence[tuple[int, Message]]) -> None:
         """Take packets, (sender, message) each, in the order in which they have arrived.
 
-        Steps that are alike for neighbours of one key are done once for them: most packets of a batch are of one variable.
+        What is alike for neighbours of one key is done once for them: most packets of a batch are of one variable.
         Raises: as `takes` and `receive`.
         """
         for _, alike in groupby(packets, _key_of):
@@ -268,7 +268,7 @@ class CodecBank:
         self.receive_all(variable, ((sender, content),), late=late)
 
     def receive_all(self, variable: int, packets: Iterable[tuple[int | None, Any]], *, late: bool = False) -> None:
-        """Give received packets, (sender, content) each, to their codec, and post its answer to each.
+        """Give received packets, (sender, content) each, to their codec, and post what it answers to each.
 
         Raises: as `receive`.
         """
@@ -303,7 +303,7 @@ class CodecBank:
         sender: int | None,
         content: Any,
     ) -> Packets:
-        """Have a codec `take` a packet, and return its answer."""
+        """Have a codec `take` a packet, and return what it answers."""
         in_place, check, always, forms, _ = rules
         try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
             # a codec that may write into what it gets has copies of arrays that lie in memory of their sender

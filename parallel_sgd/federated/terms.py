@@ -1,4 +1,4 @@
-"""Terms of the objectives of clients: additions to each gradient of a client, and the memory of the client for them."""
+"""Terms of a scheme in the objectives of clients, with the vectors that each client keeps for them."""
 
 from __future__ import annotations
 

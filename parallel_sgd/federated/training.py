@@ -244,7 +244,7 @@ class ClientTraining(TrainingProcess):
         step, first, loss = 0, 0.0, 0.0
         for each in range(passes):
             last = each + 1 == passes
-            losses, labels, predictions, room = np.zeros(1), list[Samples](), list[Samples](), _MOST_SHOWN
+            losses, labels, predictions, room = list[float](), list[Samples](), list[Samples](), _MOST_SHOWN
             order = self._source.rows[client][self._population.order(number, client, each)]
             for count, samples, label, weight in self._source.steps(order, model.dtype, self._times):
                 # for each step: other workers may wait long for the one that has the largest client
@@ -277,7 +277,8 @@ class ClientTraining(TrainingProcess):
                 step += 1
                 if last and self._rows is not None:
                     # with several outputs the loss of each behind their sum
-                    losses = losses + np.array([loss, *(runner.losses if self._several else ())]) * count
+                    told = (loss, *runner.losses) if self._several else (loss,)
+                    losses = [before + value * count for before, value in zip(losses or [0.0] * len(told), told, strict=True)]
                     if runner.masked:
                         label, prediction = runner.all_counted(label, prediction)
                     if room > 0:
@@ -288,7 +289,8 @@ class ClientTraining(TrainingProcess):
             self._monitor.alive()
             if last and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
-                head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, *(losses / len(order)).tolist())
+                place = (epoch + 1, batch + 1, self._steps_of_epoch, self._steps)
+                head = (seconds, *place, *(each / len(order) for each in losses))
                 self._rows.add(head, _joined(labels), _joined(predictions))
         return step, first, loss
 

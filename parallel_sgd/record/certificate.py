@@ -243,6 +243,11 @@ class Computed:
             if not depend_on_hosts(self.run, self.again, file):
                 yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 
+    def unproven_times(self) -> list[str]:
+        """Return what a simulation tells of time: the new computation has no clock of its own."""
+        told = read_outcome(Door(self.run)).get("simulated")
+        return [] if told is None else ["its seconds, its events and the load of its links"]
+
     def unproven_tables(self, file: JobFile, epochs: Epochs) -> list[str]:
         """Return the tables of steps and packets that the computation neither bears out nor refutes: after a failure or a
         resumption, and of other workers, all; else those with further packets, which late blocks are asked for with.

@@ -14,12 +14,12 @@ from nn import arguments
 from nn.model.history import VALIDATION, History
 
 from .door import Door, RecordError
-from .table import BYTES, CLIENT_BYTES, SECONDS
 from .tables import Column, Columns, by_node, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
 EPOCH, STEP, TRAFFIC, CLIENTS, ROUNDS = "epoch", "step", "traffic", "clients", "rounds"
+BYTES, SECONDS, CLIENT_BYTES = "bytes", "seconds", "client_bytes"
 COUNTED: Final = frozenset({BYTES, SECONDS, CLIENT_BYTES})
 """Columns of rows that are counts of an epoch or a batch, no figures of the model."""
 HOSTING: Final = "ClientMemory"

@@ -16,8 +16,6 @@ from rpc.support.logs import get_logger
 
 NODE: Final = "Node"
 """Column of tables that several workers share: the number of the worker."""
-BYTES, SECONDS, CLIENT_BYTES = "bytes", "seconds", "client_bytes"
-"""Columns of the rows of a history, beside figures of the model: here, below all that reads or shows them."""
 _MODE = 0o666  # less the bits of the user's mask
 _log = get_logger("parallel_sgd.record.report")
 

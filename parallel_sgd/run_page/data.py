@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.door import Door, RecordError
-from parallel_sgd.record.history import COUNTS, EPOCH, STEP, JobHistory
+from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, EPOCH, SECONDS, STEP, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
-from parallel_sgd.record.table import BYTES, CLIENT_BYTES, SECONDS
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame

@@ -12,10 +12,9 @@ from typing import Any, Final
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
-from parallel_sgd.record.history import COUNTS
+from parallel_sgd.record.history import BYTES, COUNTS
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import crowd_sentence
-from parallel_sgd.record.table import BYTES
 from rpc.support.files import publish
 from rpc.support.places import without_places
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Final
 
 from network.nodes import PARAMETER_SERVER
-from parallel_sgd.record.table import BYTES, CLIENT_BYTES, SECONDS
 
 __all__ = ["ORDER", "PHASES", "WAIT", "figure", "term", "word", "worker"]
 
@@ -32,7 +31,7 @@ PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 
 
 _FIGURES: Final[Mapping[str, str]] = MappingProxyType(
-    {BYTES: "bytes sent", CLIENT_BYTES: "bytes of clients", SECONDS: "seconds of the clients' clock"}
+    {"bytes": "bytes sent", "client_bytes": "bytes of clients", "seconds": "seconds of the clients' clock"}
 )
 
 

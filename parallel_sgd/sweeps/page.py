@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rpc.support.files import publish
 
-from ..record.table import BYTES
+from ..record.history import BYTES
 from ..run_page import tables
 from ..run_page.report import document, embedded
 from .results import Row, SweepResult, mean_curve

@@ -16,8 +16,7 @@ from nn import arguments
 from nn.model.history import put_out
 from rpc.support.files import publish
 
-from ..record.history import EPOCH
-from ..record.table import SECONDS
+from ..record.history import EPOCH, SECONDS
 from .labels import DEFAULT
 from .runs import DONE, PER, Told
 
@@ -205,8 +204,7 @@ class SweepResult:
         Args:
             path: file of the kind that its ending names, such as `.pdf`; None shows it in a notebook.
             figure: name of the figure, such as "accuracy"; None for the first metric, or the loss.
-            x: "epoch", "bytes" or "seconds": of runs with clients the bytes of these, with a clock of theirs the
-                seconds of that clock.
+            x: "epoch", "bytes" or "seconds"; of runs with clients the bytes and the clock of these.
             over: the setting by which runs are grouped; None for all that differ.
 
         Raises: ValueError for another figure, axis or setting, and where no run has told them; ImportError without matplotlib.

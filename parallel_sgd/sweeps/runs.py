@@ -12,9 +12,8 @@ from nn.model.history import VALIDATION
 from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
-from ..record.history import COUNTED, EPOCH, JobHistory
+from ..record.history import BYTES, COUNTED, EPOCH, SECONDS, JobHistory
 from ..record.outcome import read_outcome
-from ..record.table import BYTES, SECONDS
 from ..run_page.data import SIMULATED as ON_PLATFORM
 
 __all__ = [
@@ -73,7 +72,7 @@ class Point:
         """Return its place on an axis; None where no table tells it.
 
         Args:
-            per: the axis, one of `PER`.
+            per: the axis, one of PER.
         """
         return {EPOCH: float(self.epoch), SECONDS: self.seconds, BYTES: self.bytes}[per]
 

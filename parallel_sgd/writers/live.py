@@ -18,9 +18,8 @@ from rpc.submit import RunFolder
 from rpc.support.logs import get_logger
 
 from ..errors import JobFailed
-from ..record.history import COUNTS, JobHistory
+from ..record.history import BYTES, COUNTS, JobHistory
 from ..record.spared import spared
-from ..record.table import BYTES
 from ..record.tables import Columns, TableRows
 from .console import JobConsole
 from .interface import DONE, FAILED, Config, Traffic, Writer, Writers

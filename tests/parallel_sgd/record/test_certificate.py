@@ -21,7 +21,7 @@ from nn.dataset import SimData
 from nn.dataset.transforms import Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.tensor_files import dump, parse, read_file
-from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
@@ -588,6 +588,14 @@ def test_an_untouched_run_agrees_with_itself(
         code, told = verify(moved, capsys, *options)
         assert code == 0 and "the folder agrees with itself" in told, told
     assert sorted(moved.rglob("*")) == before
+
+
+@covers("RUN-4")
+def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated(2) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
+    code, told = verify(folder_of(result), capsys)
+    assert code == 0 and "Of a simulation, and not computed again: its seconds, its events and the load" in told, told
 
 
 @covers("RUN-4")
