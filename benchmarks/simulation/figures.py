@@ -10,6 +10,7 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ class Kept:
         anew: whether what the file has is left out.
 
     Attributes:
-        content: what the file has: `command`, `machine`, `date`, `load` (least and largest per core), `rows`, and more.
+        content: what the file has: `command`, `machine`, `date`, `load` (least and largest per core), `rows`, and more, such as
+            a `note` that was written by hand.
     """
 
     def __init__(self, path: Path | None, command: str, anew: bool = False) -> None:
@@ -87,7 +89,8 @@ def origin(content: Mapping[str, Any]) -> str:
         content: that of a file.
     """
     low, high = content["load"]
-    return f"`{content['command']}`, {content['date']}: {content['machine']}, under a load of {low:g} to {high:g} per core"
+    made = f"`{content['command']}`, {content['date']}: {content['machine']}, under a load of {low:g} to {high:g} per core"
+    return f"{made}; {content['note']}" if content.get("note") else made
 
 
 def begin(name: str) -> str:
@@ -117,19 +120,23 @@ def written(page: str, parts: Mapping[str, str]) -> str:
     return page
 
 
-def parts() -> dict[str, str]:
-    """Return the parts of the page by name."""
+def makers() -> dict[str, Callable[[dict[str, Any]], str]]:
+    """Return the function that makes a part of the page of the content of its file, by name."""
     from benchmarks.simulation import failures, regret, studies, truth
 
-    makers: dict[str, Callable[[dict[str, Any]], str]] = {
+    found: dict[str, Callable[[dict[str, Any]], str]] = {
         "truth-a": truth.part,
         "truth-b": truth.part,
         "regret": regret.part,
         "failures": failures.part,
     }
+    return found | {f"study-{name}": partial(studies.part, name) for name in studies.STUDIES if name != "map"}
+
+
+def parts() -> dict[str, str]:
+    """Return the parts of the page whose files have rows, by name; the others stay as they are."""
     files = {path.stem: read(path.stem) for path in FOLDER.glob("*.json")}
-    found = {name: make(files[name]) for name, make in makers.items() if files.get(name, {}).get("rows")}
-    return {**found, "studies": studies.part({name: files[f"study-{name}"] for name in studies.QUESTIONS})}
+    return {name: make(files[name]) for name, make in makers().items() if files.get(name, {}).get("rows")}
 
 
 def plot() -> str:

@@ -225,8 +225,8 @@ def world() -> Drawn:
     picture = drawing.world(
         f"Simulated: the codec that reaches an accuracy of {TARGET:g} first",
         (
-            f"Digits, {planner.parameters:,} parameters, batches of 64. Colour: first of Plain, Ring, Int8, TopK; its time.",
-            "White lines: equal times. Black dots: predicted / measured, with throttled links on the machine that drew this:",
+            f"Digits, {planner.parameters:,} parameters, batches of 64. Colour: first of Plain, Ring, Int8, TopK; its seconds.",
+            "Lines: equal times. Dots: predicted / measured, with throttled links on the machine that drew this:",
             "there, real workers also waited for its two cores, which other programs shared.",
             "Star, 1 ms, ports shared fairly; compute and codecs measured once. Learning is real, only time is simulated.",
         ),
@@ -278,48 +278,45 @@ def _of_servers(curves: Mapping[str, Mapping[float, float]]) -> str:
         f"1 Gbit/s, 473 kB, sizes only: a server takes {_at(curves, 'server', 8, 64, 1000)} ms, shards straight to their "
         f"owners {_at(curves, 'Ring (shards)', 8, 64, 1000)} ms, a literal ring {_at(curves, 'literal ring', 8, 64)} ms (and "
         f"more with each hop). A real `SyncPS` of 64 workers is {lone / real:.2g} times as fast as one message each way, since "
-        f"the answers of its first variables go back while the others come"
+        f"the answers of its first variables go back while the others come."
     )
 
 
 def _of_compression(curves: Mapping[str, Mapping[float, float]]) -> str:
     slow, fast = (", ".join(f"{curve[rate]:.3g} ms with {name}" for name, curve in curves.items()) for rate in (1, 10_000))
     return (
-        f"eight workers, a block step of 2 ms: at 1 Mbit/s a step takes {slow}; at 10 Gbit/s {fast}: there codecs decide by "
-        f"their computing, which was timed on the machine that drew this"
+        f"Eight workers, a block step of 2 ms: at 1 Mbit/s a step takes {slow}; at 10 Gbit/s {fast}: there codecs decide by "
+        f"their computing, which was timed on the machine that drew this."
     )
 
 
 def _of_stragglers(curves: Mapping[str, Mapping[float, float]]) -> str:
     told = "; ".join(f"{name}: {_at(curves, name, 8, 7, 4)} ms" for name in curves)
-    return f"a step that all eight end, the first seven, the first four. {told}. Most of the wait is for the last one"
+    return f"A step that all eight end, the first seven, the first four. {told}. Most of the wait is for the last one."
 
 
 def _of_order(curves: Mapping[str, Mapping[float, float]]) -> str:
     all_of_them, each = curves["all begin with worker 0"], curves["each with its neighbour"]
     few, many = (all_of_them[workers] / each[workers] for workers in (8, 128))
-    return f"{few:.3g} times the time with 8 workers that all begin with worker 0, {many:.3g} times with 128"
+    return f"{few:.3g} times the time with 8 workers that all begin with worker 0, {many:.3g} times with 128."
 
 
-QUESTIONS: Final[dict[str, tuple[str, Callable[[Mapping[str, Mapping[float, float]]], str]]]] = {
-    "servers": ("[a ring against a server](pictures/simulated/servers.svg), at 8, 64 and 1,000 nodes", _of_servers),
-    "compression": ("[when does compression pay](pictures/simulated/compression.svg)?", _of_compression),
-    "stragglers": ("[stragglers, and the first k of n](pictures/simulated/stragglers.svg)", _of_stragglers),
-    "order": ("[what the order of sending costs](pictures/simulated/order.svg)", _of_order),
+_TOLD: Final[dict[str, Callable[[Mapping[str, Mapping[float, float]]], str]]] = {
+    "servers": _of_servers,
+    "compression": _of_compression,
+    "stragglers": _of_stragglers,
+    "order": _of_order,
 }
 
 
-def part(contents: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table of the guide.
+def part(name: str, content: Mapping[str, Any]) -> str:
+    """Return what the guide says of the outcome of a study.
 
     Args:
-        contents: those of the files of figures, by study.
+        name: that of the study.
+        content: that of its file of figures.
     """
-    lines = ["| Command | Question | What comes out |", "|---|---|---|"]
-    for name, (question, told) in QUESTIONS.items():
-        curves = {row["name"]: dict(row["points"]) for row in contents[name]["rows"]}
-        lines.append(f"| `python -m benchmarks.simulation.studies {name}` | {question} | {told(curves)} |")
-    return "\n".join(lines)
+    return _TOLD[name]({row["name"]: dict(row["points"]) for row in content["rows"]})
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -64,7 +64,7 @@ def calibrate(
 
     Args:
         nodes: agents, at least two.
-        codecs: those whose times are measured.
+        codecs: those to be timed.
         model: its block step is timed; None: `usual_model()`.
         data: its samples; None: random ones of the model's shapes.
         block_size: samples of a block.
@@ -194,11 +194,11 @@ def _step_seconds(
 
 
 def fitted_step(real: float, simulate: Callable[[float], float]) -> float:
-    """Return the seconds beside what is simulated that each worker has to take, so that its step is as long as a real one.
+    """Return the seconds that each worker has to take beside the simulated ones, so that its step is as long as a real one.
 
     Args:
         real: seconds of a real step.
-        simulate: returns those of a simulated one whose workers take so many seconds more.
+        simulate: returns those of a simulated one, with so many seconds more for each worker.
     """
     before = simulate(0.0)
     lacks = real - before

@@ -23,7 +23,7 @@ class Calibration:
         together: share of a port's bandwidth that is left when all send to one at once; 1: all.
         both_ways: share of the bandwidth of a direction that is left when as much comes back; 1: all.
         system: kernel and congestion control of the measuring machine.
-        parameters: those of the model whose compute was measured; 0: none was.
+        parameters: those of the model that was timed; 0: none was.
         block_size: samples of a block of that measurement.
         compute: seconds of a block step of it on a node of speed 1.
         step: seconds of a step of a real worker beside block steps, codecs and network, such as its rule, tables, and wake-ups.

@@ -128,7 +128,7 @@ def _tell(error: Exception, node: int) -> None:
 
 
 class Gone(Exception):
-    """Error that ends a turn of a node whose process is no more; nothing else hears of it."""
+    """Error that ends a turn of a node without a process; nothing else hears of it."""
 
 
 class Agents(Protocol):

@@ -3,7 +3,7 @@
     time to target = steps to target x seconds of a step
 
 Steps come from a few real epochs of each codec, in this process; where the target is not reached in them, 1 - metric is
-taken to fall as a power of the epochs. Seconds come from a few simulated steps. A batch has the same blocks whatever the
+taken to fall as a power of the epochs. Seconds come from a few simulated steps. A batch has the same blocks for any
 number of workers, so that the learning of codecs without loss depends on no number of workers, and that of others little.
 """
 
@@ -224,7 +224,7 @@ class Planner:
             way: how they exchange.
             epochs: number of epochs.
             target: value of the first metric that is to be reached.
-            workers: their number; None: up to eight, whose learning stands for that of any number.
+            workers: their number; None: up to eight, which stand for any number.
         """
         workers = workers or min(_LEARNERS, self._blocks)
         with TemporaryDirectory() as folder:
@@ -384,7 +384,7 @@ def plan(
         on_step: called with the name of each step as it begins.
 
     Returns:
-        The rows, best first, those outside of what was calibrated behind; and figures of the plan: `learned` and `simulated`
+        The rows, best first, those outside of the calibration behind; and figures of the plan: `learned` and `simulated`
         (seconds), `settings`, and `left`, settings that there was no time for.
     """
     began = time.monotonic()

@@ -246,7 +246,7 @@ def _read(name: str, value: Any) -> Any:
 
 
 def _calibration(value: Any) -> Calibration:
-    """Return the calibration of a file, whose times of codecs are such as a job takes."""
+    """Return the calibration of a file, with times of codecs that a job takes."""
     found = Calibration.of(value)
     try:
         codec_time_of(found.table())

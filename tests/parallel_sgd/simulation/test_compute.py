@@ -179,6 +179,7 @@ def test_codec_time_is_read_from_a_calibration(tmp_path: Path) -> None:
         ({0: "5ms", 7: 1, "default": 1}, "'compute' must have workers 0 to 1 and 'default' as its keys, got 7"),
         ({0: -3, "default": 1}, "'compute' for 0 must be a finite number of seconds of at least 0, got -3"),
         (True, "'compute' must be a number of seconds, .*got True"),
+        (1e300, "'compute' must be at most 1e\\+09 seconds, got 1e\\+300"),
         ("trace", "'compute' must be 'trace FILE', got no file"),
         ("trace /nowhere.csv", "'compute' must be a CSV file that can be read, got '/nowhere.csv'"),
     ],
