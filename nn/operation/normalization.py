@@ -458,8 +458,7 @@ class GroupNormalize(_SampleNormalization):
 
     def _by_group(self, rows: Array) -> Array:
         """Return (samples, channels) as (samples, groups, channels / groups)."""
-        grouped: Array = rows.reshape(-1, *self._grouped)
-        return grouped
+        return rows.reshape(-1, *self._grouped)
 
     def _average(self, sums: Array, out: Array) -> None:
         """Write the mean of each group, (samples, groups, 1), of sums over the places."""
@@ -472,7 +471,7 @@ class GroupNormalize(_SampleNormalization):
 
     def _repeat(self, rows: Array, number: int) -> Array:
         """Return (samples, channels), or one row for all, as rows that fit those of `_line`, in one of four places."""
-        place = self._rows[number][: len(rows) if rows.ndim == 2 else 1]
+        place: Array = self._rows[number][: len(rows) if rows.ndim == 2 else 1]
         np.copyto(place, rows[..., None, :])
         return place.reshape(len(place), 1, -1)
 
