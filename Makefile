@@ -120,6 +120,7 @@ house: $(VENV)/.dev
 pictures: $(VENV)/.dev
 	$(BIN)/python -m tests.house.pictures
 	$(BIN)/python -m benchmarks.simulation.studies
+	$(BIN)/python -m benchmarks.simulation.figures
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev $(VENV)/.tables
@@ -186,10 +187,10 @@ gallery: $(VENV)/.dev
 	$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python docs/gallery/make.py
 
-# the notebooks, run anew and stored with what they show; of a report Chromium takes a picture
+# the notebooks, run anew and stored with what they show, where they say something new; OPTIONS=--anew stores all of it
 notebooks: $(VENV)/.dev
 	$(call playwright)
-	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.notebooks
+	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.notebooks $(OPTIONS)
 
 playwright = npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 

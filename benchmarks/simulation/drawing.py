@@ -82,6 +82,36 @@ def chart(
     return document(780, 460, title, parts, about)
 
 
+def scatter(title: str, about: str, labels: tuple[str, str], dots: Mapping[str, Points], within: float) -> str:
+    """Return a scatter plot of values beside others that should be equal to them.
+
+    Args:
+        title: above it.
+        about: for those who do not see it, and below it.
+        labels: of the two axes, which are logarithmic.
+        dots: points by name.
+        within: share by which a point may be off: a line is drawn above and below those of equal values.
+    """
+    values = [value for points in dots.values() for point in points for value in point]
+    both = min(values) / 1.3, max(values) * 1.3
+    frame = Frame(80, 48, 420, 330, both, both)
+    parts = [*_axes(frame, labels)]
+    for factor in (1.0, 1 + within, 1 - within):
+        ends = (max(both[0], both[0] / factor), min(both[1], both[1] / factor))
+        (x1, y1), (x2, y2) = (frame.at(x, x * factor) for x in ends)
+        parts.append(
+            f'<line class="axis" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke-width="{factor == 1 or 0.5}"/>'
+        )
+    for number, (name, points) in enumerate(dots.items()):
+        place, colour = frame.top + 20 * number + 10, COLOURS[number]
+        parts.append(f'<circle cx="{frame.left + frame.width + 16:.1f}" cy="{place - 4:.1f}" r="4" fill="{colour}"/>')
+        parts.append(text(frame.left + frame.width + 28, place, f"{name}, {len(points)}"))
+        for px, py in (frame.at(*point) for point in points):
+            parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour}" fill-opacity=".75"/>')
+    parts.append(text(20, 444, about, "small"))
+    return document(680, 460, title, parts, about)
+
+
 def _axes(frame: Frame, labels: tuple[str, str]) -> list[str]:
     parts = []
     for value in _ticks(*frame.x):

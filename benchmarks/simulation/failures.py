@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -25,13 +25,14 @@ import numpy as np
 import nn
 import parallel_sgd
 from benchmarks import machine
+from benchmarks.simulation.figures import Kept
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.record.run import JobResult
 from parallel_sgd.record.simulated import Failure
 
-PLATFORM = "star 1Gbit/s 50us"
+PLATFORM, LAW = "star 1Gbit/s 50us", "lognormal 1s 0.3"
 WORKERS, BATCHES, OF_A_JOB = 8, 10, 20
 KINDS = ("kill", "exit", "raise", "nan", "stop", "hang", "swallow")
 FEATURES, CLASSES = 64, 10
@@ -73,24 +74,49 @@ def failures(jobs: int) -> Iterable[tuple[str, Failure]]:
             epoch, batch = divmod(2 * number, BATCHES)
             target = f"{node}>{peer}" if kind == "swallow" else str(node)
             clauses.append(f"{kind} {target}@e{epoch + 1}.b{batch + 1}@a{number}")
-        nodes = parallel_sgd.simulated(WORKERS, PLATFORM, compute="lognormal 1s 0.3", codec_time=0, seed=job)
+        nodes = parallel_sgd.simulated(WORKERS, PLATFORM, compute=LAW, codec_time=0, seed=job)
         result = train(nodes, "; ".join(clauses), 2 * OF_A_JOB // BATCHES + 1, BATCHES, codec=Plain)
         found = () if result.simulated is None else result.simulated.failures
         yield from zip(kinds, found, strict=True)
 
 
-def show(rows: Iterable[tuple[str, Failure]]) -> None:
+def times_of(rows: Iterable[tuple[str, Failure]]) -> list[dict[str, Any]]:
+    """Return the distributions of times by kind: median, 95th percentile and longest, in seconds.
+
+    Args:
+        rows: failures with their kinds.
+    """
     times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for kind, failure in rows:
         if failure.resumed is not None:
             times[kind].append((failure.known - failure.at, failure.resumed - failure.known))
-    print(f"{'':8}  number   known after: median, 95 %, longest     goes on after: median, 95 %, longest")
+    found = []
     for kind, pairs in sorted(times.items()):
-        columns = []
-        for values in zip(*pairs, strict=True):
+        row: dict[str, Any] = {"kind": kind, "number": len(pairs)}
+        for name, values in zip(("known", "resumed"), zip(*pairs, strict=True), strict=True):
             high = quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
-            columns.append("  ".join(f"{value:9.4f} s" for value in (median(values), high, max(values))))
-        print(f"{kind:8}  {len(pairs):6}  {columns[0]}   {columns[1]}")
+            row[name] = [round(value, 4) for value in (median(values), high, max(values))]
+        found.append(row)
+    return found
+
+
+def part(content: Mapping[str, Any]) -> str:
+    """Return the part of the guide that a file of distributions makes.
+
+    Args:
+        content: that of the file.
+    """
+    lines = [
+        f"`{content['command']}`: {sum(row['number'] for row in content['rows']):,} failures of jobs of {WORKERS} workers on "
+        f"`{PLATFORM}`, in each of whose batches a block takes `{LAW}`. Virtual seconds, the same on any machine:",
+        "",
+        "| Failure | number | known after: median | 95 % | longest | goes on after: median | 95 % | longest |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in content["rows"]:
+        cells = " | ".join(f"{value:.4g}" for value in (*row["known"], *row["resumed"]))
+        lines.append(f"| {row['kind']} | {row['number']} | {cells} |")
+    return "\n".join(lines)
 
 
 def many(workers: int = 200, count: int = 100) -> int:
@@ -118,6 +144,7 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--failures", type=psgd.positive, default=1000, metavar="N", help="about how many; default 1000")
     parser.add_argument("--many", action="store_true", help="the job of 200 workers instead")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="of the distributions")
     options = parser.parse_args(given)
     logging.disable(logging.ERROR)
     machine.show()
@@ -125,7 +152,10 @@ def main(given: list[str] | None = None) -> int:
         return many()
     jobs = -(-options.failures // OF_A_JOB)
     began = time.process_time()
-    show(failures(jobs))
+    kept = Kept(options.keep, f"python -m benchmarks.simulation.failures --failures {options.failures}", anew=True)
+    for row in times_of(failures(jobs)):
+        kept.add(row)
+    print(part(kept.content))
     print(f"{jobs} simulated jobs of {WORKERS} workers: {time.process_time() - began:.0f} s of processor time")
     return 0
 

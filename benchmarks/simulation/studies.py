@@ -1,4 +1,4 @@
-"""Studies on simulated clusters, each with a picture in docs/pictures/simulated.
+"""Studies on simulated clusters, each with a picture in docs/pictures/simulated and figures in `figures/study-<name>.json`.
 
 python -m benchmarks.simulation.studies                 all of them
 python -m benchmarks.simulation.studies map             which codec reaches a target first, by bandwidth and workers
@@ -14,16 +14,16 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 import nn
 import parallel_sgd
-from benchmarks.simulation import drawing, schedules
+from benchmarks.simulation import drawing, figures, schedules
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
@@ -42,6 +42,19 @@ SIZE: Final = 473_128
 """Bytes of the gradient of 118,282 parameters."""
 STAR: Final = Platform("star", bandwidth=125e6, latency=50e-6, ports="fifo")
 SERVER: Final = -2
+Curves = dict[str, list[tuple[float, float]]]
+
+
+class Drawn(NamedTuple):
+    """Outcome of a study.
+
+    Args:
+        picture: as SVG.
+        curves: points by name.
+    """
+
+    picture: str
+    curves: Mapping[str, drawing.Points]
 
 
 def seconds(workers: int, schedule: schedules.Schedule, platform: Platform = STAR) -> float:
@@ -82,7 +95,7 @@ def step(
         return step_of(result)
 
 
-def servers() -> str:
+def servers() -> Drawn:
     """Draw the time of an exchange by a ring's shards, a ring proper and a server, to 1,000 nodes."""
     counts = (2, 4, 8, 16, 32, 64, 128, 256, 1000)
     curves = {
@@ -98,16 +111,17 @@ def servers() -> str:
         "Ring (shards)": [(w, 1e3 * (step(star, codecs.Ring, w, compute=0))) for w in (8, 64)],
     }
     print("real codecs:   ", dots)
-    return drawing.chart(
+    picture = drawing.chart(
         "Simulated: an exchange of 473 kB by a server, and without one",
         "Star, 1 Gbit/s and 50 us, ports first in, first out. Lines: schedules of sizes; dots: jobs with the real codecs.",
         ("workers", "milliseconds of an exchange"),
         curves,
         dots,
     )
+    return Drawn(picture, {**curves, **{f"{name}, real": points for name, points in dots.items()}})
 
 
-def compression() -> str:
+def compression() -> Drawn:
     """Draw the time of a step of eight workers by bandwidth, for codecs with their measured time."""
     rates = (1, 10, 100, 300, 1000, 10_000)
     curves, known = {}, dict[type[Codec], Any]()
@@ -115,15 +129,16 @@ def compression() -> str:
         codec = getattr(codecs, name)
         curves[name] = [(rate, 1e3 * step(f"star {rate}Mbit/s 100us", codec, 8, compute="2ms", known=known)) for rate in rates]
         print(f"{name:7}", "  ".join(f"{rate}: {ms:.4g} ms" for rate, ms in curves[name]))
-    return drawing.chart(
+    picture = drawing.chart(
         "Simulated: when compression pays, a step of eight workers",
         "Star, 100 us, ports shared fairly; a block step takes 2 ms, the time of codecs is measured on this machine.",
         ("Mbit/s of each port", "milliseconds of a step"),
         curves,
     )
+    return Drawn(picture, curves)
 
 
-def stragglers() -> str:
+def stragglers() -> Drawn:
     """Draw the time of a step of eight workers that go on with the first k, for computing of unequal time."""
     curves = {}
     for name, law in {
@@ -138,15 +153,16 @@ def stragglers() -> str:
             points.append((float(k), 1e3 * steps))
         curves[name] = points
         print(f"{name:24}", "  ".join(f"{k:.0f} of 8: {ms:.4g} ms" for k, ms in points))
-    return drawing.chart(
+    picture = drawing.chart(
         "Simulated: stragglers, and steps that the first k of eight end",
         "Star, 10 Gbit/s and 10 us; Plain; median over 40 steps of the time of two that follow each other.",
         ("k, workers whose gradients a step waits for", "milliseconds of a step"),
         curves,
     )
+    return Drawn(picture, curves)
 
 
-def order() -> str:
+def order() -> Drawn:
     """Draw what it costs when all workers begin with worker 0, in place of their neighbour."""
     counts = (2, 4, 8, 16, 32, 64, 128)
     curves = {
@@ -155,12 +171,13 @@ def order() -> str:
     }
     for name, points in curves.items():
         print(f"{name:24}", "  ".join(f"{w}: {ms:.4g} ms" for w, ms in points))
-    return drawing.chart(
+    picture = drawing.chart(
         "Simulated: the order of sending, an exchange of 473 kB in shards",
         "Star, 1 Gbit/s and 50 us, ports first in, first out: at every moment all send to one, or each to another one.",
         ("workers", "milliseconds of an exchange"),
         curves,
     )
+    return Drawn(picture, curves)
 
 
 RATES: Final = (1, 4, 16, 64, 250, 1000)
@@ -170,7 +187,7 @@ CHECKED: Final = ((0, 0), (3, 0), (0, 1), (2, 1))
 TARGET, EPOCHS = 0.9, 8
 
 
-def world() -> str:
+def world() -> Drawn:
     """Draw the map: which codec reaches the target first, by bandwidth and workers."""
     model = nn.model.SequentialModel(
         [-1, 64], [nn.layer.Dense(256, "tanh"), nn.layer.Dense(128, "tanh"), nn.layer.Dense(10, "softmax")]
@@ -205,11 +222,11 @@ def world() -> str:
         print(
             f"measured {row.workers} workers, {RATES[c]} Mbit/s: predicted {row.seconds:.4g} s, measured {steps * took:.4g} s"
         )
-    return drawing.world(
+    picture = drawing.world(
         f"Simulated: the codec that reaches an accuracy of {TARGET:g} first",
         (
-            f"Digits, {planner.parameters:,} parameters, batches of 64. Colour: first of Plain, Ring, Int8, TopK; its time.",
-            "White lines: equal times. Black dots: predicted / measured, with throttled links on the machine that drew this:",
+            f"Digits, {planner.parameters:,} parameters, batches of 64. Colour: first of Plain, Ring, Int8, TopK; its seconds.",
+            "Lines: equal times. Dots: predicted / measured, with throttled links on the machine that drew this:",
             "there, real workers also waited for its two cores, which other programs shared.",
             "Star, 1 ms, ports shared fairly; compute and codecs measured once. Learning is real, only time is simulated.",
         ),
@@ -219,9 +236,13 @@ def world() -> str:
         fields,
         dots,
     )
+    times: Curves = {}
+    for (c, r), (first, _) in best.items():
+        times.setdefault(f"{WORKERS[r]} workers: {first.way.name}", []).append((RATES[c], first.seconds))
+    return Drawn(picture, times)
 
 
-STUDIES: Final[dict[str, Callable[[], str]]] = {
+STUDIES: Final[dict[str, Callable[[], Drawn]]] = {
     "map": world,
     "servers": servers,
     "compression": compression,
@@ -234,9 +255,68 @@ def _draw(chosen: Iterable[str], folder: Path) -> None:
     for name in chosen:
         began = time.perf_counter()
         print(f"# {name}")
-        path = folder / f"{name}.svg"
-        path.write_text(STUDIES[name](), "utf-8")
+        path, drawn = folder / f"{name}.svg", STUDIES[name]()
+        path.write_text(drawn.picture, "utf-8")
+        if folder == FOLDER:
+            kept = figures.Kept(
+                figures.FOLDER / f"study-{name}.json", f"python -m benchmarks.simulation.studies {name}", anew=True
+            )
+            for curve, points in drawn.curves.items():
+                kept.add({"name": curve, "points": [[x, float(f"{y:.4g}")] for x, y in points]})
         print(f"{path}, in {time.perf_counter() - began:.0f} s\n", flush=True)
+
+
+def _at(curves: Mapping[str, Mapping[float, float]], name: str, *places: float) -> str:
+    """Return values of a curve, as `1.2, 3.4 and 5.6`."""
+    *others, last = (f"{curves[name][place]:.3g}" for place in places)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _of_servers(curves: Mapping[str, Mapping[float, float]]) -> str:
+    lone, real = (curves[name][64] for name in ("server", "server, real"))
+    return (
+        f"1 Gbit/s, 473 kB, sizes only: a server takes {_at(curves, 'server', 8, 64, 1000)} ms, shards straight to their "
+        f"owners {_at(curves, 'Ring (shards)', 8, 64, 1000)} ms, a literal ring {_at(curves, 'literal ring', 8, 64)} ms (and "
+        f"more with each hop). A real `SyncPS` of 64 workers is {lone / real:.2g} times as fast as one message each way, since "
+        f"the answers of its first variables go back while the others come."
+    )
+
+
+def _of_compression(curves: Mapping[str, Mapping[float, float]]) -> str:
+    slow, fast = (", ".join(f"{curve[rate]:.3g} ms with {name}" for name, curve in curves.items()) for rate in (1, 10_000))
+    return (
+        f"Eight workers, a block step of 2 ms: at 1 Mbit/s a step takes {slow}; at 10 Gbit/s {fast}: there codecs decide by "
+        f"their computing, which was timed on the machine that drew this."
+    )
+
+
+def _of_stragglers(curves: Mapping[str, Mapping[float, float]]) -> str:
+    told = "; ".join(f"{name}: {_at(curves, name, 8, 7, 4)} ms" for name in curves)
+    return f"A step that all eight end, the first seven, the first four. {told}. Most of the wait is for the last one."
+
+
+def _of_order(curves: Mapping[str, Mapping[float, float]]) -> str:
+    all_of_them, each = curves["all begin with worker 0"], curves["each with its neighbour"]
+    few, many = (all_of_them[workers] / each[workers] for workers in (8, 128))
+    return f"{few:.3g} times the time with 8 workers that all begin with worker 0, {many:.3g} times with 128."
+
+
+_TOLD: Final[dict[str, Callable[[Mapping[str, Mapping[float, float]]], str]]] = {
+    "servers": _of_servers,
+    "compression": _of_compression,
+    "stragglers": _of_stragglers,
+    "order": _of_order,
+}
+
+
+def part(name: str, content: Mapping[str, Any]) -> str:
+    """Return what the guide says of the outcome of a study.
+
+    Args:
+        name: that of the study.
+        content: that of its file of figures.
+    """
+    return _TOLD[name]({row["name"]: dict(row["points"]) for row in content["rows"]})
 
 
 def main(given: Sequence[str] | None = None) -> int:

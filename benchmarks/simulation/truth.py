@@ -3,6 +3,7 @@
     python -m benchmarks.simulation.truth                      tier A: settings in which the network is 80 % of a step
     python -m benchmarks.simulation.truth --tier B             all others, reported and not judged
     python -m benchmarks.simulation.truth --sample 8           some of them, drawn by --seed
+    python -m benchmarks.simulation.truth --keep FILE          each row is in the file at once; what it has is not run again
 
 A real job runs on local workers, whose links pass a proxy with the faults `throttle` and a delay; the simulated one has
 the same faults on a platform that is calibrated first, in a minute. A machine that does other things is slower, never
@@ -13,11 +14,10 @@ code 0: in tier A the median error is at most 5 % and the 95th percentile at mos
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby, product
 from pathlib import Path
 from statistics import median, quantiles
@@ -31,6 +31,8 @@ import numpy as np
 import nn
 import parallel_sgd
 from benchmarks import machine
+from benchmarks.simulation import drawing
+from benchmarks.simulation.figures import Kept, origin
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import codec as codecs
@@ -38,7 +40,7 @@ from parallel_sgd.nodes import LocalWorkers
 from parallel_sgd.record.run import JobResult
 from parallel_sgd.simulation.calibrate import calibrate
 from parallel_sgd.simulation.platform import Platform
-from parallel_sgd.simulation.platform_text import platform_of, platform_to_toml
+from parallel_sgd.simulation.platform_text import platform_from_toml, platform_of, platform_to_toml
 from parallel_sgd.simulation.steps import step_of
 from rpc.support.processors import load_per_core
 
@@ -48,6 +50,8 @@ RATES: Final = (1, 2, 10)
 """In Mbit/s."""
 DELAYS: Final = (0, 20, 200)
 """In milliseconds."""
+CALIBRATED: Final = 5
+"""Mbit/s of the links while steps are calibrated: none of `RATES`."""
 BLOCK, BATCHES, SHARE = 4, 7, 0.8
 MEDIAN_GOAL, TAIL_GOAL = 0.05, 0.10
 
@@ -64,8 +68,8 @@ class Setting(NamedTuple):
 
     codec: str
     workers: int
-    rate: int
-    delay: int
+    rate: float
+    delay: float
 
     @property
     def fault(self) -> str:
@@ -101,6 +105,35 @@ class Row(NamedTuple):
     def error(self) -> float:
         """Relative error, above 0 where the prediction is too long."""
         return self.simulated / self.real - 1
+
+    @property
+    def by_cause(self) -> tuple[float, float, float]:
+        """Relative error that sits in computing, in codecs, and elsewhere."""
+        compute = self.causes.get("compute", 0.0)
+        codec = self.causes.get("encode", 0.0) + self.causes.get("merge", 0.0)
+        return compute / self.real, codec / self.real, (self.simulated - self.real - compute - codec) / self.real
+
+    def data(self) -> dict[str, Any]:
+        """Return the row as a file has it: times to a microsecond."""
+        causes = {name: round(value, 6) for name, value in self.causes.items()}
+        figures = {"real": round(self.real, 6), "simulated": round(self.simulated, 6)}
+        return {
+            **self.setting._asdict(),
+            **figures,
+            "share": round(self.share, 3),
+            "load": round(self.load, 1),
+            "causes": causes,
+        }
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Row:
+        """Return the row of an entry of a file.
+
+        Args:
+            data: as `data()` gives it.
+        """
+        setting = Setting(*(data[name] for name in Setting._fields))
+        return Row(setting, *(data[name] for name in Row._fields[1:]))
 
 
 def model_of() -> nn.model.SequentialModel:
@@ -168,19 +201,26 @@ def settings_of(tier: str, sample: int | None, seed: int) -> list[Setting]:
     return sorted(found, key=lambda setting: setting.workers)
 
 
-def rows_of(settings: Sequence[Setting], platform: Platform | None, repeats: int) -> Iterator[tuple[Row, Platform]]:
-    """Yield the outcome of each setting, with the platform on which it was predicted."""
-    if platform is None:
-        most = max(setting.workers for setting in settings)
-        near = "; ".join(f"+0.01ms {here}-{there}" for here, there in combinations(range(most), 2))  # by way of the proxy
-        with parallel_sgd.local_workers(most) as all_of_them:
-            platform = calibrate(
-                all_of_them, [getattr(codecs, name) for name in CODECS], model_of(), block_size=BLOCK, fault=near
-            )
+def calibrated(most: int, codecs_: Iterable[str], model: nn.model.Model) -> Platform:
+    """Return the platform of this machine's workers, whose links pass the proxy.
+
+    Args:
+        most: number of workers.
+        codecs_: names of the codecs whose times are measured.
+        model: whose block step is timed.
+    """
+    # a slow link, as those that are compared: what a step costs beside its network is then spread over the time of the messages
+    near = "; ".join(f"throttle {here}-{there} {CALIBRATED}mbit" for here, there in combinations(range(most), 2))
+    with parallel_sgd.local_workers(most) as nodes:
+        return calibrate(nodes, [getattr(codecs, name) for name in codecs_], model, block_size=BLOCK, fault=near)
+
+
+def rows_of(settings: Sequence[Setting], platform: Platform, repeats: int) -> Iterator[Row]:
+    """Yield the outcome of each setting."""
     for workers, group in groupby(settings, key=lambda setting: setting.workers):
         with parallel_sgd.local_workers(workers) as nodes:
             for setting in group:
-                yield compare(setting, nodes, platform, repeats), platform
+                yield compare(setting, nodes, platform, repeats)
 
 
 HEAD = (
@@ -191,12 +231,80 @@ HEAD = (
 def told(row: Row) -> str:
     """Return a line of the table."""
     codec, workers, rate, delay = row.setting
-    codecs_ = row.causes.get("encode", 0.0) + row.causes.get("merge", 0.0)
-    rest = row.simulated - row.real - row.causes.get("compute", 0.0) - codecs_
-    parts = ", ".join(f"{part / row.real:+.1%}" for part in (row.causes.get("compute", 0.0), codecs_, rest))
+    causes = ", ".join(f"{part:+.1%}" for part in row.by_cause)
     return (
         f"{codec:7} {workers:7} {rate:7} {delay:6} {1e3 * row.real:8.1f} ms {1e3 * row.simulated:7.1f} ms {row.error:+7.1%} "
-        f"{row.share:7.0%} {row.load:6.1f}  {parts}"
+        f"{row.share:7.0%} {row.load:6.1f}  {causes}"
+    )
+
+
+def summary(rows: Sequence[Row]) -> tuple[float, float, float]:
+    """Return median, 95th percentile and largest of the errors of rows."""
+    errors = [abs(row.error) for row in rows]
+    tail = quantiles(errors, n=20, method="inclusive")[-1] if len(errors) > 1 else errors[0]
+    return median(errors), tail, max(errors)
+
+
+def judged_of(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of tier A: those in which the network is most of a step."""
+    return [row for row in rows if row.share >= SHARE]
+
+
+def part(content: Mapping[str, Any]) -> str:
+    """Return the part of the guide that a file of rows makes.
+
+    Args:
+        content: that of the file.
+    """
+    rows = [Row.of(each) for each in content["rows"]]
+    platform = platform_from_toml(content["platform"])
+    control = "" if platform.calibration is None else f"; {platform.calibration.system.rpartition(', ')[2]}"
+    lines = [
+        f"{origin(content)}{control}.",
+        "",
+        "| Codec | workers | Mbit/s | ms | measured, ms | simulated, ms | error | network | of it compute | codecs | rest |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: (row.share < SHARE, row.setting)):
+        causes = " | ".join(f"{each:+.1%}" for each in row.by_cause)
+        codec, workers, rate, delay = row.setting
+        lines.append(
+            f"| {codec} | {workers} | {rate} | {delay} | {1e3 * row.real:.1f} | {1e3 * row.simulated:.1f} | {row.error:+.1%} "
+            f"| {row.share:.0%} | {causes} |"
+        )
+    inside = judged_of(rows)
+    for name, some in (
+        ("the network is at least 80 % of a step", inside),
+        ("it is less", [r for r in rows if r not in inside]),
+    ):
+        if some:
+            middle, tail, most = summary(some)
+            lines += [
+                "",
+                f"{len(some)} settings in which {name}: median error {middle:.1%}, 95th percentile {tail:.1%}, "
+                f"largest {most:.1%}.",
+            ]
+    return "\n".join(lines)
+
+
+def scatter(*contents: Mapping[str, Any]) -> str:
+    """Return the scatter plot of predicted beside measured steps.
+
+    Args:
+        contents: those of the files of both tiers.
+    """
+    rows = [Row.of(each) for content in contents for each in content["rows"]]
+    dots = {
+        name: [(1e3 * row.real, 1e3 * row.simulated) for row in rows if row.setting.codec == name]
+        for name in CODECS
+        if any(row.setting.codec == name for row in rows)
+    }
+    return drawing.scatter(
+        "Simulated beside measured: milliseconds of a step",
+        f"{len(rows)} settings, each a dot; lines: equal times, and {TAIL_GOAL:.0%} more or less.",
+        ("measured, milliseconds", "simulated, milliseconds"),
+        dots,
+        TAIL_GOAL,
     )
 
 
@@ -208,31 +316,35 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=psgd.positive, default=3, metavar="N", help="runs of a setting at most; default 3")
     parser.add_argument("--sample", type=psgd.positive, metavar="N", help="so many settings, drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the draw; default 0")
-    parser.add_argument("--json", metavar="FILE", help="write the rows")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="of the rows, where an earlier run goes on")
     options = parser.parse_args(given)
     logging.disable(logging.WARNING)
     machine.show()
-    platform = None if options.platform is None else platform_of(options.platform)
-    rows, shown = [], None
-    print(HEAD)
-    for row, own in rows_of(settings_of(options.tier, options.sample, options.seed), platform, options.repeats):
-        if own is not shown:
-            shown = own
-            print(f"# {own.describe()}; {own.calibration.system if own.calibration else 'not calibrated'}", flush=True)
-        inside = row.share >= SHARE
+    settings = settings_of(options.tier, options.sample, options.seed)
+    words = f"python -m benchmarks.simulation.truth --tier {options.tier} --repeats {options.repeats}"
+    kept = Kept(options.keep, words)
+    rows = [Row.of(row) for row in kept.rows]
+    if options.platform is not None:
+        platform = platform_of(options.platform)
+    elif "platform" in kept.content:
+        platform = platform_from_toml(kept.content["platform"])
+    else:
+        platform = calibrated(max(setting.workers for setting in settings), CODECS, model_of())
+    kept.content["platform"] = platform_to_toml(platform)
+    kept.write()
+    print(f"# {platform.describe()}; {platform.calibration.system if platform.calibration else 'not calibrated'}")
+    print(HEAD, flush=True)
+    known = {row.setting for row in rows}
+    for row in rows_of([setting for setting in settings if setting not in known], platform, options.repeats):
         rows.append(row)
-        print(told(row) + ("" if inside or options.tier == "B" else "   outside of tier A"), flush=True)
-    if options.json:
-        table = [{**row._asdict(), "setting": row.setting._asdict(), "error": row.error} for row in rows]
-        Path(options.json).write_text(
-            json.dumps({"platform": platform_to_toml(shown) if shown else "", "rows": table}, indent=1)
-        )
-    judged = [abs(row.error) for row in rows if row.share >= SHARE or options.tier == "B"]
+        kept.add(row.data())
+        print(told(row) + ("" if row.share >= SHARE or options.tier == "B" else "   outside of tier A"), flush=True)
+    judged = rows if options.tier == "B" else judged_of(rows)
     if not judged:
         print("No setting has a network of 80 % of a step.")
         return 1
-    middle, tail = median(judged), quantiles(judged, n=20, method="inclusive")[-1] if len(judged) > 1 else judged[0]
-    print(f"{len(judged)} settings: median error {middle:.1%}, 95th percentile {tail:.1%}, largest {max(judged):.1%}")
+    middle, tail, most = summary(judged)
+    print(f"{len(judged)} settings: median error {middle:.1%}, 95th percentile {tail:.1%}, largest {most:.1%}")
     return int(options.tier == "A" and not (middle <= MEDIAN_GOAL and tail <= TAIL_GOAL))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from ..codec.choice import choose_codecs, is_whole
 from ..codec.interfaces import Codec
 from ..record.block_history import Recorder
 from .accounts import Accounts, Joined
+from .batches import Batches
 from .callbacks import JobCallbacks
 from .channel import Channel, Parameter_Server
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
@@ -99,29 +100,78 @@ def build_worker(
     something else; each error of a codec's constructor.
     """
     hooks = hooks or Hooks()
-    options, resumption, keeper = plan.options, checkpointing.resumption, checkpointing.keeper
+    options, resumption = plan.options, checkpointing.resumption
     blocks = plan.assignment.node_2_block[channel.node_id]
     batches = plan.batches(len(data[0]))
-    start = Progress()
+    # before the codecs are made, which look at the values
+    start = Progress() if resumption is None else _resumed(plan, model, batches, blocks, resumption, checkpointing.job)
+    wiring = _wire(plan, model, channel, clock)
+    optimizer = plan.optimizer.build(model.store, wiring.exchange)
+    optimizer.shows_gradients = bool(options.callbacks)
+    # after the codecs were made, whose constructors begin with an empty memory
     if resumption is not None:
-        # before the model is changed: a checkpoint of something else must leave it as it was
-        resumption.check_clients(plan.population)
-        resumption.check(batches, plan.order, options.seed, options.epoch)
-        restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
-        start = resumption.progress(batches, blocks, checkpointing.job)
-        for remark in resumption.remarks(options.seed):
-            _log.warning("%s", remark)
+        _restore(optimizer, wiring, resumption)
+    callbacks = None
+    if options.callbacks:
+        known = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        # a copy, since workers inside one process have the same options
+        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, known)
+    # with which clients that are in training between two rounds began, the same on all workers
+    models = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(EARLIER).items()}
+    state = partial(_capture, model, optimizer, wiring, callbacks, models)
+    checkpoints = _checkpoints(plan, batches, channel, clock, checkpointing, wiring.bank.accounts, state)
+    recorder = None
+    # where each worker trains a model of its own, no copy of a block is the one that counts
+    if is_common(optimizer, wiring.bank, wiring.sync) and not (hooks.report is None and checkpointing.keeper is None):
+        table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
+        recorder = Recorder(wiring.bank, plan.attempt, start.history, table)
+    continuity = Continuity(start, checkpoints, recorder, callbacks, models)
+    kind: Callable[..., TrainingProcess] = TrainingProcess
+    if options.clients is not None:
+        from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
+
+        kind = partial(ClientTraining, wiring.memories)
+    process = kind(plan, model, optimizer, wiring.exchange, Work(data, batches, blocks), clock, hooks, continuity)
+    return Worker(model, wiring.exchange, wiring.bank.accounts.watch.timed(process.run()), callbacks)
+
+
+def _resumed(
+    plan: WorkerPlan, model: Model, batches: Batches, blocks: Collection[int], resumption: Resumption, job: str
+) -> Progress:
+    """Set the model to the values of the checkpoint and return the progress up to there."""
+    options = plan.options
+    # before the model is changed: a checkpoint of something else must leave it as it was
+    resumption.check_clients(plan.population)
+    resumption.check(batches, plan.order, options.seed, options.epoch)
+    restore_values(model, resumption.snapshot)
+    for remark in resumption.remarks(options.seed):
+        _log.warning("%s", remark)
+    return resumption.progress(batches, blocks, job)
+
+
+class _Wiring(NamedTuple):
+    """Parts by which the gradients of a worker become updates: codecs, sync type, exchange, and memories of clients."""
+
+    bank: CodecBank
+    sync: ISyncType
+    exchange: BlockExchange
+    memories: Memories | None
+
+
+def _wire(plan: WorkerPlan, model: Model, channel: Channel, clock: Callable[[], float]) -> _Wiring:
+    """Make the codecs, one for each vector of variables, and the exchange over them; settings are installed for all."""
+    options, op_type = plan.options, plan.options.op_type
     names = tuple(variable.name for variable in model.store.variables)
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
     values, joined = [variable.value for variable in model.store.variables], list[range]()
     whole = is_whole(kinds)
-    if options.op_type.by_shard:
+    if op_type.by_shard:
         from . import sharded_exchange  # noqa: PLC0415 - other workers do without it
 
         kinds, names = sharded_exchange.shard_codecs(plan.assignment)
     else:
         has_server = plan.default_codec.traits.needs_server
-        joined = join(kinds, [value.nbytes for value in values], options.op_type, options.sync_type, has_server)
+        joined = join(kinds, [value.nbytes for value in values], op_type, options.sync_type, has_server)
         kinds = [kinds[variables.start] for variables in joined]
     vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
     shapes = [value.shape for value in values]
@@ -142,82 +192,61 @@ def build_worker(
     settings = plan.settings(values)
     bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
     # a packet of another worker may come before the first own block
-    bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined, whole))
+    bank.expect(sharded_exchange.shard_likes(settings) if op_type.by_shard else likes_of(model.store, joined, whole))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
     sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
-    op_type, replaced = options.op_type, None
+    replaced = None
     shown = zip(kinds, values, strict=False)  # there are fewer kinds under a sharded rule, and one more for buffers
     doubtful = [variable for variable, (kind, _) in enumerate(shown) if is_doubtful(op_type, kind)]
     if doubtful and channel.node_id == plan.assignment.nodes[0]:  # one worker tells it
         replaced = ReplacementCheck(doubtful, values, [kind.__name__ for kind in kinds], op_type.__name__)
-    if whole and (len(shapes) == 1 or not _joins(options.op_type)):
+    if whole and (len(shapes) == 1 or not _joins(op_type)):
         from .whole_exchange import WholeExchange  # noqa: PLC0415 - for a codec of all variables, where the optimizer puts each
 
-        exchange: BlockExchange = WholeExchange(bank, sync, replaced, names, shapes)
-    else:
-        exchange = BlockExchange(bank, sync, replaced, names, joined)
-    optimizer = plan.optimizer.build(model.store, exchange)
-    optimizer.shows_gradients = bool(options.callbacks)
-    # after the codecs were made, whose constructors begin with an empty memory
-    if resumption is not None:
-        _restore(optimizer, bank, resumption)
-        remembered = resumption.snapshot.part(CLIENT)
-        if memories is not None:
-            memories.load_state_dict(remembered)
-        elif remembered:
-            raise CheckpointError("The checkpoint has a memory of clients, which this job has no use for: take its codec again")
-    callbacks = None
-    if options.callbacks:
-        known = {} if resumption is None else resumption.snapshot.part(CALLBACK)
-        # a copy, since workers inside one process have the same options
-        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, known)
-    # with which clients that are in training between two rounds began, the same on all workers
-    models = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(EARLIER).items()}
-    checkpoints = None
-    if keeper is not None and options.checkpoint_every is not None:
-        keeper.describe(batches)
-        kept = keeps(options.keep_every)
-        schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
-        # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
-        mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
-        capture = partial(_capture, model, optimizer, bank, sync, callbacks, memories, models)
-        checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
-    recorder = None
-    # where each worker trains a model of its own, no copy of a block is the one that counts
-    if is_common(optimizer, bank, sync) and not (hooks.report is None and keeper is None):
-        table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
-        recorder = Recorder(bank, plan.attempt, start.history, table)
-    continuity = Continuity(start, checkpoints, recorder, callbacks, models)
-    kind: Callable[..., TrainingProcess] = TrainingProcess
-    if options.clients is not None:
-        from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
-
-        kind = partial(ClientTraining, memories)
-    process = kind(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
-    return Worker(model, exchange, bank.accounts.watch.timed(process.run()), callbacks)
+        return _Wiring(bank, sync, WholeExchange(bank, sync, replaced, names, shapes), memories)
+    return _Wiring(bank, sync, BlockExchange(bank, sync, replaced, names, joined), memories)
 
 
-def _restore(optimizer: IOptimizer, bank: CodecBank, resumption: Resumption) -> None:
+def _checkpoints(
+    plan: WorkerPlan,
+    batches: Batches,
+    channel: Channel,
+    clock: Callable[[], float],
+    checkpointing: Checkpointing,
+    accounts: Accounts,
+    capture: Callable[[], tuple[State, bool]],
+) -> WorkerKeeper | None:
+    keeper, options = checkpointing.keeper, plan.options
+    if keeper is None or options.checkpoint_every is None:
+        return None
+    keeper.describe(batches)
+    schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, keeps(options.keep_every))
+    # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
+    mark = partial(_mark, channel, plan.attempt, accounts) if checkpointing.server_keeps else None
+    return WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
+
+
+def _restore(optimizer: IOptimizer, wiring: _Wiring, resumption: Resumption) -> None:
     if not restore_optimizer(optimizer, resumption.snapshot, resumption.whole):
         _log.warning(
             "The checkpoint has the rule's slots of one shard only, so %s begins afresh.", type(optimizer.rule).__name__
         )
     if resumption.whole:
-        restore_codecs(bank, resumption.snapshot)
+        restore_codecs(wiring.bank, resumption.snapshot)
+    remembered = resumption.snapshot.part(CLIENT)
+    if wiring.memories is not None:
+        wiring.memories.load_state_dict(remembered)
+    elif remembered:
+        raise CheckpointError("The checkpoint has a memory of clients, which this job has no use for: take its codec again")
 
 
 def _capture(
-    model: Model,
-    optimizer: IOptimizer,
-    bank: CodecBank,
-    sync: ISyncType,
-    callbacks: JobCallbacks | None,
-    memories: Memories | None,
-    models: Mapping[str, Array],
+    model: Model, optimizer: IOptimizer, wiring: _Wiring, callbacks: JobCallbacks | None, models: Mapping[str, Array]
 ) -> tuple[State, bool]:
     told = {} if callbacks is None else callbacks.state
-    state = worker_state(model, optimizer, bank, told, {} if memories is None else memories.state_dict(), models)
-    return state, is_personal(state, optimizer, bank, sync)
+    remembered = {} if wiring.memories is None else wiring.memories.state_dict()
+    state = worker_state(model, optimizer, wiring.bank, told, remembered, models)
+    return state, is_personal(state, optimizer, wiring.bank, wiring.sync)
 
 
 def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position, loss: float | None) -> None:

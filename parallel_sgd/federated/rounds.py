@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nn.random import keyed
 
-from .clock import Availability
+from .availability import Availability
 from .samplers import BufferedSampler, Sampler
 
 __all__ = ["Course", "Field", "Visit", "courses"]

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, empty
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.model.batches import as_type
 from nn.optimizer import OpContainer
 
+from ..engine.accounts import BatchWatch
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
 from .contributions import Contributions
-from .population import Population, Rows, class_counts, dealt
+from .population import Population, Round, Rows, class_counts, dealt
 from .rounds import Visit
 from .versions import Versions
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .remembering import Remembering
 
 Samples = tuple[Array, ...]
+Weights = tuple[Array | None, ...] | None
+_GATHERED: Final = 1 << 18
+"""Bytes of the samples of a client that are gathered together, where they are of several steps."""
 _MOST_SHOWN: Final = 16 << 20
 """Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none."""
 
@@ -44,13 +48,35 @@ class ClientFeeder(BlockFeeder):
         super().__init__(*feeder)  # type: ignore[arg-type]
         self.rows = rows
         self._now: Array = np.empty(0, np.int64)
+        size, arrays = self._batches.block_size, [array for array, _ in (*self._samples, *self._labels)]
+        self._room = size * max(1, _GATHERED // max(size * sum(array[:1].nbytes for array in arrays), 1))
+        for taken in (self._samples, self._labels):
+            taken[:] = [(array, empty((self._room, *array.shape[1:]), array.dtype)) for array, _ in taken]
 
     def begin(self, epoch: int) -> None:
         """Begin an epoch; clients have orders of their own."""
 
-    def take(self, rows: Rows) -> None:
-        """Take the rows of the next step."""
-        self._now = rows
+    def steps(self, rows: Rows, dtype: np.dtype[Any], times: BatchWatch) -> Iterator[tuple[int, Samples, Samples, Weights]]:
+        """Yield the steps of a pass over rows: number of samples, samples in the type of the model, labels, weights. Those of
+        several steps are gathered at once; they are valid until the next step.
+
+        Args:
+            rows: those of the pass, in order.
+            dtype: type of the model.
+            times: gets the seconds that it takes.
+        """
+        size = self._batches.block_size
+        for start in range(0, len(rows), self._room):
+            asked = times.clock()
+            group = self._now = rows[start : start + self._room]
+            given, labels, weights = self.deal(0, 0)
+            samples = [as_type(array, dtype) for array in given]
+            times.data += times.clock() - asked
+            for at in range(0, len(group), size):
+                part = slice(at, at + size)
+                self._now = group[part]
+                weight = None if weights is None else tuple([None if each is None else each[part] for each in weights])
+                yield len(self._now), tuple([each[part] for each in samples]), tuple([each[part] for each in labels]), weight
 
     def places(self, batch: int, block: int) -> Array:
         return self._now
@@ -109,13 +135,13 @@ class ClientTraining(TrainingProcess):
         self._population = Population(self._clients, sizes, self._seed, self._block_size)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
-        store, times = self._model.store, self._times
-        times.begin()
+        store = self._model.store
+        self._times.begin()
         spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         now = self._population.round(epoch * self._batches.count + batch)
-        values, statistics = self._versions.begin(now.number)
+        self._versions.begin(now.number)
         for block, gradient_ready in self._blocks:
             visit = now.visits[block]
             self._steps += 1
@@ -125,42 +151,19 @@ class ClientTraining(TrainingProcess):
             if visit is None:
                 self._pass_over(gradient_ready)
             else:
-                client = visit.client
-                self._now = f"client {client}"
-                self._origin, before = self._versions[visit.version]
-                if visit.version != now.number:
-                    np.copyto(store.values, self._origin)
-                    np.copyto(store.buffer_values, before)
-                if self._memory is not None:
-                    self._memory.begin(client)
-                try:
-                    losses = self._visit(epoch, batch, visit, spoiled)
-                except BaseException:
-                    # the state that is left behind is that after the batch before, not that of a client
-                    np.copyto(store.values, values)
-                    np.copyto(store.buffer_values, statistics)
-                    raise
-                if self._memory is not None:
-                    self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
-                np.subtract(self._origin, store.values, out=store.gradients)
-                norm, seconds = 0.0, round(self._clock() - begun, 6)
-                if self._visited is not None:
-                    norm = math.sqrt(np.vdot(store.gradients, store.gradients))
-                for part in self._contributions.weighed_before:
-                    part *= now.factors[block]
-                np.copyto(store.values, values)
-                if store.buffers:
-                    np.subtract(store.buffer_values, before, out=store.buffer_changes)
-                    store.buffer_changes *= now.shares[block]
-                    np.copyto(store.buffer_values, statistics)
+                losses = self._train(epoch, batch, now, visit, spoiled)
+                seconds = round(self._clock() - begun, 6)
+                # of the client's own change: weights come behind
+                norm = 0.0 if self._visited is None else math.sqrt(np.vdot(store.gradients, store.gradients))
+                self._weigh(now, block, visit)
                 for variable in reversed(store.variables):
                     gradient_ready(variable)
                 if self._visited is not None:
-                    steps, *ends = losses
-                    place = (epoch + 1, batch + 1, now.number + 1, block, client, int(self._population.sizes[client]))
-                    sent = self._contributions
+                    place = (epoch + 1, batch + 1, now.number + 1, block, visit.client, self._size(visit.client))
+                    # only an encoding that has run knows its bytes
+                    sent = self._contributions.bytes_up(), self._contributions.bytes_down
                     clock = (visit.begins, visit.arrives, now.number - visit.version)
-                    self._visited((seconds, *place, int(steps), *ends, norm, sent.bytes_up(), sent.bytes_down, *clock))
+                    self._visited((seconds, *place, int(losses[0]), *losses[1:], norm, *sent, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
             if self._memory is not None:
@@ -178,6 +181,48 @@ class ClientTraining(TrainingProcess):
         if self._memory is not None:
             self._memory.apply(now)
 
+    def _train(self, epoch: int, batch: int, now: Round, visit: Visit, spoiled: bool) -> tuple[float, float, float]:
+        """Train a client, from the model with which it begins, and leave its change as the gradients; return as `_visit`."""
+        store = self._model.store
+        self._now = f"client {visit.client}"
+        self._origin, statistics = self._versions[visit.version]
+        # in the round's own model it is that already: each client leaves it behind
+        if visit.version != now.number:
+            np.copyto(store.values, self._origin)
+            np.copyto(store.buffer_values, statistics)
+        if self._memory is not None:
+            self._memory.begin(visit.client)
+        try:
+            losses = self._visit(epoch, batch, visit, spoiled)
+        except BaseException:
+            # the state that is left behind is that after the batch before, not that of a client
+            self._restore(now)
+            raise
+        if self._memory is not None:
+            self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
+        np.subtract(self._origin, store.values, out=store.gradients)
+        return losses
+
+    def _weigh(self, now: Round, block: int, visit: Visit) -> None:
+        """Weigh the change of a slot's client, and set the model to that of the round again."""
+        store = self._model.store
+        for part in self._contributions.weighed_before:
+            part *= now.factors[block]
+        if store.buffers:
+            _, statistics = self._versions[visit.version]
+            np.subtract(store.buffer_values, statistics, out=store.buffer_changes)
+            store.buffer_changes *= now.shares[block]
+        self._restore(now)
+
+    def _restore(self, now: Round) -> None:
+        """Set the model to that of a round, before all of its clients."""
+        values, statistics = self._versions[now.number]
+        np.copyto(self._model.store.values, values)
+        np.copyto(self._model.store.buffer_values, statistics)
+
+    def _size(self, client: int) -> int:
+        return int(self._population.sizes[client])
+
     def _measure(self) -> dict[str, float]:
         if self._memory is None:
             return super()._measure()
@@ -190,36 +235,41 @@ class ClientTraining(TrainingProcess):
         """
         model, store, clients = self._model, self._model.store, self._clients
         client, number = visit.client, visit.key
-        rule = self._begun_rule(visit.version)
+        rule, runner, memory = self._begun_rule(visit.version), model.runner, self._memory
+        pull, drift, term = self._pull, None if memory is None else memory.drift, clients.term
+        kept = {} if memory is None else memory.kept
+        passes = self._population.passes(client, number)
+        # what stays with a client is not drawn to the global model
+        stays = () if memory is None else memory.personal
         step, first, loss = 0, 0.0, 0.0
-        for each in range(clients.epochs):
-            last = each + 1 == clients.epochs
-            losses, labels, predictions, room = np.zeros(1), list[Samples](), list[Samples](), _MOST_SHOWN
+        for each in range(passes):
+            last = each + 1 == passes
+            losses, labels, predictions, room = list[float](), list[Samples](), list[Samples](), _MOST_SHOWN
             order = self._source.rows[client][self._population.order(number, client, each)]
-            for part in _parts(order, self._block_size):
+            for count, samples, label, weight in self._source.steps(order, model.dtype, self._times):
                 # for each step: other workers may wait long for the one that has the largest client
                 self._exchange.still_computing()
-                asked = self._times.clock()
-                self._source.take(part)
-                given, label, weight = self._source.deal(batch, client)
-                samples = tuple([as_type(array, model.dtype) for array in given])
-                self._times.data += self._times.clock() - asked
                 if spoiled:
                     samples = tuple([np.full(array.shape, np.nan, array.dtype) for array in samples])
                 self._current = (epoch, batch, client, samples)
                 # keys dropout and its kind: a client draws the same in whichever slot it is
                 key = (self._seed, number, client, step)
-                runner = model.runner
                 loss, prediction = runner.step(samples, label, None, key, weight, on_loss=self._check)
-                if self._pull is not None:
-                    np.subtract(store.values, self._origin, out=self._pull)
-                    self._pull *= clients.prox
-                    # what stays with a client is not drawn to the global model
-                    for stays in self._memory.personal if self._memory is not None else ():
-                        self._pull[stays] = 0
-                    store.gradients += self._pull
-                if self._memory is not None and self._memory.drift is not None:
-                    store.gradients += self._memory.drift
+                if pull is not None:
+                    np.subtract(store.values, self._origin, out=pull)
+                    pull *= clients.prox
+                    for part in stays:
+                        pull[part] = 0
+                    store.gradients += pull
+                if drift is not None:
+                    store.gradients += drift
+                if term is not None:
+                    added = term.added(store.values, self._origin, kept)
+                    if stays:
+                        added = added.copy()
+                    for part in stays:
+                        added[part] = 0
+                    store.gradients += added
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
                 if not step:
@@ -227,7 +277,8 @@ class ClientTraining(TrainingProcess):
                 step += 1
                 if last and self._rows is not None:
                     # with several outputs the loss of each behind their sum
-                    losses = losses + np.array([loss, *(runner.losses if self._several else ())]) * len(part)
+                    told = (loss, *runner.losses) if self._several else (loss,)
+                    losses = [before + value * count for before, value in zip(losses or [0.0] * len(told), told, strict=True)]
                     if runner.masked:
                         label, prediction = runner.all_counted(label, prediction)
                     if room > 0:
@@ -238,7 +289,8 @@ class ClientTraining(TrainingProcess):
             self._monitor.alive()
             if last and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
-                head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, *(losses / len(order)).tolist())
+                place = (epoch + 1, batch + 1, self._steps_of_epoch, self._steps)
+                head = (seconds, *place, *(each / len(order) for each in losses))
                 self._rows.add(head, _joined(labels), _joined(predictions))
         return step, first, loss
 
@@ -252,10 +304,6 @@ class ClientTraining(TrainingProcess):
 
     def _whereabouts(self, epoch: int, batch: int) -> str:
         return f"{super()._whereabouts(epoch, batch)}, {self._now}"
-
-
-def _parts(rows: Rows, size: int) -> Iterator[Rows]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _joined(parts: list[Samples]) -> Samples:

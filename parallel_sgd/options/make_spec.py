@@ -137,7 +137,8 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
     known = clients.knowing(sizes, *bytes_of_clients(clients, kinds, spec.model, plan.assignment, plan.codec_parameters))
     check_rounds(Population(known, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
-    check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, clients.rounds * spec.options.epoch)
+    rounds, buffers = clients.rounds * spec.options.epoch, spec.model.store.buffers
+    check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, rounds, buffers)
     options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
 
@@ -162,21 +163,12 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     if nodes.worker_ids != list(range(len(nodes.worker_ids) or 1)):
         raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
     _check_bits(options)
-    worker_count, has_server = len(nodes.worker_ids), nodes.has_parameter_server
+    has_server = nodes.has_parameter_server
     # local workers of this program, with checkpoints that outlive them
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
-    assignment = _assign(options.assignment_type, worker_count, options.redundancy)
+    assignment = _assign(options.assignment_type, len(nodes.worker_ids), options.redundancy)
     model._refuse_if_marked_anew("parallel()")
-    names = [variable.name for variable in model.trainable_variables()]
-    values = [variable.value for variable in model.trainable_variables()]
-    sizes = [value.size for value in values]
-    codec, server_codec = by_size(options.codec, names, sizes), by_size(options.ps_codec, names, sizes, "ps_codec")
-    default_codec, remark = _default_codec(options, codec, assignment, sum(value.nbytes for value in values))
-    kinds = choose_codecs(codec, default_codec, len(names))
-    # only to refuse what is no codec, in the words of its argument
-    choose_codecs(server_codec, Plain, len(names), "ps_codec")
-    if options.ps_codec is not None and not has_server:
-        raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
+    codec, server_codec, default, kinds = _codecs(options, model, assignment)
     if options.clients is not None:
         from ..federated.checks import check_codecs  # noqa: PLC0415 - for a job with clients
 
@@ -188,54 +180,35 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         from .callback_checks import check_callbacks  # noqa: PLC0415 - it loads the callbacks of nn, for a job with some
 
         check_callbacks(options, model, rule, kinds)
-    found = None
-    if options.discovery is not None:
-        from rpc.elastic import discovery_of  # noqa: PLC0415 - for a job with discovery
-
-        found = discovery_of(options.discovery, options.nodes.key_file)
-    # where hosts come and go the number of workers must be free to change
-    policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
-    if found is not None and policy != SHRINK:
-        raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
-    fewest = _fewest(options.min_workers, worker_count, policy)
-    every = _default_every(policy, is_local) if options.checkpoint_every == AUTO else options.checkpoint_every
-    # a checkpoint that stays must be saved first
-    if every is None and options.keep_every is not None:
-        every = EPOCH
+    chosen = _on_failure(options, assignment, kinds, is_local)
     plan = WorkerPlan(
         assignment,
         replace(
             options,
             codec=codec,
             ps_codec=server_codec,
-            on_failure=policy,
-            checkpoint_every=every,
+            on_failure=chosen.policy,
+            checkpoint_every=chosen.every,
             # without a restart nothing begins at a commit, so none is made
-            commit_every=options.commit_every if policy in AGAIN else NEVER,
-            min_workers=fewest,
+            commit_every=options.commit_every if chosen.policy in AGAIN else NEVER,
+            min_workers=chosen.fewest,
         ),
-        default_codec,
+        default.codec,
         order=_order(options.shuffle, transform),
     )
     # after all that is open was decided: the parts are checked as they will be used
     check_parts(plan, model, has_server)
-    server_keeps = has_server and keeps_state(server_codecs(plan, len(names), bool(model.store.buffers)))
-    fault = FaultPlan.parse(str(options.fault))
-    fault.check([*assignment.nodes, *([Parameter_Server] if has_server else [])])
-    for name, asked in (("fault", fault.faults and given.fault), ("discovery", given.discovery)):
-        if asked and isinstance(nodes, InProcessNodes) and not (name == "fault" and nodes.simulated):
-            raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {asked!r}")
-    if isinstance(nodes, InProcessNodes) and nodes.simulated and policy == SHRINK:
-        raise ValueError("'on_failure' must be one of fail, redundant, restart, wait on simulated nodes, got 'shrink'")
+    server_keeps = has_server and keeps_state(server_codecs(plan, len(model.trainable_variables()), bool(model.store.buffers)))
+    _check_processes(given, options, assignment, chosen.policy)
     return JobSpec(
         plan,
         model,
         data,
         transform,
-        policy,
-        fewest,
-        _most(options.max_workers, assignment, found),
-        found,
+        chosen.policy,
+        chosen.fewest,
+        chosen.most,
+        chosen.discovery,
         server_keeps,
         checked_resume(
             options.resume,
@@ -247,8 +220,73 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         ),
         is_local,
         options,
-        remark if default_codec in kinds else "",
+        default.said if default.codec in kinds else "",
     )
+
+
+class _Codecs(NamedTuple):
+    """Codecs of a job: those given for workers and server by their variables, the default, and the class of each variable."""
+
+    codec: CodecChoice
+    server_codec: CodecChoice
+    default: Default
+    kinds: list[type[Codec]]
+
+
+def _codecs(options: PlainOptions, model: Model, assignment: ISetting) -> _Codecs:
+    names = [variable.name for variable in model.trainable_variables()]
+    values = [variable.value for variable in model.trainable_variables()]
+    sizes = [value.size for value in values]
+    codec, server_codec = by_size(options.codec, names, sizes), by_size(options.ps_codec, names, sizes, "ps_codec")
+    default = _default_codec(options, codec, assignment, sum(value.nbytes for value in values))
+    kinds = choose_codecs(codec, default.codec, len(names))
+    # only to refuse what is no codec, in the words of its argument
+    choose_codecs(server_codec, Plain, len(names), "ps_codec")
+    if options.ps_codec is not None and not options.nodes.has_parameter_server:
+        raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
+    return _Codecs(codec, server_codec, default, kinds)
+
+
+class _OnFailure(NamedTuple):
+    """Choices for the case that a node fails: the policy, limits of the number of workers, their discovery, and checkpoints."""
+
+    policy: Policy
+    fewest: int
+    most: int | None
+    discovery: Discovery | None
+    every: Every
+
+
+def _on_failure(options: PlainOptions, assignment: ISetting, kinds: Sequence[type[Codec]], is_local: bool) -> _OnFailure:
+    found = None
+    if options.discovery is not None:
+        from rpc.elastic import discovery_of  # noqa: PLC0415 - for a job with discovery
+
+        found = discovery_of(options.discovery, options.nodes.key_file)
+    # where hosts come and go the number of workers must be free to change
+    policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
+    if found is not None and policy != SHRINK:
+        raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
+    fewest = _fewest(options.min_workers, assignment.node_count, policy)
+    every = _default_every(policy, is_local) if options.checkpoint_every == AUTO else options.checkpoint_every
+    # a checkpoint that stays must be saved first
+    if every is None and options.keep_every is not None:
+        every = EPOCH
+    return _OnFailure(policy, fewest, _most(options.max_workers, assignment, found), found, every)
+
+
+def _check_processes(given: JobOptions, options: PlainOptions, assignment: ISetting, policy: Policy) -> None:
+    """Refuse what needs processes on nodes within this one, and faults at nodes that there are not."""
+    nodes = options.nodes
+    fault = FaultPlan.parse(str(options.fault))
+    fault.check([*assignment.nodes, *([Parameter_Server] if nodes.has_parameter_server else [])])
+    if not isinstance(nodes, InProcessNodes):
+        return
+    for name, asked in (("fault", fault.faults and given.fault), ("discovery", given.discovery)):
+        if asked and not (name == "fault" and nodes.simulated):
+            raise ValueError(f"'{name}' needs nodes with processes of their own, such as local_workers(), got {asked!r}")
+    if nodes.simulated and policy == SHRINK:
+        raise ValueError("'on_failure' must be one of fail, redundant, restart, wait on simulated nodes, got 'shrink'")
 
 
 def _check_bits(options: PlainOptions) -> None:

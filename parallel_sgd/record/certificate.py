@@ -18,10 +18,11 @@ from rpc.submit import AGAIN, REDUNDANT, Run
 
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
+from .claims import computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
 from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
 from .files import JOB_FILE, OUTCOME
-from .identity import Identities, differences
+from .identity import Identities, differences, environment_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE
 from .outcome import read_outcome
@@ -31,6 +32,8 @@ from .verification import changed_settings
 from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
+_STEPS: Final = {"TR": 1, "CL": 1, "PO": 0, "RO": 0, "LEDGER": 0}
+"""Kinds of tables of steps, and the number of their first columns that no computation has again, which are times."""
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule", "clients")
 """Fields of a checkpoint's header that the settings of a run decide on."""
 
@@ -46,9 +49,10 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     # three witnesses of one fact: to change it, all must be changed
     if not told == recorded == manifest.nodes:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
+    outcome, begun = read_outcome(Door(run)), Run.read(run)
+    yield from _other_environment(run, outcome)
     if changed := changed_settings(run / JOB_FILE, manifest):
         yield f"job.toml and the manifest differ: {'; '.join(changed)}"
-    outcome, begun = read_outcome(Door(run)), Run.read(run)
     jobs = {"job.toml": file.job, "the manifest": manifest.job, "job.json": "none" if begun is None else begun.job}
     if len(set(jobs.values())) > 1:
         yield f"the job differs between files: {_pairs(jobs)}"
@@ -112,6 +116,14 @@ def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
         value = file.options.get(name)
         if name in told and isinstance(value, (int, float)) and told[name] != str(value):
             yield f"{OUTCOME} says '{name}' {told[name]}, job.toml {value}"
+
+
+def _other_environment(run: Path, outcome: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the identities of nodes that outcome.json tells otherwise than their tables."""
+    told, expected = outcome.get("environment", {}), environment_of(read_identities(run))
+    for name, value in told.items():
+        if name.endswith((" compute with", " computes with")) and expected and value != expected.get(name):
+            yield f"{OUTCOME} says that {name} {value}, the tables of the nodes (ID-*.csv) say {expected.get(name, 'nothing')}"
 
 
 def _other_start(run: Path, manifest: RunManifest) -> Iterator[str]:
@@ -221,9 +233,32 @@ class Computed:
             yield from self._models(same_nodes)
             yield from self._figures()
         yield from self._checkpoints(same_nodes)
+        dealt = () if self.workers == file.workers else ("assignment_type", "redundancy")
+        yield from other_words(self.run, self.again, file, dealt)
         if self._has_same_steps(file):
-            for kind, skipped in (("TR", 1), ("CL", 1), ("PO", 0), ("RO", 0), ("LEDGER", 0)):
+            for kind, skipped in _STEPS.items():
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
+            if self.until == max(epochs):
+                yield from other_problems(self.run, self.again)
+            if not depend_on_hosts(self.run, self.again, file):
+                yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
+
+    def unproven_times(self) -> list[str]:
+        """Return what a simulation tells of time: the new computation has no clock of its own."""
+        told = read_outcome(Door(self.run)).get("simulated")
+        return [] if told is None else ["its seconds, its events and the load of its links"]
+
+    def unproven_tables(self, file: JobFile, epochs: Epochs) -> list[str]:
+        """Return the tables of steps and packets that the computation neither bears out nor refutes: after a failure or a
+        resumption, and of other workers, all; else those with further packets, which late blocks are asked for with.
+        """
+        if not self._has_same_steps(file):
+            return [
+                f"{kind}-*.csv" for kind in (*_STEPS, "AC", "BY") if any(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv"))
+            ]
+        if depend_on_hosts(self.run, self.again, file):
+            return ["AC-*.csv", "BY-*.csv"]
+        return further_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
@@ -234,11 +269,7 @@ class Computed:
     def _steps(self, kind: str, skipped: int, *, whole: bool) -> Iterator[str]:
         """Compare the rows of tables of steps, but for the first columns; where not all was computed, as far as that goes."""
         for path in sorted(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
-            node = node_of(path)
-            # a title may end like a node's name, so the ending is compared as a whole
-            ending = f"-N({node}).csv" if path.name.endswith(f"-N({node}).csv") else ".csv"
-            theirs = sorted(self.again.glob(f"Node-{node}-Retrieve/{kind}-*.csv"))
-            other = next((each for each in theirs if each.name.endswith(")" + ".csv") == (ending != ".csv")), None)
+            other = computed_table(path, self.again)
             name = path.relative_to(self.run).as_posix()
             for number, (row, computed) in enumerate(zip_longest(_rows(path), [] if other is None else _rows(other)), 1):
                 if (row or [])[skipped:] != (computed or [])[skipped:] and (whole or (row and computed)):

@@ -61,6 +61,16 @@ def parts_of(identity: str) -> dict[str, str]:
     return found
 
 
+def environment_of(told: Identities) -> dict[str, str]:
+    """Return the identities of nodes as the environment of a run tells them: one line if they are all the same, else one for
+    each node.
+    """
+    texts = {text for texts in told.values() for text in texts}
+    if len(texts) == 1:
+        return {"the nodes compute with": texts.pop()}
+    return {f"node {node} computes with": " and ".join(those) for node, those in told.items()}
+
+
 def differences(was: Iterable[str], now: Iterable[str], *, portable: bool = False) -> list[str]:
     """Return the parts in which identities `was` of a run differ from `now`, those of another computation, in words.
 

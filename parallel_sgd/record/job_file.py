@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from network.names import did_you_mean
 from nn.dataset.interface import PARTS
@@ -117,6 +117,48 @@ class JobFile:
 
 
 def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields of `JobFile` that the content gives, with the files that it names where they are."""
+    _check_tables(content)
+    model, data, run = (content[name] for name in ("model", "data", "run"))
+    unnamed = dict(content.get("unnamed", {}))
+    kept = _kept(data, folder, unnamed)
+    texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
+    options = _options(content, folder)
+    for name, value in {**texts, **options.parts}.items():
+        # each text may name a class whose file is gone
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        missing = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
+        if missing and name not in unnamed:
+            unnamed[name] = missing
+    if not is_plain(model["file"]):
+        # a path upwards could have any file hashed or loaded
+        raise ValueError(f"'model.file' must be a plain path below the folder, got {model['file'][:80]!r}")
+    file = folder / model["file"]
+    if not _is_there(folder, model["file"], MAX_FILE):
+        raise ValueError(f"'model.file' must be a file, and there is none at {file}")
+    return {
+        "model": file,
+        "model_sha256": model["sha256"],
+        "data_sha256": data["sha256"],
+        "dataset": None if "dataset" in unnamed else texts.get("dataset"),
+        "transform": None if "transform" in unnamed else texts.get("transform"),
+        "workers": run["workers"],
+        "job": run.get("job", ""),
+        "rows": content.get("rows", {}),
+        "kept": None if "dataset" in unnamed else kept,
+        "server": run.get("server", False),
+        "blocks": run["blocks"],
+        "options": {name: value for name, value in options.values.items() if name not in unnamed},
+        "nodes": _identities(content.get("nodes", {})),
+        "unnamed": unnamed,
+        "code": content.get(CODE_TABLE, {}),
+        "population": run.get("clients", ""),
+        "fetched": bool(content.get(FETCHED)),
+    }
+
+
+def _check_tables(content: Mapping[str, Any]) -> None:
+    """Refuse another format, unknown keys, values of another type, and what is missing."""
     found = content.get("format")
     if found != FORMAT:
         if isinstance(found, str) and found.startswith(_FAMILY):
@@ -140,68 +182,48 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for table in ("unnamed", CODE_TABLE):
         for name, value in content.get(table, {}).items():
             check_type(f"{table}.{name}", value, (str,))
-    model, data, run = (content[name] for name in ("model", "data", "run"))
+    run = content["run"]
     for name in ("workers", "blocks"):
         if run[name] < 1:
             # bounds are looked at by `check_type`; this is the lower end
             raise ValueError(f"'run.{name}' must be a positive integer, got {run[name]}")
-    rows = content.get("rows", {})
-    for name, value in rows.items():
+    for name, value in content.get("rows", {}).items():
         if not ROWS.fullmatch(value):
             raise ValueError(f"'rows.{name}' must be a type, a shape and checksums, got {value[:60]!r}")
+
+
+def _kept(data: Mapping[str, Any], folder: Path, unnamed: dict[str, str]) -> KeptData | None:
+    """Return the file of the samples beside the job file; where it is gone, `unnamed` asks for the data set."""
+    if "file" not in data:
+        return None
+    kept = KeptData(data["file"], data.get("file_sha256", ""))
+    # a plain name: the file lies beside it, nowhere else
+    if Path(kept.file).name != kept.file:
+        raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
+    if not _is_there(folder, kept.file, MAX_FILE):
+        # asked for like any other part that is not there
+        unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
+    return kept
+
+
+class _Options(NamedTuple):
+    """Options of a job file by field name, and those among them that name parts or callbacks, so perhaps code of a user."""
+
+    values: Mapping[str, Any]
+    parts: Mapping[str, Any]
+
+
+def _options(content: Mapping[str, Any], folder: Path) -> _Options:
     # options without a flag have no text, so a file cannot have them
     flags = {name: about.flag for name, about in known_options() if about.flag is not None}
-    options = content.get("options", {})
-    refuse_unknown("options", options, flags)
-    for name, value in options.items():
+    given = content.get("options", {})
+    refuse_unknown("options", given, flags)
+    for name, value in given.items():
         check_type(f"options.{name}", value, types(flags[name]))
-    unnamed = dict(content.get("unnamed", {}))
-    if content.get(FETCHED):
-        # of a run that nodes told: these would call what they name
-        options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
-    kept = None
-    if "file" in data:
-        kept = KeptData(data["file"], data.get("file_sha256", ""))
-        # a plain name: the file lies beside it, nowhere else
-        if Path(kept.file).name != kept.file:
-            raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
-        if not _is_there(folder, kept.file, MAX_FILE):
-            # asked for like any other part that is not there
-            unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
-    texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
-    options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}
-    for name, value in {**texts, **options}.items():
-        if name in texts or isinstance(FORMS[flags[name].form], (Parts, Callbacks)):
-            # each text may name a class whose file is gone
-            values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-            what = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
-            if what and name not in unnamed:
-                unnamed[name] = what
-    if not is_plain(model["file"]):
-        # a path upwards could have any file hashed or loaded
-        raise ValueError(f"'model.file' must be a plain path below the folder, got {model['file'][:80]!r}")
-    file = folder / model["file"]
-    if not _is_there(folder, model["file"], MAX_FILE):
-        raise ValueError(f"'model.file' must be a file, and there is none at {file}")
-    return {
-        "model": file,
-        "model_sha256": model["sha256"],
-        "data_sha256": data["sha256"],
-        "dataset": None if "dataset" in unnamed else texts.get("dataset"),
-        "transform": None if "transform" in unnamed else texts.get("transform"),
-        "workers": run["workers"],
-        "job": run.get("job", ""),
-        "rows": rows,
-        "kept": None if "dataset" in unnamed else kept,
-        "server": run.get("server", False),
-        "blocks": run["blocks"],
-        "options": {name: value for name, value in options.items() if name not in unnamed},
-        "nodes": _identities(content.get("nodes", {})),
-        "unnamed": unnamed,
-        "code": content.get(CODE_TABLE, {}),
-        "population": run.get("clients", ""),
-        "fetched": bool(content.get(FETCHED)),
-    }
+    # of a run that nodes told: these would call what they name
+    refused = ("discovery", "writers") if content.get(FETCHED) else ()
+    found = {name: _found(flags[name].form, value, folder) for name, value in given.items() if name not in refused}
+    return _Options(found, {name: found[name] for name in found if isinstance(FORMS[flags[name].form], (Parts, Callbacks))})
 
 
 def _identities(table: Mapping[str, Any]) -> dict[int, list[str]]:

@@ -23,6 +23,7 @@ from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
+from parallel_sgd.record.identity import environment_of
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
@@ -58,6 +59,7 @@ class Outcome:
         self._about = _described(spec, samples, folder)
         self.incidents: list[dict[str, Any]] = []
         self.page: Path | None = None
+        self.records: RunRecords | None = None
         self.goes_on = False
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
@@ -119,7 +121,7 @@ class Outcome:
         }
         # RUN-11: a run may be passed on, so no path of this machine stays in it
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
-        records = RunRecords.read(folder)
+        records = self.records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
 
@@ -216,10 +218,7 @@ def _of_nodes(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
         return dict(environment)
     # those of the nodes say more than those of the submitter
     kept = {name: value for name, value in environment.items() if name not in (*versions(), "computes with")}
-    texts = {text for texts in told.values() for text in texts}
-    if len(texts) == 1:
-        return {"the nodes compute with": texts.pop(), **kept}
-    return {**{f"node {node} computes with": " and ".join(those) for node, those in told.items()}, **kept}
+    return {**environment_of(told), **kept}
 
 
 def _text(value: object) -> str:

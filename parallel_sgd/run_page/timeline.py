@@ -16,7 +16,7 @@ from .records import Runs
 from .terms import ORDER, worker
 
 _MODE: Final = 0o644
-_WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter the next phase
+_WITHIN: Final = 2  # tenths of a microsecond before its end an arrow enters the wait that it ends, not the next phase
 
 
 def trace(runs: Runs) -> str:
@@ -38,22 +38,26 @@ def _events(runs: Runs) -> Iterator[str]:
         yield json.dumps({"ph": "M", "name": "process_name", "pid": node, "args": {"name": worker(node)}})
         yield json.dumps({"ph": "M", "name": "thread_name", "pid": node, "tid": node, "args": {"name": "batches"}})
         own = f'"pid":{node},"tid":{node}'
+        edge = 0
         for row in rows:
             peer = "" if row.peer is None else f',"waited for":{row.peer}'
             where = f'"args":{{"epoch":{row.epoch},"batch":{row.batch}{peer}}}'
-            now = got = (row.begin - zero) * 1e6
+            now = (row.begin - zero) * 1e6
+            got = edge
             for name, seconds in zip(ORDER, row.phases, strict=True):
                 if seconds:
-                    took = seconds * 1e6
-                    yield f'{{"ph":"X","name":"{name}",{own},"ts":{now:.1f},"dur":{took:.1f},{where}}}'
-                    now += took
-                if name == "wait":
-                    got = now - _WITHIN
+                    now += seconds * 1e6
+                    # Perfetto leaves out a slice that begins before the one before it ends, also by a rounded digit
+                    start = max(edge, round(10 * (now - seconds * 1e6)))
+                    edge = max(start, round(10 * now))
+                    yield f'{{"ph":"X","name":"{name}",{own},"ts":{start / 10:.1f},"dur":{(edge - start) / 10:.1f},{where}}}'
+                    if name == "wait":
+                        got = max(start, edge - _WITHIN)
             left = None if row.peer is None else sent.get((row.peer, row.epoch, row.batch))
             if left is not None and row.wait:
                 arrow = f'"name":"packet","cat":"packet","id":{next(numbers)}'
                 yield f'{{"ph":"s",{arrow},"pid":{row.peer},"tid":{row.peer},"ts":{(left - zero) * 1e6:.1f}}}'
-                yield f'{{"ph":"f","bp":"e",{arrow},{own},"ts":{got:.1f}}}'
+                yield f'{{"ph":"f","bp":"e",{arrow},{own},"ts":{got / 10:.1f}}}'
 
 
 def write_timeline(runs: Runs, folder: Path) -> Path:

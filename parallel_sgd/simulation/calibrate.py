@@ -64,7 +64,7 @@ def calibrate(
 
     Args:
         nodes: agents, at least two.
-        codecs: those whose times are measured.
+        codecs: those to be timed.
         model: its block step is timed; None: `usual_model()`.
         data: its samples; None: random ones of the model's shapes.
         block_size: samples of a block.
@@ -183,9 +183,29 @@ def _step_seconds(
     for _ in range(_ROUNDS):
         with TemporaryDirectory(prefix="psgd-calibrate-") as folder, verbosity(QUIET):
             steps.append(step_of(job.parallel(nodes, directory=folder, **options)))
-    with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
-        there = job.parallel(simulated(len(nodes.worker_ids), platform), directory=folder, **options)
-        return max(0.0, min(steps) - step_of(there))
+
+    def simulate(step: float) -> float:
+        found = platform.calibration or Calibration()
+        own = replace(platform, calibration=replace(found, step=step))
+        with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
+            return step_of(job.parallel(simulated(len(nodes.worker_ids), own), directory=folder, **options))
+
+    return fitted_step(min(steps), simulate)
+
+
+def fitted_step(real: float, simulate: Callable[[float], float]) -> float:
+    """Return the seconds that each worker has to take beside the simulated ones, so that its step is as long as a real one.
+
+    Args:
+        real: seconds of a real step.
+        simulate: returns those of a simulated one, with so many seconds more for each worker.
+    """
+    before = simulate(0.0)
+    lacks = real - before
+    if lacks <= 0:
+        return 0.0
+    # where workers share cores, each also waits while others take theirs: the step grows by more than what a worker takes
+    return lacks * lacks / max(simulate(lacks) - before, lacks)
 
 
 def _cost_of_one(table: Mapping[str, float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -22,7 +23,7 @@ class Calibration:
         together: share of a port's bandwidth that is left when all send to one at once; 1: all.
         both_ways: share of the bandwidth of a direction that is left when as much comes back; 1: all.
         system: kernel and congestion control of the measuring machine.
-        parameters: those of the model whose compute was measured; 0: none was.
+        parameters: those of the model that was timed; 0: none was.
         block_size: samples of a block of that measurement.
         compute: seconds of a block step of it on a node of speed 1.
         step: seconds of a step of a real worker beside block steps, codecs and network, such as its rule, tables, and wake-ups.
@@ -51,8 +52,10 @@ class Calibration:
             if name in ("date", "system"):
                 if not isinstance(value, str):
                     raise ValueError(f"The platform's 'calibration.{name}' must be a text, got {value!r}.")
-            elif name != "codec_time" and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0):
+            elif name != "codec_time" and not (_is_number(value) and value >= 0):
                 raise ValueError(f"The platform's 'calibration.{name}' must be a number of at least 0, got {value!r}.")
+            elif name in ("together", "both_ways") and value > 1:
+                raise ValueError(f"The platform's 'calibration.{name}' must be a share of at most 1, got {value!r}.")
 
     @staticmethod
     def of(content: object) -> Calibration:
@@ -114,6 +117,10 @@ class Calibration:
         if lacking:
             found.append(f"the time of {', '.join(lacking)}, which was measured on this machine or given")
         return tuple(found)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def calibration_lines(calibration: Calibration, toml_of: Any) -> list[str]:

@@ -32,6 +32,7 @@ from network.units import TIME, seconds_of
 from nn.random import keyed
 
 from ..engine.batches import Batches
+from .timeline import LONGEST_SECONDS
 
 __all__ = [
     "Compute",
@@ -339,11 +340,13 @@ def time_of(name: str, given: object) -> float:
     Raises: ValueError naming the field where it is no time, negative or not finite.
     """
     if isinstance(given, str) and (found := _TIME.fullmatch(given.strip())):
-        return seconds_of(found[1], found[2])
+        given = seconds_of(found[1], found[2])
     if isinstance(given, bool) or not isinstance(given, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be a time such as '5ms', or seconds, got {given!r}")
     if not (math.isfinite(given) and given >= 0):
         raise ValueError(f"{name} must be a finite number of seconds of at least 0, got {given!r}")
+    if given > LONGEST_SECONDS:
+        raise ValueError(f"{name} must be at most {LONGEST_SECONDS:g} seconds, got {given!r}")
     return float(given)
 
 
@@ -412,7 +415,7 @@ def _trace(name: str, file: str) -> Trace:
     if not file:
         raise ValueError(f"{name} must be 'trace FILE', got no file")
     try:
-        with Path(file).open(encoding="utf-8", newline="") as opened:
+        with Path(file).open(encoding="utf-8-sig", newline="") as opened:  # spreadsheets put a mark before the first line
             rows = [row for row, _ in zip(csv.reader(opened), range(_MOST_LINES), strict=False)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{name} must be a CSV file that can be read, got {file!r}: {error}") from None

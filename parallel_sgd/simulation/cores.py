@@ -24,7 +24,7 @@ class Cores(Generic[Node]):
         self._queue: deque[Node] = deque()
 
     def grant(self, node: Node, moment: float) -> bool:
-        """Tell if a node may begin a turn now; if not, it waits in the queue, whose first is woken as `next` says.
+        """Tell if a node may begin a turn now; if not, it waits in the queue, the first of which is woken as `next` says.
 
         Args:
             node: the node.

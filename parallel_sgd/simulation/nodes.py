@@ -55,7 +55,7 @@ class SimulatedNodes(InProcessNodes):
 
     @property
     def clock(self) -> str:
-        """Text that tells what the seconds of a job on these nodes depend on, but for what is measured on this machine."""
+        """Text of all that the seconds of a job on these nodes depend on, but for measurements on this machine."""
         times = (self.platform, self.compute, self.codec_time, self.seed, self.start_seconds, self.distinct, self.learns)
         return repr((*times, self.arrivals.turns if isinstance(self.arrivals, Arrivals) else None))
 

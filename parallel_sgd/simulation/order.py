@@ -42,7 +42,13 @@ class Arrivals:
 
 
 class Order(Protocol):
-    """Order of arrival, as the kernel asks for it."""
+    """Order of arrival, as the kernel asks for it.
+
+    Attributes:
+        excuse: sentence behind the message that no node can go on.
+    """
+
+    excuse: str = ""
 
     def take(self, node: int, inbox: Packets) -> Packets | None:
         """Take the packets from the inbox of a node that it gets now; None where it has to wait for others first.
@@ -89,6 +95,8 @@ class Replayer(Order):
     Args:
         arrivals: the order that is followed; behind its end packets are taken as they come.
     """
+
+    excuse = " 'arrivals' must be those of the same job, with the same codec, samples and epochs."
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._turns = arrivals.turns

@@ -3,7 +3,7 @@
     time to target = steps to target x seconds of a step
 
 Steps come from a few real epochs of each codec, in this process; where the target is not reached in them, 1 - metric is
-taken to fall as a power of the epochs. Seconds come from a few simulated steps. A batch has the same blocks whatever the
+taken to fall as a power of the epochs. Seconds come from a few simulated steps. A batch has the same blocks for any
 number of workers, so that the learning of codecs without loss depends on no number of workers, and that of others little.
 """
 
@@ -217,28 +217,30 @@ class Planner:
         self._codec_time: dict[Way, Any] = {}
         self.simulations = 0
 
-    def learn(self, way: Way, epochs: int, target: float) -> Learned:
-        """Train really, with up to eight workers in this process.
+    def learn(self, way: Way, epochs: int, target: float, workers: int | None = None) -> Learned:
+        """Train really, in this process.
 
         Args:
             way: how they exchange.
             epochs: number of epochs.
             target: value of the first metric that is to be reached.
+            workers: their number; None: up to eight, which stand for any number.
         """
-        workers = min(_LEARNERS, self._blocks)
+        workers = workers or min(_LEARNERS, self._blocks)
         with TemporaryDirectory() as folder:
             nodes = in_process(workers, ps=way.codec.traits.needs_server)
             result = self._train(nodes, way, self._arrays, folder, epochs)
             metrics = _metrics(result)
         return learned(metrics, target)
 
-    def time(self, way: Way, workers: int, platform: Platform | None = None) -> Timed:
+    def time(self, way: Way, workers: int, platform: Platform | None = None, fault: str = "") -> Timed:
         """Simulate a few steps.
 
         Args:
             way: how the workers exchange.
             workers: their number.
             platform: another one than that of the planner.
+            fault: those of the links.
         """
         batches = max(_BATCHES, 2 * way.every + 1)
         rows = np.arange(batches * self._of_batch) % self.samples
@@ -252,7 +254,7 @@ class Planner:
                 compute="measured" if self._compute is None else self._compute,
                 codec_time=self._codec_time.get(way, "measured"),
             )
-            result = self._train(nodes, way, (x[rows], y[rows], test_x[:1], test_y[:1]), folder, 1)
+            result = self._train(nodes, way, (x[rows], y[rows], test_x[:1], test_y[:1]), folder, 1, fault=fault)
             moments = step_moments(result)
         found = result.simulated
         if found is None:
@@ -266,7 +268,7 @@ class Planner:
         # times that were measured once in the plan and given again are outside of nothing by that
         return Timed(seconds, sent, causes, tuple(found.outside))
 
-    def row(self, way: Way, workers: int, known: Learned, platform: Platform | None = None) -> Row:
+    def row(self, way: Way, workers: int, known: Learned, platform: Platform | None = None, fault: str = "") -> Row:
         """Predict a setting.
 
         Args:
@@ -274,11 +276,20 @@ class Planner:
             workers: their number.
             known: the learning of the way.
             platform: another one than that of the planner.
+            fault: those of the links.
         """
-        timed = self.time(way, workers, platform)
-        steps = math.inf if known.epochs is None else known.epochs * math.ceil(self.samples / self._of_batch)
+        timed = self.time(way, workers, platform, fault)
+        steps = self.steps(known)
         error = math.hypot(_STEP_ERROR, known.error)
         return Row(way, workers, steps * timed.seconds, error, steps * timed.sent, timed, known)
+
+    def steps(self, known: Learned) -> float:
+        """Return the steps until the target, infinite where it is not reached.
+
+        Args:
+            known: the learning of a way.
+        """
+        return math.inf if known.epochs is None else known.epochs * math.ceil(self.samples / self._of_batch)
 
     def real_step(self, way: Way, nodes: Any, fault: str) -> float:
         """Train a few batches on real nodes with faults of their links, and return the median seconds of a step.
@@ -373,7 +384,7 @@ def plan(
         on_step: called with the name of each step as it begins.
 
     Returns:
-        The rows, best first, those outside of what was calibrated behind; and figures of the plan: `learned` and `simulated`
+        The rows, best first, those outside of the calibration behind; and figures of the plan: `learned` and `simulated`
         (seconds), `settings`, and `left`, settings that there was no time for.
     """
     began = time.monotonic()

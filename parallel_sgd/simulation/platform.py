@@ -16,6 +16,7 @@ from network.names import did_you_mean
 from network.units import plain_number, rate_text, time_text
 
 from .calibration import Calibration
+from .timeline import LONGEST_SECONDS
 
 __all__ = ["FACTORS", "MODELS", "PORTS", "SHAPES", "Factors", "Platform"]
 
@@ -27,6 +28,8 @@ TRANSPORTS: Final = {"tcp": "TCP", "unix": "Unix sockets", "memory": "shared mem
 
 
 _LINES: Final = ("latencies", "bandwidths")
+#: Least bytes per second of a link: with less the times of messages are as long as clocks cannot count.
+_LEAST_RATE: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Platform:
     def __post_init__(self) -> None:
         _among("shape", self.shape, SHAPES)
         self._take_lists()
+        # alpha-beta knows ports alone: any number of flows would cross an inner link, each at its full rate
         inner = self.shape in (RING, FAT_TREE, TWO_SITES) or self.backbone is not None
         self._default("model", FLOW if inner else ALPHA_BETA)
         self._default("ports", FIFO if self.model == STORE_AND_FORWARD else FAIR)
@@ -127,6 +131,7 @@ class Platform:
 
     def _default(self, name: str, value: object) -> None:
         if getattr(self, name) is None:
+            # frozen, but still being made: no reader has it yet
             object.__setattr__(self, name, value)
 
     def _take_lists(self) -> None:
@@ -162,10 +167,14 @@ class Platform:
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and value > 0):
                 raise _error(name, "a number above 0", value)
+            if value is not None and value < _LEAST_RATE:
+                raise _error(name, f"at least {_LEAST_RATE:g}", value)
         for name in ("latency", "thin_latency", "local_latency"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and value >= 0):
                 raise _error(name, "a number of at least 0", value)
+            if value is not None and value > LONGEST_SECONDS:
+                raise _error(name, f"at most {LONGEST_SECONDS:g} seconds", value)
         if not (_is_number(self.fading) and 0 <= self.fading < 1):
             raise _error("fading", "a share from 0 to below 1", self.fading)
         for number, value in enumerate(self.speeds):
@@ -199,15 +208,17 @@ class Platform:
 
     def _check_matrix(self) -> None:
         size = len(self.latencies)
-        for name, least in (("latencies", 0.0), ("bandwidths", math.ulp(0.0))):
+        for name, least, most in (("latencies", 0.0, LONGEST_SECONDS), ("bandwidths", _LEAST_RATE, math.inf)):
             rows = getattr(self, name)
             if len(rows) != size or any(len(row) != size for row in rows):
                 counts = f"{len(rows)} rows of {sorted({len(row) for row in rows})}"
                 raise _error(name, f"as many rows and columns as 'latencies' has rows, {size}", counts)
             for i, row in enumerate(rows):
                 for j, value in enumerate(row):
-                    if i != j and not (_is_number(value) and value >= least):
-                        raise _error(f"{name}[{i}][{j}]", "a number above 0" if least else "a number of at least 0", value)
+                    # the diagonal is free: nodes of one host have `local_latency` and `local_bandwidth`
+                    if i != j and not (_is_number(value) and least <= value <= most):
+                        limit = f"at least {least:g}" if least else f"at least 0 and at most {most:g}"
+                        raise _error(f"{name}[{i}][{j}]", f"a number of {limit}", value)
         self._default("hosts", size)
         if self.hosts != size:
             raise _error("hosts", f"as many as 'latencies' has rows, {size}", self.hosts)
@@ -249,6 +260,7 @@ class Platform:
         if self.speeds and len(self.speeds) < nodes:
             raise _error("speeds", f"one for each of the job's {nodes} nodes", f"{len(self.speeds)} of them")
         if self.hosts is None:
+            # each of two sites has a host, and the first one leaves one for the second
             least = 2 if self.shape == TWO_SITES else 1
             needed = max(least, -(-nodes // self.nodes_per_host), (self.near or 0) + 1)
             return replace(self, hosts=needed)
@@ -268,7 +280,7 @@ class Platform:
     def describe(self) -> str:
         """Return one line for the head of a report."""
         measured = self.calibration
-        told = "" if measured is None else f"calibrated {measured.date} with {measured.workers} workers"
+        told = "" if measured is None else f"calibrated {measured.date}{measured.date and ' '}with {measured.workers} workers"
         return "; ".join(filter(None, (self._hosts_text(), self._network_text(), self._model_text(), told, self.note)))
 
     def _hosts_text(self) -> str:

@@ -27,6 +27,7 @@ from rpc.support.files import parsed_toml, read_toml
 
 from ..record.plain import toml_of
 from .calibration import Calibration, calibration_lines
+from .codec_time import codec_time_of
 from .platform import FACTORS, FULL, HALF, MODELS, PORTS, SHAPES, TRANSPORTS, Platform
 
 __all__ = ["parse_platform", "platform_from_toml", "platform_of", "platform_to_toml"]
@@ -233,7 +234,7 @@ def _from_table(content: Mapping[str, Any]) -> Platform:
 def _read(name: str, value: Any) -> Any:
     """Return the value of a field for an entry of the file; `Platform` checks it further."""
     if name == "calibration":
-        return Calibration.of(value)
+        return _calibration(value)
     if name in _RATES:
         return _quantity(name, value, _RATE, rate_of, "a rate such as '1Gbit/s', or bytes per second")
     if name in _TIMES:
@@ -242,6 +243,16 @@ def _read(name: str, value: Any) -> Any:
         kind = "latency" if name == "latencies" else "bandwidth"
         return [[_read(kind, item) for item in row] if isinstance(row, list) else row for row in value]
     return value
+
+
+def _calibration(value: Any) -> Calibration:
+    """Return the calibration of a file, with times of codecs that a job takes."""
+    found = Calibration.of(value)
+    try:
+        codec_time_of(found.table())
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The platform's 'calibration' must have times of codecs: {error}.") from None
+    return found
 
 
 def _quantity(name: str, value: Any, pattern: re.Pattern[str], read: Callable[[str, str], float], expected: str) -> Any:

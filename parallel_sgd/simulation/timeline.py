@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+#: Longest time that is given for a link or a step, thirty years: a clock of floats counts it to a ten-millionth of a second.
+LONGEST_SECONDS: Final = 1e9
 
 
 class JumpingClock(Protocol):

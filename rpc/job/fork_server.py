@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import select
 import socket
 import sys
 from importlib import import_module
@@ -89,6 +90,7 @@ def _fork(control: socket.socket) -> bool:
         if status:
             _answer(control, -abs(status))
         return False
+    between = os.getpid()
     try:
         pid = os.fork()
     except OSError as error:
@@ -96,7 +98,18 @@ def _fork(control: socket.socket) -> bool:
     if pid:
         _answer(control, pid)  # before its end: the agent never has a child of which it cannot have heard
         os._exit(0)
+    _wait_for_adoption(between)
     return True
+
+
+def _wait_for_adoption(between: int) -> None:
+    """Return when the process between has ended, so that the job never sees its parent change."""
+    # it has ended meanwhile, or this Python or system cannot wait for it
+    with contextlib.suppress(AttributeError, OSError):
+        if os.getppid() == between:
+            ended = os.pidfd_open(between)
+            select.select([ended], [], [])
+            os.close(ended)
 
 
 def _answer(control: socket.socket, number: int) -> None:

@@ -61,6 +61,28 @@ def test_what_a_job_process_is(own: Cluster, tmp_path: Path) -> None:
     assert len({number for each in told for number in each["random"]}) == 6
 
 
+LATE = """
+import os, select, socket
+from rpc.job import fork_server, hardening
+
+hardening.adopt_orphans()
+mine, told = os.pipe()
+# the process between ends when the new one has told its parent, or half a second later
+fork_server._answer = lambda control, number: select.select([mine], [], [], 0.5)
+if os.fork() == 0:
+    if fork_server._fork(socket.socket()):
+        os.write(told, b"%d" % os.getppid())
+    os._exit(0)
+print(int(os.read(mine, 20)) == os.getpid())
+"""
+
+
+def test_a_job_process_begins_as_child_of_its_agent(tmp_path: Path) -> None:
+    """Also where the process that has forked it ends late: a parent that changes means to programs that theirs has died."""
+    done = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_a_fork_server_that_was_killed(own: Cluster, tmp_path: Path) -> None:
     """Jobs go on without it, and the next one gets a new one."""
     (agent,) = own.start(1)

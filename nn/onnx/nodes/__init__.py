@@ -6,26 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from nn import activation, function, operation
-from nn import layer as layer
-from nn.arrays import BATCH as BATCH
-from nn.arrays import LENGTH as LENGTH
-from nn.arrays import Array as Array
-from nn.onnx.axes import Order as Order
-from nn.onnx.axes import channels_first as channels_first
-from nn.onnx.axes import channels_last as channels_last
-from nn.onnx.axes import inverse as inverse
-from nn.onnx.builder import Operand as Operand
-from nn.onnx.call import Call as Call
 from nn.onnx.call import Read
-from nn.onnx.folding import Unknown as Unknown
-from nn.onnx.folding import bounded as bounded
-from nn.onnx.folding import integers as integers
-from nn.onnx.folding import slices as slices
-from nn.onnx.folding import split_sizes as split_sizes
-from nn.onnx.messages import BOOL as BOOL
-from nn.onnx.messages import DOUBLE as DOUBLE
-from nn.onnx.messages import FLOAT as FLOAT
-from nn.onnx.messages import FLOAT16 as FLOAT16
 from nn.onnx.nodes.cells import recurrent
 from nn.onnx.nodes.elements import (
     applied,
@@ -58,10 +39,6 @@ from nn.onnx.nodes.shapes import (
 )
 from nn.onnx.nodes.weights import batch_norm, gather, gemm, group_norm, layer_norm, matmul, softmax
 from nn.onnx.nodes.windows import convolved, depth_to_space, pad, pool, resize, space_to_depth, transposed
-from nn.operation.convolution.window import place as place
-from nn.operation.operation import Operation as Operation
-from nn.value.value import Value as Value
-from nn.value.value import as_value as as_value
 
 NODES: Mapping[str, Read] = MappingProxyType({
     "Abs": function_of(lambda given: operation.Absolute()),

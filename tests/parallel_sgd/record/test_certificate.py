@@ -21,7 +21,7 @@ from nn.dataset import SimData
 from nn.dataset.transforms import Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.tensor_files import dump, parse, read_file
-from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
@@ -428,6 +428,41 @@ def hidden_as_work(run: Path) -> None:
     shutil.copy(models(run, "0")[0], run / "hidden" / "best.model")
 
 
+# ---- claims besides weights: packets, and what the page shows
+
+
+def fewer_bytes(kind: str, first: int) -> Callable[[Path], None]:
+    """Counts of bytes that are smaller than those sent, as of a better codec."""
+
+    def change(run: Path) -> None:
+        def smaller(line: str) -> str:
+            return ",".join("1" if place == first else text for place, text in enumerate(line.split(",")))
+
+        of_workers(run, f"{kind}-*.csv", lambda text: re.sub(r"(?m)^Plain,.*$", lambda row: smaller(row[0]), text), "0")
+
+    change.__name__ = f"fewer bytes in {kind}"
+    return change
+
+
+def batch_without_packets(run: Path) -> None:
+    of_workers(run, "BY-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-1]))
+
+
+def packets_of_another_codec(run: Path) -> None:
+    of_workers(run, "AC-*.csv", lambda text: text.replace("Plain,", "Magic,"))
+
+
+def told_by_outcome(table: str, key: str, value: object) -> Callable[[Path], None]:
+    """Another word in outcome.json, which the page of the run shows."""
+
+    def change(run: Path) -> None:
+        edit(run / "outcome.json", lambda content: (content[table] if table else content).update({key: value}))
+        sealed_again(run)
+
+    change.__name__ = f"told {key}"
+    return change
+
+
 _STRANGER = "is none of the files of this run, which had no callback or writer to leave it"
 FALSE: list[tuple[Callable[[Path], None], str]] = [
     (all_models, "MODEL-P-SGD-N(0).model: after epoch 2 the variable dense_1/kernel, dense_1/bias"),
@@ -487,6 +522,21 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
     (model_with_a_note, "MODEL-P-SGD-N(0).model: its metadata are format psgd.model/2, note accuracy 0.9999, computed are"),
     (hidden_in_a_folder_of_checkpoints, "checkpoints/best.model stands in the folder and in no list"),
     (hidden_as_work, "hidden/best.model stands in the folder and in no list"),
+    (fewer_bytes("AC", 7), "AC-P-SGD-N(0).csv: Plain dense_1/kernel 1 received is 8, 1, computed is 8, 960"),
+    (fewer_bytes("BY", 4), "BY-P-SGD-N(0).csv: Plain 1 1 is "),
+    (batch_without_packets, "BY-P-SGD-N(0).csv: Plain 2 4 is none, computed is "),
+    (packets_of_another_codec, "AC-P-SGD-N(0).csv: Plain dense_1/kernel 1 received is none, computed is "),
+    (told_by_outcome("settings", "gd_type", "LionOptimizer"), "outcome.json says 'gd_type' LionOptimizer, computed with SGD"),
+    (told_by_outcome("settings", "codec", "TopK"), "outcome.json says 'codec' TopK, computed with None"),
+    (told_by_outcome("settings", "gd_params", "0.2"), "outcome.json says 'gd_params' 0.2, computed with 0.1"),
+    (
+        told_by_outcome("settings", "data", "mnist, 60000 training and 10000 test samples"),
+        "says that the data are mnist, 60000",
+    ),
+    (told_by_outcome("model", "summary", "ResNet50"), "outcome.json: the summary of the model is another one"),
+    (told_by_outcome("model", "svg", "<svg/>"), "outcome.json: the svg of the model is another one"),
+    (told_by_outcome("environment", "the nodes compute with", "a GPU"), "says that the nodes compute with a GPU, the tables"),
+    (told_by_outcome("", "problems", ["none"]), "outcome.json tells the problems none, computed are none"),
 ]
 
 
@@ -502,6 +552,22 @@ def test_a_false_run_is_named(
 
 
 # ---- honest runs
+
+
+@covers("RUN-4")
+def test_what_no_computation_bears_out_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """More packets than computed may be requests for late blocks; with other workers, tables of steps are others."""
+    beside = "Tables of steps or packets that depend on more than the job, and not computed again"
+    code, told = verify(run, capsys)
+    assert code == 0 and beside not in told, told
+    code, told = verify(run, capsys, "-n", 4)
+    assert code == 0 and f"{beside}: TR-*.csv, LEDGER-*.csv, AC-*.csv, BY-*.csv." in told, told
+    # shares of one vector, rounded for shared memory and for sockets by themselves
+    of_workers(run, "AC-*.csv", lambda text: text.replace(",960,", ",959,", 1), "0")
+    assert verify(run, capsys)[0] == 0
+    of_workers(run, "BY-*.csv", lambda text: re.sub(r"(?m)^Plain,1,1,\d+", "Plain,1,1,99", text), "1")
+    code, told = verify(run, capsys)
+    assert code == 0 and f"{beside}: Node-1-Retrieve/BY-P-SGD-N(1).csv." in told, told
 
 
 @covers("RUN-3", "RUN-4")
@@ -522,6 +588,14 @@ def test_an_untouched_run_agrees_with_itself(
         code, told = verify(moved, capsys, *options)
         assert code == 0 and "the folder agrees with itself" in told, told
     assert sorted(moved.rglob("*")) == before
+
+
+@covers("RUN-4")
+def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated(2) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
+    code, told = verify(folder_of(result), capsys)
+    assert code == 0 and "Of a simulation, and not computed again: its seconds, its events and the load" in told, told
 
 
 @covers("RUN-4")
@@ -643,7 +717,7 @@ def test_a_run_that_went_on_is_equal(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def pretend(run: Path, old: str, new: str) -> None:
     """Let the run have been computed by processes with another identity, in all of its files."""
-    for path in [*run.glob("Node-*/ID-*.csv"), run / "identities.csv", run / "job.toml"]:
+    for path in [*run.glob("Node-*/ID-*.csv"), run / "identities.csv", run / "job.toml", run / "outcome.json"]:
         path.write_text(re.sub(old, new, path.read_text()))
     sealed_again(run)
 

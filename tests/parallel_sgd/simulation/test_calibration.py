@@ -11,11 +11,13 @@ import pytest
 import parallel_sgd
 from parallel_sgd import codec as codecs
 from parallel_sgd.simulation import execution
+from parallel_sgd.simulation.calibrate import fitted_step
 from parallel_sgd.simulation.calibration import Calibration
 from parallel_sgd.simulation.codec_time import CodecTime, Cost
 from parallel_sgd.simulation.link_probe import rounds_of
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import platform_from_toml, platform_to_toml
+from parallel_sgd.simulation.steps import step_of
 from tests.statements import covers
 
 from .test_jobs import train
@@ -49,6 +51,13 @@ def test_a_calibration_goes_through_toml() -> None:
             "'calibration' must have keys among date, workers, .*got 'worker'; did you mean 'workers'",
         ),
         ("[calibration]\nnoise = -1", "'calibration.noise' must be a number of at least 0, got -1"),
+        ("[calibration]\nworkers = inf", "'calibration.workers' must be a number of at least 0, got inf"),
+        ("[calibration]\ntogether = 1.5", "'calibration.together' must be a share of at most 1, got 1.5"),
+        (
+            "[calibration.codec_time.Plain]\nencode = -1",
+            "'calibration' must have times of codecs: 'codec_time' of Plain, 'encode', must be a finite number .* got -1",
+        ),
+        ("[calibration.codec_time.Plain]\nencod = 1", "'codec_time' of Plain must have keys among .*did you mean 'encode'"),
         ("[calibration]\ndate = 3", "'calibration.date' must be a text, got 3"),
         ("[calibration]\ncodec_time = 3", "'calibration.codec_time' must be tables by name of codec, got 3"),
     ],
@@ -77,6 +86,22 @@ def test_a_job_takes_times_from_a_file_and_is_marked_where_it_leaves_it(tmp_path
     small = replace(MEASURED, calibration=replace(CALIBRATION, message_bytes=100))
     told = train(parallel_sgd.simulated(2, small), codecs.Plain, tmp_path / "large").simulated
     assert told is not None and told.outside == (f"messages of up to {4 * PARAMETERS} bytes, calibrated with up to 100",)
+
+
+@covers("SIM-14", "SIM-31")
+def test_the_time_of_a_step_is_what_each_worker_takes_also_where_they_share_cores(tmp_path: Path) -> None:
+    """A calibration of jobs whose workers take 5 ms beside what is simulated finds 5 ms: four of them on two cores wait for
+    each other, so their step is longer by more than that."""
+    shared = replace(MEASURED, nodes_per_host=4, cores=2)
+
+    def step(seconds: float) -> float:
+        own = replace(shared, calibration=replace(CALIBRATION, step=seconds))
+        return step_of(train(parallel_sgd.simulated(4, own), codecs.Plain, tmp_path, 4))
+
+    real = step(0.005)
+    assert real - step(0.0) > 0.007
+    assert fitted_step(real, step) == pytest.approx(0.005, rel=0.01)
+    assert fitted_step(step(0.0) / 2, step) == 0.0
 
 
 @covers("SIM-16")

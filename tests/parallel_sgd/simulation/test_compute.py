@@ -16,7 +16,7 @@ from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd.codec import AsyncPS, Plain, Ring, SyncPS, TopK
 from parallel_sgd.engine.batches import Batches
 from parallel_sgd.simulation.codec_time import Cost, codec_time_of
-from parallel_sgd.simulation.compute import Constant, Exponential, LogNormal, Pareto, Schedule, Trace, compute_of
+from parallel_sgd.simulation.compute import Constant, Exponential, LogNormal, Pareto, Schedule, Trace, compute_of, law_of
 from tests.statements import covers
 
 from .test_jobs import train, weights
@@ -81,6 +81,13 @@ def test_draws_have_the_same_bits_on_all_machines() -> None:
     """These were drawn once; integers, correctly rounded functions and sums, products and roots alone are behind them."""
     found = [fitted(text).seconds(1, 0, 7, 0).hex() for text in ("exponential 5ms 2ms", "pareto 5ms 2.5", "lognormal 5ms 0.3")]
     assert found == ["0x1.4f50fa0df200cp-7", "0x1.d29cbf795e270p-7", "0x1.02a8ce49b8c3dp-8"]
+
+
+def test_a_trace_of_a_spreadsheet_may_begin_with_a_mark(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("seconds\n0.001\n0.004\n", "utf-8-sig")
+    law = law_of("'compute'", f"trace {file}")
+    assert isinstance(law, Trace) and law.of(3) == [0.001, 0.004]
 
 
 @pytest.mark.long
@@ -172,6 +179,7 @@ def test_codec_time_is_read_from_a_calibration(tmp_path: Path) -> None:
         ({0: "5ms", 7: 1, "default": 1}, "'compute' must have workers 0 to 1 and 'default' as its keys, got 7"),
         ({0: -3, "default": 1}, "'compute' for 0 must be a finite number of seconds of at least 0, got -3"),
         (True, "'compute' must be a number of seconds, .*got True"),
+        (1e300, "'compute' must be at most 1e\\+09 seconds, got 1e\\+300"),
         ("trace", "'compute' must be 'trace FILE', got no file"),
         ("trace /nowhere.csv", "'compute' must be a CSV file that can be read, got '/nowhere.csv'"),
     ],

@@ -68,8 +68,8 @@ def platforms(draw: st.DrawFn) -> Platform:
     fields: dict[str, Any] = {"bandwidth": draw(RATES), "latency": draw(TIMES)}
     if shape == "matrix":
         size = draw(st.integers(2, 4))
-        rows = st.lists(st.lists(RATES, min_size=size, max_size=size).map(tuple), min_size=size, max_size=size).map(tuple)
-        fields = {"latencies": draw(rows), "bandwidths": draw(rows)}
+        rows = [st.tuples(*[st.tuples(*[values] * size)] * size) for values in (TIMES, RATES)]
+        fields = {"latencies": draw(rows[0]), "bandwidths": draw(rows[1])}
     elif shape == "fat tree":
         fields |= {"leaf": draw(st.integers(1, 9)), "spines": draw(st.integers(1, 9))}
     elif shape == "two sites":
@@ -167,6 +167,8 @@ def test_a_wrong_text_is_told_with_its_field(text: str, says: str) -> None:
         ),
         ("shape = 'star'\nbandwidth = 1\nlatency = -0.5", "'latency' must be a number of at least 0, got -0.5."),
         ("shape = 'star'\nbandwidth = 1\nlatency = nan", "'latency' must be a number of at least 0, got nan."),
+        ("shape = 'star'\nbandwidth = 1\nlatency = 1e308", "'latency' must be at most 1e+09 seconds, got 1e+308."),
+        ("shape = 'star'\nbandwidth = 1e-320\nlatency = 0", "'bandwidth' must be at least 0.001, got 1e-320."),
         ("shape = 'star'\nbandwidth = 1\nlatency = true", "'latency' must be a number of at least 0, got True."),
         ("shape = 'star'\nbandwidth = 1\nlatency = []", "'latency' must be a number of at least 0, got []."),
         ("shape = 'star'\nbandwidth = 1\nlatency = 0\ncores = 1.5", "'cores' must be an integer of at least 1, got 1.5."),
@@ -179,7 +181,7 @@ def test_a_wrong_text_is_told_with_its_field(text: str, says: str) -> None:
         ("shape = 'matrix'\nlatencies = [[0, 1]]\nbandwidths = [[0, 1]]", "'latencies' must be as many rows and columns as"),
         (
             "shape = 'matrix'\nlatencies = [[0, 1], [1, 0]]\nbandwidths = [[0, 1], [0, 0]]",
-            "'bandwidths[1][0]' must be a number above 0",
+            "'bandwidths[1][0]' must be a number of at least 0.001, got 0.",
         ),
         (
             "shape = 'matrix'\nlatencies = [1, 2]\nbandwidths = [[0, 1], [0, 0]]",

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.simulation import drawing, studies
+from benchmarks.simulation import drawing, figures, regret, studies, truth
 from tests.sources import ROOT
 from tests.statements import covers
 
@@ -32,9 +32,51 @@ def test_the_guide_has_each_study_with_its_command_and_picture() -> None:
         assert f"python -m benchmarks.simulation.studies {name}" in text and f"(pictures/simulated/{name}.svg)" in text
         root = ElementTree.parse(studies.FOLDER / f"{name}.svg").getroot()
         assert next(each.text or "" for each in root.iter() if each.get("class") == "title").startswith("Simulated")
-    for part in ("## Networks", "### Models", "## How far off it is", "| error | network |", "## Studies", "## Calibration"):
+    for part in (
+        "## Networks",
+        "### Models",
+        "## How far off it is",
+        "| error | network |",
+        "(pictures/simulated/truth.svg)",
+        "## Studies",
+        "## Calibration",
+    ):
         assert part in text
     assert "benchmarks.simulation.studies" in (ROOT / "Makefile").read_text("utf-8")
+
+
+@covers("SIM-33")
+def test_the_guide_has_the_figures_of_the_files_that_commands_wrote() -> None:
+    """Its tables, sentences and scatter plot are those that the files make."""
+    text = GUIDE.read_text("utf-8")
+    parts = figures.parts()
+    assert {"truth-a", "study-order"} <= set(parts) <= set(figures.makers())
+    assert set(re.findall(r"<!-- figures: (\S+) -->", text)) == set(figures.makers())
+    assert figures.written(text, parts) == text, "python -m benchmarks.simulation.figures"
+    assert (figures.PICTURES / "truth.svg").read_text("utf-8") == figures.plot()
+    assert figures.written(text, {"study-order": "another one"}) != text
+    with pytest.raises(ValueError, match="must have '<!-- figures: none -->'"):
+        figures.written(text, {"none": ""})
+
+
+@covers("SIM-14", "SIM-30")
+def test_rows_of_comparisons_are_kept_as_they_come(tmp_path: Path) -> None:
+    """A second command finds them; a regret is that of the choice beside the fastest, whatever was predicted."""
+    setting = truth.Setting("Plain", 2, 10, 20)
+    row = truth.Row(setting, 0.5, 0.55, 0.9, 0.5, {"compute": 0.01, "encode": 0.002, "merge": 0.003, "wait": 0.035})
+    assert truth.Row.of(row.data()) == row and row.by_cause == pytest.approx((0.02, 0.01, 0.07))
+    kept = figures.Kept(tmp_path / "rows.json", "a command")
+    kept.content["platform"] = "shape = 'star'"
+    kept.add(row.data())
+    again = figures.Kept(tmp_path / "rows.json", "another one")
+    assert again.rows == [row.data()] and again.content["command"] == "a command" and again.content["platform"]
+    assert figures.Kept(tmp_path / "rows.json", "another one", anew=True).rows == []
+    times = {"Plain": (10.0, 9.0), "Int8": (5.0, 6.6), "TopK": (7.0, 6.0), "EFSign": (8.0, 8.0), "Ring": (9.0, 12.0)}
+    tried = [regret.Tried(regret.Setting(name, 3, 2.5, 77), *both, 0.9, 1.0) for name, both in times.items()]
+    (choice,) = regret.choices([*tried, regret.Tried(regret.Setting("Plain", 4, 2.5, 77), 1.0, 1.0, 0.9, 1.0)])
+    assert (choice.chosen.setting.codec, choice.best.setting.codec) == ("Int8", "TopK") and choice.regret == pytest.approx(0.1)
+    assert [regret.tried_of(regret.data(each)) for each in tried] == tried
+    assert regret.told(choice) == "| 3 | 2.5 | 77 | Int8 | 5.0 | 6.6 | -24.2% | TopK | 6.0 | 10.0% |"
 
 
 @covers("SIM-33")

@@ -12,9 +12,10 @@ import pytest
 import parallel_sgd
 from nn.optimizer import GradientAveragingOptimizer, ParameterAveragingOptimizer
 from parallel_sgd.batch_sync import FirstK, StaleSynchronous
-from parallel_sgd.codec import ADPSGD, AsyncPS, Plain
+from parallel_sgd.codec import ADPSGD, AsyncPS, Plain, Ring
 from parallel_sgd.profiles import DuplicateAssignment
 from parallel_sgd.record.run import JobResult
+from parallel_sgd.simulation.kernel import Deadlock
 from parallel_sgd.simulation.order import Arrivals
 from tests.statements import covers
 
@@ -99,7 +100,13 @@ def test_a_job_that_follows_the_order_of_another_has_its_bits_at_any_speed(kind:
 
 
 @covers("SIM-34")
-def test_an_order_of_other_nodes_is_refused() -> None:
+def test_an_order_of_other_nodes_is_refused(tmp_path: Path) -> None:
+    of_plain = train(nodes("1ms", arrivals=True), Plain, tmp_path / "plain").simulated
+    assert of_plain is not None
+    with pytest.raises(
+        Deadlock, match=r"No node can go on: .*\. 'arrivals' must be those of the same job, with the same codec"
+    ):
+        train(nodes("1ms", arrivals=of_plain.arrivals), Ring, tmp_path / "ring")
     with pytest.raises(ValueError, match=r"'arrivals' must be those of a job of the nodes \[0, 1\], got \[0, 1, 2\]"):
         parallel_sgd.simulated(2, arrivals=Arrivals({0: (), 1: (), 2: ()}))
     with pytest.raises(TypeError, match="'arrivals' must be True, or those of an earlier job, got int"):
