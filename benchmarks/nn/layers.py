@@ -1,8 +1,10 @@
 """Layers one by one, forward and backward, those that change images forward only, beside torch eager.
 
     OMP_NUM_THREADS=1 python -m benchmarks.nn.layers [layer ...]
+    OMP_NUM_THREADS=2 python -m benchmarks.nn.layers --threads 2 [layer ...]
 
-Times are those of a thread's processor, shortest of many in turns, so that other work on the machine matters little.
+Times are those of a thread's processor, shortest of many in turns, so that other work on the machine matters little; with
+several threads they are those of a clock, and the machine has to be free.
 """
 
 from __future__ import annotations
@@ -71,7 +73,14 @@ def main() -> int:
     """Print the times of both and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("layers", nargs="*", default=list(CASES), metavar="layer", help=", ".join(CASES))
-    chosen = parser.parse_args().layers
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads of either side, as many as OMP_NUM_THREADS (default: 1)"
+    )
+    arguments = parser.parse_args()
+    chosen, threads = arguments.layers, arguments.threads
+    if threads < 1:
+        parser.error(f"'--threads' must be at least 1, got {threads}")
+    clock = time.thread_time if threads == 1 else time.perf_counter
     for name in chosen:
         if name not in CASES:
             parser.error(f"'layer' must be among {', '.join(CASES)}, got {name!r}")
@@ -79,26 +88,26 @@ def main() -> int:
     for name in chosen:
         shape, ours, theirs = CASES[name]
         backward = name not in FORWARD
-        run, other = step_of_nn(shape, ours(), backward), step_of_torch(shape, theirs, backward)
-        times = np.array([[timed(run), timed(other)] for _ in range(ROUNDS)]).min(axis=0)
+        run, other = step_of_nn(shape, ours(), backward, threads), step_of_torch(shape, theirs, backward, threads)
+        times = np.array([[timed(run, clock), timed(other, clock)] for _ in range(ROUNDS)]).min(axis=0)
         print(f"{name:<20} {times[0] * 1e6:6.0f} µs {times[1] * 1e6:6.0f} µs  {times[1] / times[0]:9.2f}", flush=True)
     return 0
 
 
-def timed(run: Callable[[], object]) -> float:
-    """Return the seconds of the processor that a call takes."""
-    start = time.thread_time()
+def timed(run: Callable[[], object], clock: Callable[[], float]) -> float:
+    """Return the seconds of a clock that a call takes."""
+    start = clock()
     run()
-    return time.thread_time() - start
+    return clock() - start
 
 
-def step_of_nn(shape: tuple[int, ...], one: layer.Layer, backward: bool) -> Callable[[], object]:
+def step_of_nn(shape: tuple[int, ...], one: layer.Layer, backward: bool, threads: int) -> Callable[[], object]:
     """Return a step of a model of one layer: its output and, with `backward`, the gradients of input and variables."""
     model = SequentialModel([-1, *shape], [one])
     model.setup("mse")
     draw = np.random.default_rng(0)
     x = draw.standard_normal((BATCH, *shape)).astype(np.float32)
-    plan = Plan(model.graph, [x.shape], np.dtype(np.float32), training=True, input_gradient=True, team=Team(1))
+    plan = Plan(model.graph, [x.shape], np.dtype(np.float32), training=True, input_gradient=True, team=Team(threads))
     (output,) = plan.forward((x,), Mode(training=True, key=(0, 0, 0, 0)))
     gradient = draw.standard_normal(output.shape).astype(np.float32)
 
@@ -111,11 +120,11 @@ def step_of_nn(shape: tuple[int, ...], one: layer.Layer, backward: bool) -> Call
     return run
 
 
-def step_of_torch(shape: tuple[int, ...], make: Callable[[Any], Any], backward: bool) -> Callable[[], object]:
+def step_of_torch(shape: tuple[int, ...], make: Callable[[Any], Any], backward: bool, threads: int) -> Callable[[], object]:
     """Return the same step of torch's layer; images have their channels in front there."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     given = (BATCH, shape[-1], *shape[:-1]) if len(shape) == 3 else (BATCH, *shape)
     x = torch.randn(given, requires_grad=backward)
     made = make(torch.nn)
