@@ -18,6 +18,7 @@ HUMP = re.compile(r"(?<=.)(?=[A-Z][a-z])")
 WEIGHTS = {
     r"docs/reference/[\w.]+\.html$": 0.4,  # a page of the reference is a list of names
     r"docs/reference/(nn\.model|parallel_sgd)\.html#": 5.0,  # where programs begin
+    r"docs/reference/nn\.arrays\.html#": 1.0,  # shapes and types: `fits` is seldom meant by `fit`
     r"docs/reference/": 3.0,
     r"docs/options\.html#": 3.0,
     r"docs/adr/": 0.002,  # the title of a decision counts no more than a sentence of a guide

@@ -18,7 +18,7 @@ FillMode: TypeAlias = Literal["reflect", "wrap", "constant", "nearest"]
 
 Range: TypeAlias = tuple[float, float]
 
-_CHUNK = 1 << 14  # pixels that are in hand at a time: their places and weights stay in cache
+_CHUNK = 1 << 15  # pixels that are in hand at a time: their places and weights stay in cache
 
 
 class Drawn(Operation):
@@ -132,16 +132,16 @@ class _Axis(NamedTuple):
     """Pixels along one axis that lie around each place, of samples that are in hand.
 
     Args:
-        table: distance in memory of each pixel from the first one; of a mirrored axis, of the pixels of a whole period.
         length: number of pixels of the axis.
-        steps: distances of the pixels below and above each place, (samples, height, width) each.
-        shares: their shares in the value at the place.
+        low: numbers of the pixels below each place, (samples, height, width).
+        near: their shares in the value at the place.
+        far: shares of the pixels above.
     """
 
-    table: Array
     length: int
-    steps: tuple[Array, Array]
-    shares: tuple[Array, Array]
+    low: Array
+    near: Array
+    far: Array
 
 
 class Affine(Drawn):
@@ -163,27 +163,30 @@ class Affine(Drawn):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        batch, height, width, channels = output
+        batch, height, width, _ = output
         self._rows, self._columns = np.arange(height)[:, None], np.arange(width)
         self._matrices = self._lasting.empty((batch, 6), np.dtype(np.float64))
         self._samples = min(batch, max(_CHUNK // (height * width), 1))
-        part, whole = (self._samples, height, width), np.dtype(np.intp)
-
-        def axis(length: int, step: int) -> _Axis:
-            steps = self.scratch.empty(part, whole), self.scratch.empty(part, whole)
-            shares = self.scratch.empty(part, dtype), self.scratch.empty(part, dtype)
-            pixels = np.arange(length) * step
-            # Beyond the edge the axis goes on backwards, until it has come to its begin.
-            table = np.concatenate([pixels, pixels[::-1]]) if self.fill_mode == "reflect" else pixels
-            return _Axis(table, length, steps, shares)
-
-        self._axes = axis(height, width), axis(width, 1)
-        self._first = np.arange(self._samples)[:, None, None] * (height * width)
-        self._low, self._place = self.scratch.empty(part, whole), self.scratch.empty(part, whole)
-        self._inside = self.scratch.empty(part, np.dtype(bool))
-        self._whole, self._weight, self._work = (self.scratch.empty(part, dtype) for _ in range(3))
-        # One channel behind the other: single numbers are gathered and added several times as fast as triples.
-        self._source, self._made = (self.scratch.empty((channels, *part), dtype) for _ in range(2))
+        part, line = (self._samples, height, width), width + 2
+        # Places in an image are computed as numbers of this type, which has to hold them exactly.
+        precise = dtype if (height + 2) * line < 1 << 24 else np.dtype(np.float64)
+        tall, wide = (_Axis(length, *(self.scratch.empty(part, precise) for _ in range(3))) for length in (height, width))
+        self._axes = tall, wide
+        # One channel at a time: single numbers are gathered and added several times as fast as triples.
+        self._source = self.scratch.empty((self._samples, height + 2, line), dtype)
+        self._place = self.scratch.empty(part, np.dtype(np.intp))
+        self._made, self._work = (self.scratch.empty(part, dtype) for _ in range(2))
+        # The pixel below and to the left of each place, then those beside and above it: how much further on they are.
+        steps, shares = (0, 1, line, line + 1), [(tall.near, wide.near), (tall.near, wide.far), (tall.far, wide.near)]
+        self._corners = [
+            (step, pair, self.scratch.empty(part, dtype))
+            for step, pair in zip(steps, [*shares, (tall.far, wide.far)], strict=True)
+        ]
+        if self.interpolation == "nearest":
+            del self._corners[1:]
+        # Along a mirrored axis places are counted from the edge of the first pixel, else from its centre or that of the border.
+        self._lead, origin = {"reflect": (0.5, 0), "wrap": (0.0, 1)}.get(self.fill_mode, (1.0, 0))
+        self._first = np.arange(self._samples)[:, None, None] * ((height + 2) * line) + origin * (line + 1)
 
     def settle(self, drawn: Array) -> None:
         moves, (height, width) = self.moves, (len(self._rows), len(self._columns))
@@ -206,97 +209,120 @@ class Affine(Drawn):
         for begin in range(0, len(x), self._samples):
             rows = slice(begin, begin + self._samples)
             count = len(x[rows])
-            source, made = self._source[:, :count], self._made[:, :count]
-            place, weight, work = (each[:count].reshape(-1) for each in (self._place, self._weight, self._work))
-            np.copyto(source, x[rows].transpose(3, 0, 1, 2))
             self._locate(rows, count)
-            for number, corner in enumerate(self._corners()):
-                self._combine(corner, count)
-                for pixels, channel in zip(source, made, strict=True):
-                    target = channel.reshape(-1)
-                    np.take(pixels.reshape(-1), place, out=work, mode="clip")
+            made, work, place = self._made[:count], self._work[:count], self._place[:count]
+            source = self._source[:count]
+            pixels: Array = source.reshape(-1)
+            for channel in range(x.shape[3]):
+                np.copyto(source[:, 1:-1, 1:-1], x[rows, ..., channel])
+                self._surround(source)
+                for number, (step, _, weight) in enumerate(self._corners):
+                    # No place is beyond the last pixel; of the ways to make sure of that 'wrap' is the fastest.
+                    np.take(pixels[step:], place, out=work if number else made, mode="wrap")
+                    if self.interpolation == "bilinear":
+                        np.multiply(work if number else made, weight[:count], out=work if number else made)
                     if number:
-                        np.multiply(work, weight, out=work)
-                        np.add(target, work, out=target)
-                    else:
-                        np.multiply(work, weight, out=target)
-            if self.fill_mode == "constant" and self.fill_value:
-                self._fill(made, count)
-            self._return(made, out[rows])
+                        np.add(made, work, out=made)
+                np.copyto(out[rows, ..., channel], made)
 
     def undo(self, output: Array, gradient: Array, out: Array) -> None:
         for begin in range(0, len(out), self._samples):
             rows = slice(begin, begin + self._samples)
             count = len(out[rows])
-            given, made = self._source[:, :count], self._made[:, :count]
-            place, weight, work = (each[:count].reshape(-1) for each in (self._place, self._weight, self._work))
-            np.copyto(given, gradient[rows].transpose(3, 0, 1, 2))
-            made.fill(0)
             self._locate(rows, count)
-            for corner in self._corners():
-                self._combine(corner, count)
-                for values, channel in zip(given, made, strict=True):
-                    np.multiply(values.reshape(-1), weight, out=work)
+            given, work, place = self._made[:count], self._work[:count], self._place[:count].reshape(-1)
+            source = self._source[:count]
+            pixels: Array = source.reshape(-1)
+            for channel in range(out.shape[3]):
+                np.copyto(given, gradient[rows, ..., channel])
+                source.fill(0)
+                for step, _, weight in self._corners:
+                    values = given
+                    if self.interpolation == "bilinear":
+                        values = np.multiply(given, weight[:count], out=work)
                     # A pixel may be seen from several places.
-                    np.add.at(channel.reshape(-1), place, work)
-            self._return(made, out[rows])
-
-    @staticmethod
-    def _return(made: Array, out: Array) -> None:
-        # Channel by channel: a transposed copy of all takes twice the time.
-        for number, channel in enumerate(made):
-            np.copyto(out[..., number], channel)
-
-    def _corners(self) -> tuple[tuple[int, int], ...]:
-        """Return which pixels around a place count, as numbers of those along both axes: 0 below it, 1 above it."""
-        return ((0, 0),) if self.interpolation == "nearest" else ((0, 0), (0, 1), (1, 0), (1, 1))
+                    np.add.at(pixels[step:], place, values.reshape(-1))
+                self._draw_in(source)
+                np.copyto(out[rows, ..., channel], source[:, 1:-1, 1:-1])
 
     def _locate(self, rows: slice, count: int) -> None:
-        """Find the pixels around the places of some samples, along each axis."""
+        """Find the pixels around the places of some samples, and their weights."""
         by_column, by_row, shift = self._matrices[rows].T.reshape(2, 3, count, 1, 1).swapaxes(0, 1)
-        low, whole, inside = self._low[:count], self._whole[:count], self._inside[:count]
+        rounds = self.interpolation == "nearest"
         # The axes stand as they lie in memory, matrices the other way round.
         for axis, number in zip(self._axes, (1, 0), strict=True):
-            near, far = (each[:count] for each in axis.shares)
-            np.add(by_column[number] * self._columns + shift[number], by_row[number] * self._rows, out=far)
-            if self.interpolation == "nearest":
-                np.add(far, 0.5, out=far)
-            np.floor(far, out=whole)
-            np.copyto(low, whole, casting="unsafe")
-            if self.interpolation == "nearest":
-                near.fill(1)
-            else:
-                np.subtract(far, whole, out=far)
-                np.subtract(1, far, out=near)
-            for at, share in enumerate((near, far)[: 1 if self.interpolation == "nearest" else 2]):
-                np.add(low, at, out=low)
+            low, near, far = (each[:count] for each in axis[1:])
+            across = by_column[number] * self._columns + (shift[number] + (0.5 if rounds else self._lead))
+            np.add(across.astype(far.dtype), (by_row[number] * self._rows).astype(far.dtype), out=far)
+            if rounds:
+                np.floor(far, out=far)
+                np.add(far, self._lead, out=far)
+            self._fold(far, low, axis.length)
+            np.floor(far, out=low)
+            if not rounds:
                 if self.fill_mode == "constant":
-                    # As numbers without a sign, those below 0 are the largest ones.
-                    np.less(low.view(np.uintp), axis.length, out=inside)
-                    np.multiply(share, inside, out=share)
-                mode: Literal["wrap", "clip"] = "wrap" if self.fill_mode in ("reflect", "wrap") else "clip"
-                np.take(axis.table, low, out=axis.steps[at][:count], mode=mode)
-
-    def _combine(self, corner: tuple[int, int], count: int) -> None:
-        """Write place in memory and weight of one of the pixels around each place of `count` samples."""
-        tall, wide = self._axes
-        place, (down, right) = self._place[:count], corner
-        np.add(tall.steps[down][:count], wide.steps[right][:count], out=place)
+                    # The last pixel of the border has none above it.
+                    np.minimum(low, axis.length, out=low)
+                elif self.fill_mode == "wrap":
+                    np.minimum(low, axis.length - 1, out=low)
+                np.subtract(far, low, out=far)
+                np.subtract(1, far, out=near)
+        if not rounds:
+            for _, (down, right), weight in self._corners:
+                np.multiply(down[:count], right[:count], out=weight[:count])
+        (tall, wide), place = (axis.low[:count] for axis in self._axes), self._place[:count]
+        np.multiply(tall, self._source.shape[2], out=tall)
+        np.add(tall, wide, out=tall)
+        np.copyto(place, tall, casting="unsafe")
         np.add(place, self._first[:count], out=place)
-        np.multiply(tall.shares[down][:count], wide.shares[right][:count], out=self._weight[:count])
 
-    def _fill(self, made: Array, count: int) -> None:
-        """Add the number for pixels beyond the edges to `made`, with the weights that these have at `count` samples."""
-        weight, work = self._weight[:count], self._work[:count]
-        several = self.interpolation == "bilinear"
-        for sums, axis in zip((weight, work), self._axes, strict=True):
-            near, far = (each[:count] for each in axis.shares)
-            np.add(near, far, out=sums) if several else np.copyto(sums, near)
-        # All weights of a place add up to 1.
-        np.multiply(weight, work, out=work)
-        np.subtract(1, work, out=work)
-        np.multiply(work, self.fill_value, out=work)
-        np.add(made, work, out=made)
+    def _fold(self, places: Array, work: Array, length: int) -> None:
+        """Bring places along an axis of so many pixels to those between the outermost pixels, or the border around these."""
+        if self.fill_mode == "constant":
+            np.clip(places, 0, length + 1, out=places)
+        elif self.fill_mode == "nearest":
+            np.clip(places, 1, length, out=places)
+        else:
+            # Mirrored pixels return after twice the length: there and back again.
+            period = length if self.fill_mode == "wrap" else 2 * length
+            np.multiply(places, 1 / period, out=work)
+            if self.fill_mode == "wrap":
+                np.floor(work, out=work)
+            else:
+                np.rint(work, out=work)
+            np.multiply(work, period, out=work)
+            np.subtract(places, work, out=places)
+            if self.fill_mode == "reflect":
+                # Now from minus to plus the length, with the edge of the first pixel at 0.
+                np.abs(places, out=places)
+                np.add(places, 0.5, out=places)
+
+    def _surround(self, images: Array) -> None:
+        """Write the pixels beyond the edges, one on every side, into images (samples, height + 2, width + 2)."""
+        if self.fill_mode == "constant":
+            for side in (images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]):
+                side.fill(self.fill_value)
+            return
+        for border, inside in self._borders():
+            np.copyto(images[border], images[inside])
+
+    def _draw_in(self, images: Array) -> None:
+        """Add the gradients of the pixels beyond the edges to those of the pixels that they repeat."""
+        if self.fill_mode == "constant":
+            return
+        for border, inside in reversed(self._borders()):
+            np.add(images[inside], images[border], out=images[inside])
+
+    def _borders(self) -> list[tuple[tuple[slice | int, ...], tuple[slice | int, ...]]]:
+        """Return each part of the border, and the pixels that are repeated there: rows last, which hold the corners."""
+        first, last = (-2, 1) if self.fill_mode == "wrap" else (1, -2)
+        whole, middle = slice(None), slice(1, -1)
+        return [
+            ((whole, middle, 0), (whole, middle, first)),
+            ((whole, middle, -1), (whole, middle, last)),
+            ((whole, 0), (whole, first)),
+            ((whole, -1), (whole, last)),
+        ]
 
 
 class Crop(Drawn):
@@ -370,7 +396,7 @@ class Contrast(Drawn):
         super().allocate(shapes, output, dtype)
         batch, height, width, channels = output
         self._factor, self._rest = (self._lasting.empty((batch, 1, 1, 1), dtype) for _ in range(2))
-        self._average = np.full((1, height * width), 1 / (height * width), dtype)
+        self._average, self._ones = np.full((1, height), 1 / (height * width), dtype), np.ones((1, width), dtype)
         self._mean = self.scratch.empty((batch, 1, channels), dtype)
         # Of a row of pixels: NumPy adds rows much faster than pixels of three numbers.
         self._shift = self.scratch.empty((batch, 1, width, channels), dtype)
@@ -399,7 +425,10 @@ class Contrast(Drawn):
 
     def _spread(self, x: Array, out: Array) -> None:
         """Write x * f + m * (1 - f), of which m is the mean of a channel of a sample, into `out`, which may be x."""
-        np.matmul(self._average, x.reshape(len(x), -1, x.shape[3]), out=self._mean)
+        # Over the height first: products with matrices of three columns are slow.
+        line = self._shift.reshape(len(x), 1, -1)
+        np.matmul(self._average, x.reshape(len(x), x.shape[1], -1), out=line)
+        np.matmul(self._ones, line.reshape(len(x), -1, x.shape[3]), out=self._mean)
         np.multiply(self._mean[:, None], self._rest, out=self._shift)
         np.multiply(x, self._factor, out=out)
         np.add(out, self._shift, out=out)

@@ -367,30 +367,45 @@ class GroupNormalize(_SampleNormalization):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]
-        self._shape = (samples, places, channels)
+        self._shape, self._grouped = (samples, places, channels), (self.groups, channels // self.groups)
         # Numbers that a group has in a sample.
-        self._count = places * (channels // self.groups)
-        self._sum = Summation((places, channels), (0,), dtype, self.scratch)
-        self._mean, self._inverse = np.empty((2, samples, channels), dtype)
-        self._total, self._product, self._factor, self._shift = np.empty((4, channels), dtype)
-        self._work, self._centred = self.scratch.empty((2, places, channels), dtype)
+        self._count = places * self._grouped[1]
+        # A few samples at a time: their numbers are in the cache for all passes.
+        height = min(samples, max(1, SAMPLE_BLOCK // (places * channels)))
+        self._blocks = [slice(start, min(start + height, samples)) for start in range(0, samples, height)]
+        sizes = {block.stop - block.start for block in self._blocks}
+        self._sums = {size: Summation((size, places, channels), (1,), dtype, self.scratch) for size in sizes}
+        # NumPy repeats long rows faster than short ones.
+        repeats = max(each for each in range(1, max(1, LINE // channels) + 1) if places % each == 0)
+        self._lines = (-1, places // repeats, repeats * channels)
+        self._rows = self.scratch.empty((4, height, repeats, channels), dtype)
+        self._total, self._product, self._factor = self.scratch.empty((3, samples, channels), dtype)
+        self._slope, self._shift = self.scratch.empty((2, height, self.groups, 1), dtype)
+        self._work, self._centred = self.scratch.empty((2, height, places, channels), dtype)
+        self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
+        self._ones = np.ones(samples, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
-        # One sample after another: its numbers are in the cache for all passes.
-        for sample, result, mean, inverse in zip(x, output, self._mean, self._inverse, strict=True):
-            self._sum(sample, self._total)
-            self._spread(self._total, mean)
-            np.subtract(sample, mean, out=result)
-            np.square(result, out=self._work)
-            self._sum(self._work, self._total)
-            self._spread(self._total, inverse)
+        gamma = inputs[1].reshape(self._grouped)
+        beta = self._repeat(inputs[2], 0)[:1]
+        for block in self._blocks:
+            result, inverse, line = output[block], self._inverse[block], self._line(output[block])
+            count = len(result)
+            total, factor, work = self._total[:count], self._factor[:count], self._work[:count]
+            self._sums[count](x[block], total)
+            self._average(total, self._mean[block])
+            self._spread(self._mean[block], factor)
+            np.subtract(self._line(x[block]), self._repeat(factor, 1), out=line)
+            np.square(result, out=work)
+            self._sums[count](work, total)
+            self._average(total, inverse)
             np.add(inverse, self.epsilon, out=inverse)
             np.sqrt(inverse, out=inverse)
             np.divide(1, inverse, out=inverse)
-            np.multiply(inputs[1], inverse, out=self._factor)
-            np.multiply(result, self._factor, out=result)
-            np.add(result, inputs[2], out=result)
+            np.multiply(inverse, gamma, out=self._by_group(factor))
+            np.multiply(line, self._repeat(factor, 1), out=line)
+            np.add(line, beta, out=line)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each sample and group.
@@ -398,45 +413,74 @@ class GroupNormalize(_SampleNormalization):
         Beta's is sum g and gamma's sum s g c, over samples and places; that of x is
         g gamma s - c s^3 mean(g gamma c) - s mean(g gamma), with means over the places and channels of the group.
         """
-        x, gradients = inputs[0].reshape(self._shape), gradient.reshape(self._shape)
+        x, gradients, gamma = inputs[0].reshape(self._shape), gradient.reshape(self._shape), inputs[1].reshape(self._grouped)
         for_x, for_gamma, for_beta = wanted
-        for array in (for_gamma, for_beta):
-            if array is not None:
-                array.fill(0)
         target = None if for_x is None else for_x.reshape(self._shape)
-        total, product, factor, shift = self._total, self._product, self._factor, self._shift
-        for number, (sample, part) in enumerate(zip(x, gradients, strict=True)):
-            inverse = self._inverse[number]
-            np.subtract(sample, self._mean[number], out=self._centred)
-            np.multiply(self._centred, part, out=self._work)
-            self._sum(self._work, product)
-            self._sum(part, total)
-            if for_beta is not None:
-                np.add(for_beta, total, out=for_beta)
-            if for_gamma is not None:
-                np.multiply(product, inverse, out=factor)
-                np.add(for_gamma, factor, out=for_gamma)
+        for block in self._blocks:
+            part, inverse = gradients[block], self._inverse[block]
+            count = len(part)
+            product, total, factor = self._product[block], self._total[block], self._factor[:count]
+            centred, work = self._centred[:count], self._work[:count]
+            self._spread(self._mean[block], factor)
+            np.subtract(self._line(x[block]), self._repeat(factor, 1), out=self._line(centred))
+            np.multiply(part, centred, out=work)
+            self._sums[count](work, product)
+            self._sums[count](part, total)
             if target is not None:
+                slope, shift = self._slope[:count], self._shift[:count]
+                grouped = self._by_group(factor)
                 # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
-                np.multiply(product, inputs[1], out=factor)
-                self._spread(factor, factor)
-                # s^3.
+                np.multiply(self._by_group(product), gamma, out=grouped)
+                self._average(factor, slope)
+                np.multiply(self._by_group(total), gamma, out=grouped)
+                self._average(factor, shift)
                 for _ in range(3):
-                    np.multiply(factor, inverse, out=factor)
-                np.multiply(total, inputs[1], out=shift)
-                self._spread(shift, shift)
+                    np.multiply(slope, inverse, out=slope)
                 np.multiply(shift, inverse, out=shift)
-                np.multiply(self._centred, factor, out=self._centred)
-                np.add(self._centred, shift, out=self._centred)
-                np.multiply(inputs[1], inverse, out=factor)
-                # The last look at this sample's gradient, whose memory the target may be.
-                np.multiply(part, factor, out=target[number])
-                np.subtract(target[number], self._centred, out=target[number])
+                self._spread(slope, factor)
+                line = self._line(centred)
+                np.multiply(line, self._repeat(factor, 1), out=line)
+                self._spread(shift, factor)
+                np.add(line, self._repeat(factor, 2), out=line)
+                np.multiply(inverse, gamma, out=grouped)
+                # The last look at this block of the gradient, whose memory the target may be.
+                np.multiply(self._line(part), self._repeat(factor, 3), out=self._line(target[block]))
+                np.subtract(target[block], centred, out=target[block])
+        if for_beta is not None:
+            np.matmul(self._ones, self._total, out=for_beta)
+        if for_gamma is not None:
+            np.multiply(self._by_group(self._product), self._inverse, out=self._by_group(self._factor))
+            np.matmul(self._ones, self._factor, out=for_gamma)
 
-    def _spread(self, sums: Array, out: Array) -> None:
-        """Write for each channel the mean of its group, of sums over the places; `out` may be `sums`."""
-        mean = sums.reshape(self.groups, -1).sum(axis=1, keepdims=True) / self._count
-        np.copyto(out.reshape(self.groups, -1), mean)
+    def _line(self, samples: Array) -> Array:
+        """Return some samples with several places in a row."""
+        return samples.reshape(self._lines)
+
+    def _by_group(self, rows: Array) -> Array:
+        """Return (samples, channels) as (samples, groups, channels / groups)."""
+        return rows.reshape(-1, *self._grouped)
+
+    def _average(self, sums: Array, out: Array) -> None:
+        """Write the mean of each group, (samples, groups, 1), of sums over the places."""
+        np.add.reduce(self._by_group(sums), axis=2, keepdims=True, out=out)
+        np.divide(out, self._count, out=out)
+
+    def _spread(self, means: Array, out: Array) -> None:
+        """Write the number of a group for each of its channels."""
+        np.copyto(self._by_group(out), means)
+
+    def _repeat(self, rows: Array, number: int) -> Array:
+        """Return (samples, channels), or one row for all, as rows that fit those of `_line`, in one of four places."""
+        place: Array = self._rows[number][: len(rows) if rows.ndim == 2 else 1]
+        np.copyto(place, rows[..., None, :])
+        return place.reshape(len(place), 1, -1)
+
+
+SAMPLE_BLOCK = 65_536
+"""Elements of the samples of a block: four arrays of this size fit into a core's second-level cache."""
+
+LINE = 512
+"""Elements of a row that is combined with many; longer ones gain no more."""
 
 
 WIDTH = 1024

@@ -199,31 +199,26 @@ class CodecBank:
         self.refused += len(packets)
         return False
 
-    def accept(self, sender: int, message: Message) -> None:
+    def accept(self, sender: int, message: Message, alike: Iterable[tuple[int, Message]] = ()) -> None:
         """Take one arrived packet; called in the worker's own context, never concurrently.
 
+        Args:
+            sender: the node that sent it.
+            message: the packet.
+            alike: packets of the same key that arrived after it, (sender, message) each.
+
         Raises: as `takes` and `receive`.
         """
-        self._accept(((sender, message),))
-
-    def accept_all(self, packets: Sequence[tuple[int, Message]]) -> None:
-        """Take packets, (sender, message) each, in the order in which they have arrived.
-
-        What is alike for neighbours of one key is done once for them: most packets of a batch are of one variable.
-        Raises: as `takes` and `receive`.
-        """
-        for _, alike in groupby(packets, _key_of):
-            self._accept(tuple(alike))
-
-    def _accept(self, packets: Sequence[tuple[int, Message]]) -> None:
-        """Take packets of one key."""
+        packets = ((sender, message), *alike)
         if not self.takes(packets):
             return
-        _, epoch, batch, variable = packets[0][1].head
+        _, epoch, batch, variable = message.head
         if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
-            contents = [(sender, message.content) for sender, message in packets]
-            self.heard += [(sender, variable) for sender, _ in contents]
-            self.receive_all(variable, contents)
+            contents = []
+            for sender, message in packets:
+                self.heard.append((sender, variable))
+                contents.append((sender, message.content))
+            self.receive(variable, contents[0][1], contents[0][0], contents[1:])
         elif variable == self._word:
             # nothing is missing from a worker that computes a later batch already
             if (epoch, batch) <= self._step:
@@ -232,6 +227,16 @@ class CodecBank:
             # still undecoded: an early packet is kept as it came, a late one may never be looked at
             for sender, message in packets:
                 self.keep(sender, (epoch, batch), variable, message.content)
+
+    def accept_all(self, packets: Sequence[tuple[int, Message]]) -> None:
+        """Take packets, (sender, message) each, in the order in which they have arrived. Neighbours of one key, as most packets
+        of a batch are, share a good part of the work.
+
+        Raises: as `takes` and `receive`.
+        """
+        for _, alike in groupby(packets, _key_of):
+            (sender, message), *others = alike
+            self.accept(sender, message, others)
 
     def fewest_packets(self) -> int:
         """Return how many packets of variables must come, at least, before a codec sends anything or has its result."""
@@ -259,79 +264,73 @@ class CodecBank:
         watch.encode += spent
         self.accounts.encoding[variable] += spent
 
-    def receive(self, variable: int, content: Any, sender: int | None = None, *, late: bool = False) -> None:
-        """Give a received packet to its codec; `late`: for `receive_late` alone.
+    def receive(
+        self,
+        variable: int,
+        content: Any,
+        sender: int | None = None,
+        more: Iterable[tuple[int | None, Any]] = (),
+        *,
+        late: bool = False,
+    ) -> None:
+        """Give a received packet to its codec, and post the answer.
+
+        Args:
+            variable: place of the codec.
+            content: the content of the packet.
+            sender: the node that sent it.
+            more: packets after it for the same codec, (sender, content) each.
+            late: for `receive_late` alone.
 
         Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project
             refuses it; the error that a user's codec raises itself, with a note that names method, line and packet.
         """
-        self.receive_all(variable, ((sender, content),), late=late)
-
-    def receive_all(self, variable: int, packets: Iterable[tuple[int | None, Any]], *, late: bool = False) -> None:
-        """Give received packets, (sender, content) each, to their codec, and post what it answers to each.
-
-        Raises: as `receive`.
-        """
         watch, settings, codec = self._watch, self._settings, self.codecs[variable]
-        rules, like = self._rules[variable], self._likes[variable]
-        take = partial(self._receive_late, codec) if late else codec.receive_blocks
+        in_place, check, always, forms, passes_on = self._rules[variable]
+        like, take = self._likes[variable], partial(self._receive_late, codec) if late else codec.receive_blocks
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable = self._names[variable], self._ids[variable]
-        for sender, content in packets:
+        for sender, content in ((sender, content), *more):  # noqa: B020 - messages tell of the packet that is looked at
             settings.sender = sender
-            answer = self._answer_to(variable, take, rules, like, sender, content)
-            if answer is not None:
+            try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
+                # a codec that may write into what it gets has copies of arrays that lie in memory of their sender
+                if not in_place:
+                    content = own(content)
+                if type(content) is Undecoded:
+                    content = content.unpack()
+                # nearly all packets are usual, and are checked without a call into the codec
+                if always or like is None or not _is_usual(content, like, forms):
+                    check(content, like)
+                packets = take(content)
+                # a generator runs inside the try, so that its errors are told as the codec's
+                if packets is not None and isinstance(packets, Iterator):
+                    packets = list(packets)
+            except (ProtocolError, Unusable) as error:
+                raise self._bad_content(variable, sender, str(error), content) from error
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                frames = own_frames(error.__traceback__)
+                if frames and not (isinstance(error, ValueError) and frames[0][0].f_code.co_name == "check"):
+                    note(error, self._of_packet(variable, sender))  # the author's code failed: no check has refused the packet
+                    raise
+                raise self._bad_content(variable, sender, f"{type(error).__name__}: {error}", content) from error
+            except Exception as error:
+                note(error, self._of_packet(variable, sender))
+                if isinstance(error, ArithmeticError):
+                    _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
+                raise
+            if packets is not None:
                 try:
-                    self._post(variable, answer)
+                    self._post(variable, packets)
                 except ValueError as error:  # an answer to whom there is not
                     if not _is_ours(type(codec).receive_blocks):
                         what = f"{self._names[variable]}.receive_blocks returned what cannot be sent"
                         raise ValueError(f"{what}: {str(error).rstrip('.')}{self._of_packet(variable, sender)}") from error
                     raise self._bad_content(variable, sender, f"ValueError: {error}", content) from error
         # the result is looked at once (`BlockExchange.read`) after others had a part in it
-        self.merged[variable] = not rules.passes_on
+        self.merged[variable] = not passes_on
         spent = watch.clock() - start - (watch.send - sent)
         watch.merge += spent
         self.accounts.merging[variable] += spent
-
-    def _answer_to(
-        self,
-        variable: int,
-        take: Callable[[Any], Packets],
-        rules: _Rules,
-        like: Like | None,
-        sender: int | None,
-        content: Any,
-    ) -> Packets:
-        """Have a codec `take` a packet, and return what it answers."""
-        in_place, check, always, forms, _ = rules
-        try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
-            # a codec that may write into what it gets has copies of arrays that lie in memory of their sender
-            if not in_place:
-                content = own(content)
-            if type(content) is Undecoded:
-                content = content.unpack()
-            # nearly all packets are usual, and are checked without a call into the codec
-            if always or like is None or not _is_usual(content, like, forms):
-                check(content, like)
-            packets = take(content)
-            if packets is None:
-                return None
-            # a generator runs inside the try, so that its errors are told as the codec's
-            return list(packets) if isinstance(packets, Iterator) else packets
-        except (ProtocolError, Unusable) as error:
-            raise self._bad_content(variable, sender, str(error), content) from error
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            frames = own_frames(error.__traceback__)
-            if frames and not (isinstance(error, ValueError) and frames[0][0].f_code.co_name == "check"):
-                note(error, self._of_packet(variable, sender))  # the author's code failed: no check has refused the packet
-                raise
-            raise self._bad_content(variable, sender, f"{type(error).__name__}: {error}", content) from error
-        except Exception as error:
-            note(error, self._of_packet(variable, sender))
-            if isinstance(error, ArithmeticError):
-                _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
-            raise
 
     def _of_packet(self, variable: int, sender: int | None) -> str:
         """Return the packet that an error belongs to, in words that follow those of the error."""

@@ -276,7 +276,7 @@ def _on_failure(options: PlainOptions, assignment: ISetting, kinds: Sequence[typ
 
 
 def _check_processes(given: JobOptions, options: PlainOptions, assignment: ISetting, policy: Policy) -> None:
-    """Refuse what needs processes on nodes within this one, and faults at nodes that there are not."""
+    """Refuse options that need processes on nodes within this one, and faults at nodes that do not exist."""
     nodes = options.nodes
     fault = FaultPlan.parse(str(options.fault))
     fault.check([*assignment.nodes, *([Parameter_Server] if nodes.has_parameter_server else [])])

@@ -244,7 +244,7 @@ class Computed:
                 yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 
     def unproven_times(self) -> list[str]:
-        """Return what a simulation tells of time: the new computation has no clock of its own."""
+        """Return the claims of a simulation about time: the new computation has no virtual clock."""
         told = read_outcome(Door(self.run)).get("simulated")
         return [] if told is None else ["its seconds, its events and the load of its links"]
 

@@ -1,4 +1,4 @@
-"""Claims of a run besides its weights and steps: the packets that its tables count, and what `outcome.json` tells its page."""
+"""Claims of a run besides its weights and steps: counts of packets in its tables, and settings and model in `outcome.json`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def further_packets(run: Path, again: Path, until: int, *, whole: bool) -> list[
 
 
 def _lacks(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Tell if counts of one table are smaller than those of another, by more than what rounding does."""
+    """Tell if counts of one table are smaller than those of another, by more than a rounding."""
     # variables that travel as one vector share its bytes, rounded for each transport by itself
     return any(mine < theirs - _ROUNDED for mine, theirs in zip(one, other, strict=True))
 
@@ -139,8 +139,8 @@ def other_problems(run: Path, again: Path) -> Iterator[str]:
 
 
 def other_words(run: Path, again: Path, file: JobFile, elsewhere: Collection[str] = ()) -> Iterator[str]:
-    """Yield what `outcome.json`, and so the page of the run, tells otherwise than that of a new computation: settings, samples,
-    the model.
+    """Yield the settings, samples and parts of the model that `outcome.json`, and so the page of the run, tells otherwise than
+    that of a new computation.
 
     Args:
         run: the folder of the run.

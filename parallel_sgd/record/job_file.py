@@ -158,7 +158,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _check_tables(content: Mapping[str, Any]) -> None:
-    """Refuse another format, unknown keys, values of another type, and what is missing."""
+    """Refuse another format, unknown keys, values of another type, and missing keys."""
     found = content.get("format")
     if found != FORMAT:
         if isinstance(found, str) and found.startswith(_FAMILY):

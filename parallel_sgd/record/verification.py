@@ -54,7 +54,8 @@ def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
         return f": {'; '.join(changed_settings(path, manifest)) or 'in its layout'}"
     if path.name == DATA_FILE:
         try:
-            differs = "; ".join(differing_rows(manifest.settings.get("rows", {}), load_kept(path, None)))
+            rows = manifest.settings.get("rows")
+            differs = "; ".join(differing_rows(rows if isinstance(rows, dict) else {}, load_kept(path, None)))
         except (OSError, ValueError) as error:
             return f": {error}"
         return f": {differs}" if differs else ", outside of the samples"

@@ -9,10 +9,10 @@ from nn import operation
 from nn.onnx.exporter import Convert, Exporter
 from nn.onnx.operators.attention import attention, rotary
 from nn.onnx.operators.cells import CELLS, recurrent
-from nn.onnx.operators.elements import apply, compare, pair, where
-from nn.onnx.operators.shapes import concatenate, crop, index, reduce, reshape, transpose
-from nn.onnx.operators.weights import batch_norm, encode, group_norm, layer_norm, lookup, normal, rms_norm, tensor_dot
-from nn.onnx.operators.windows import convolution, pad, pool, repeat, transposed
+from nn.onnx.operators.elements import apply, choice, compare, pair
+from nn.onnx.operators.shapes import beside, crop, index, permuted, reduce, reshaped
+from nn.onnx.operators.weights import batch_norm, drawn, encode, group_norm, layer_norm, rms_norm, rows_by_number, tensor_dot
+from nn.onnx.operators.windows import convolved, pad, pool, repeat, transposed
 from nn.operation.augmentation import Crop
 from nn.operation.convolution import Convolution, RectifiedConvolution, TransposedConvolution
 from nn.operation.encoding import Encode
@@ -37,12 +37,12 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     # A file keeps no positions from run to run: it begins with the first one, where this is `Attention(causal=True)`.
     operation.CachedAttention: attention,
     operation.Compare: compare,
-    operation.Concatenate: concatenate,
+    operation.Concatenate: beside,
     operation.Divide: pair("Div"),
     operation.GroupNormalize: group_norm,
     operation.Index: index,
     operation.LayerNormalize: layer_norm,
-    operation.Lookup: lookup,
+    operation.Lookup: rows_by_number,
     operation.MatMul: lambda out, node, found: out.add("MatMul", *out.inputs(node)),
     operation.Max: reduce("ReduceMax"),
     operation.Maximum: pair("Max"),
@@ -50,24 +50,24 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     operation.Min: reduce("ReduceMin"),
     operation.Minimum: pair("Min"),
     operation.Multiply: pair("Mul"),
-    operation.NormalDraw: normal,
+    operation.NormalDraw: drawn,
     operation.Pad: pad,
     operation.PoolAverage: pool("AveragePool", count_include_pad=0),
     operation.PoolMax: pool("MaxPool"),
     operation.Power: pair("Pow"),
     operation.RMSNormalize: rms_norm,
     operation.Repeat: repeat,
-    operation.Reshape: reshape,
+    operation.Reshape: reshaped,
     operation.Rotary: rotary,
     operation.Subtract: pair("Sub"),
     operation.Sum: reduce("ReduceSum"),
     operation.TensorDot: tensor_dot,
-    operation.Transpose: transpose,
-    operation.Where: where,
-    Convolution: convolution,
+    operation.Transpose: permuted,
+    operation.Where: choice,
+    Convolution: convolved,
     Crop: crop,
     Encode: encode,
-    RectifiedConvolution: convolution,
+    RectifiedConvolution: convolved,
     TransposedConvolution: transposed,
     **dict.fromkeys(CELLS, recurrent),
 })  # fmt: skip

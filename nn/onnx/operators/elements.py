@@ -112,6 +112,6 @@ def compare(out: Exporter, node: Node, found: operation.Compare) -> str:
     return out.add("Cast", mask, to=out.elements)
 
 
-def where(out: Exporter, node: Node, found: operation.Where) -> str:
+def choice(out: Exporter, node: Node, found: operation.Where) -> str:
     a, b, condition = out.inputs(node)
     return out.add("Where", out.add("Cast", condition, to=BOOL), a, b)

@@ -21,15 +21,15 @@ def reduce(kind: str) -> Convert:
     return made
 
 
-def reshape(out: Exporter, node: Node, found: operation.Reshape) -> str:
+def reshaped(out: Exporter, node: Node, found: operation.Reshape) -> str:
     return out.add("Reshape", out.name(node.inputs[0]), out.integers(node.shape))
 
 
-def transpose(out: Exporter, node: Node, found: operation.Transpose) -> str:
+def permuted(out: Exporter, node: Node, found: operation.Transpose) -> str:
     return out.orders.turned(out.name(node.inputs[0]), found._order(node.inputs[0].shape))
 
 
-def concatenate(out: Exporter, node: Node, found: operation.Concatenate) -> str:
+def beside(out: Exporter, node: Node, found: operation.Concatenate) -> str:
     return out.add("Concat", *out.inputs(node), axis=found.axis)
 
 

@@ -28,7 +28,7 @@ def tensor_dot(out: Exporter, node: Node, found: operation.TensorDot) -> str:
     return product if len(rest) == 1 and lead else out.add("Reshape", product, out.integers([*[0] * lead, *rest]))
 
 
-def lookup(out: Exporter, node: Node, found: operation.Lookup) -> str:
+def rows_by_number(out: Exporter, node: Node, found: operation.Lookup) -> str:
     ids, table = out.inputs(node)
     return out.add("Gather", table, out.add("Cast", ids, to=INT64), axis=0)
 
@@ -42,7 +42,7 @@ def encode(out: Exporter, node: Node, found: Encode) -> str:
     return out.add("ReduceSum" if found.mode == "count" else "ReduceMax", rows, out.integers([1]), keepdims=0)
 
 
-def normal(out: Exporter, node: Node, found: operation.NormalDraw) -> str:
+def drawn(out: Exporter, node: Node, found: operation.NormalDraw) -> str:
     shape = out.add("Shape", out.name(node.inputs[0]))
     return out.add("ConstantOfShape", shape, value=np.zeros(1, out.dtype))
 

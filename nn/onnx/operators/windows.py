@@ -39,7 +39,7 @@ def _kernel(out: Exporter, value: Value) -> str:
     return out.orders.turned(out.name(value), order)
 
 
-def convolution(out: Exporter, node: Node, found: Convolution) -> str:
+def convolved(out: Exporter, node: Node, found: Convolution) -> str:
     x, kernel, *bias = node.inputs
     windows = place("Convolution", x.shape[1:-1], kernel.shape[:-2], found.strides, found.padding, found.dilations)
     made = out.add(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from nn.arrays import Array, Scratch
 from nn.operation.convolution.problem import Blocks, Epilogue, Padded, Problem
@@ -14,16 +17,36 @@ BLOCK_BYTES = 1 << 18
 """Bytes of a block of padded images: they stay in the second cache of a core for all cells of the kernel."""
 
 
+class _Taps(NamedTuple):
+    """Columns of the kernel that meet the same phase of the columns of the images, at equal distances.
+
+    Args:
+        columns: which columns of the kernel.
+        windows: the cells that they meet, (images, rows, rows of the kernel, these columns, places of a row * channels); a view
+            in which windows overlap, to read only.
+    """
+
+    columns: slice
+    windows: Array
+
+
 class Depthwise:
     """y = sum over the cells of the kernel of (x at that cell of each window) * (its weights of all channels).
 
-    With one channel and one filter in a group there is nothing to sum up but cells, and matrices of one column are slow.
+    With one channel and one filter in a group there is nothing to sum up but cells, and matrices of one column are slow. Sums
+    run along the places of a row and their channels, over a view of all windows: `einsum` multiplies and adds in one pass, and
+    a row stays in the first cache for all cells of the kernel. The gradient of x is the same operation on the padded gradient
+    with the kernel turned by 180 degrees if the window moves by 1; otherwise it adds up, cell by cell of the kernel.
     """
 
     def __init__(self, problem: Problem, scratch: Scratch) -> None:
         rows, columns, channels, dtype = problem.rows, problem.columns, problem.channels, problem.dtype
-        shape = (rows.length + rows.before + rows.after, columns.length + columns.before + columns.after)
-        size = shape[0] * shape[1] * channels * dtype.itemsize
+        back = (rows.turned(), columns.turned())
+        # Padding beyond the reach of the window would have to be cut off the gradient, not added: then it is the other way.
+        turns = rows.stride == columns.stride == 1 and min(min(each.before, each.after) for each in back) >= 0
+        size = channels * dtype.itemsize
+        for window in (rows, columns):
+            size *= window.length + window.before + window.after
         self._blocks = Blocks(problem.images, BLOCK_BYTES // size)
         images = self._blocks.largest
         self._cells = [
@@ -31,19 +54,16 @@ class Depthwise:
             for row in range(rows.size)
             for column in range(columns.size)
         ]
-        inside, corner = (rows.length, columns.length), (rows.before, columns.before)
-        self._padded = Padded(images, shape, inside, corner, channels, scratch, dtype)
-        # columns that a stride apart lie beside each other, so that inner loops are long
-        self._apart = columns.stride > 1
-        split = (images, shape[0], columns.stride, -(-shape[1] // columns.stride), channels)
-        # With a stride of 1 the padded images themselves are the only phase; nothing is copied.
-        self._split = scratch.empty(split, dtype) if self._apart else self._padded.array[:, :, None]
-        self._weights = scratch.empty((rows.size, columns.size, columns.positions, channels), dtype)
+        self._images = _Images(images, rows, columns, channels, scratch, dtype)
+        self._back = _Images(images, *back, channels, scratch, dtype) if turns else None
+        line = columns.positions * channels
+        self._weights = scratch.empty((rows.size, columns.size, line), dtype)
+        self._turned = scratch.empty((rows.size, columns.size, columns.length * channels if turns else 0), dtype)
         self._part = scratch.empty((images, *problem.output[1:]), dtype)
         self._gradient = scratch.empty((images, *problem.output[1:]), dtype)
-        places = images * rows.positions * columns.positions
-        self._ones, self._sum = np.ones(places, dtype), np.empty(channels, dtype)
-        self._ends = Epilogue(problem, images, places, scratch)
+        self._ones = np.ones(columns.positions, dtype)
+        self._total, self._sums = scratch.empty((2, rows.size, columns.size, line), dtype)
+        self._ends = Epilogue(problem, images, images * rows.positions * columns.positions, scratch)
 
     @staticmethod
     def suits(problem: Problem) -> bool:
@@ -53,17 +73,12 @@ class Depthwise:
     def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
         """Write the convolution, block by block."""
         self._ends.begin(bias)
-        self._prepare(kernel)
+        self._images.clear()
+        _repeat(kernel, self._weights)
         for block in self._blocks:
-            self._take(x[block])
-            target, first = out[block], True
-            part = self._part[: len(target)]
-            for row, column, cells in self._taps(len(target)):
-                # The first cell of the kernel overwrites the target, which spares a pass to clear it.
-                np.multiply(cells, self._weights[row, column], out=target if first else part)
-                if not first:
-                    np.add(target, part, out=target)
-                first = False
+            target = out[block]
+            self._images.take(x[block])
+            self._images.convolve(self._weights, self._part, target)
             self._ends.finish(target, target)
 
     def backward(
@@ -77,64 +92,115 @@ class Depthwise:
         for_bias: Array | None,
     ) -> None:
         """Write the gradients that are wanted, block by block."""
-        self._prepare(kernel)
+        self._images.clear()
+        if for_x is not None and self._back is not None:
+            self._back.clear()
+            _repeat(kernel[::-1, ::-1], self._turned)
+        elif for_x is not None:
+            _repeat(kernel, self._weights)
         for block, incoming in self._ends.gradients(self._blocks, output, gradient, self._gradient, for_bias):
-            # Before the gradient of x, which is summed up in the memory of the padded images.
+            # Before the gradient of x, which may be summed up in the memory of the padded images.
             if for_kernel is not None:
-                self._add_kernel_gradient(x[block], incoming, block.start == 0, for_kernel)
-            if for_x is not None:
-                self._write_x_gradient(incoming, for_x[block])
+                self._images.take(x[block])
+                self._images.correlate(incoming, self._total if block.start == 0 else self._sums)
+                if block.start:
+                    np.add(self._total, self._sums, out=self._total)
+            if for_x is not None and self._back is not None:
+                self._back.take(incoming)
+                self._back.convolve(self._turned, self._part, for_x[block])
+            elif for_x is not None:
+                self._add_up(incoming, for_x[block])
+        if for_kernel is not None:
+            # Sums of each place of a row of the output, so far: the places of one channel become one number.
+            np.matmul(self._ones, self._total.reshape(*for_kernel.shape[:2], len(self._ones), -1), out=for_kernel[:, :, 0])
 
-    def _add_kernel_gradient(self, x: Array, incoming: Array, first: bool, for_kernel: Array) -> None:
-        self._padded.clear()  # the gradient of x of the block before may lie there
-        self._take(x)
-        part = self._part[: len(x)]
-        rows = part.reshape(-1, part.shape[-1])
-        for row, column, cells in self._taps(len(x)):
-            np.multiply(cells, incoming, out=part)
-            # A product with ones: faster than NumPy's sum over the long first axis of a narrow matrix.
-            np.matmul(self._ones[: len(rows)], rows, out=self._sum)
-            total = for_kernel[row, column, 0]
-            if first:
-                np.copyto(total, self._sum)
-            else:
-                np.add(total, self._sum, out=total)
-
-    def _write_x_gradient(self, incoming: Array, target: Array) -> None:
+    def _add_up(self, incoming: Array, target: Array) -> None:
         part = self._part[: len(target)]
         # The images of this block are read no more: their place takes the sum.
-        self._split[: len(target)].fill(0)
-        for row, column, cells in self._taps(len(target)):
-            np.multiply(incoming, self._weights[row, column], out=part)
+        split = self._images.split[: len(target)]
+        split.fill(0)
+        for row, column, down, phase, across in self._cells:
+            np.multiply(incoming, self._weights[row, column].reshape(part.shape[2:]), out=part)
+            cells = split[:, down, phase, across]
             np.add(cells, part, out=cells)
-        if self._apart:
-            for place, whole in self._phases(len(target)):
-                np.copyto(whole, place)
-        # What has been added to the padding belongs to no cell of x.
-        np.copyto(target, self._padded.inside[: len(target)])
+        self._images.give(target)
+        # It has summed up in the padding too, where the next block's windows must read zeros.
+        self._images.clear()
 
-    def _prepare(self, kernel: Array) -> None:
-        """Clear the padding, and repeat the weights of each cell for every place of a row, so that inner loops are long."""
+
+class _Images:
+    """Some padded images, the columns that are a stride apart beside each other, and their windows.
+
+    So inner loops are long; with a stride of 1 the padded images themselves are the only phase, and nothing is copied.
+    """
+
+    def __init__(
+        self, images: int, rows: Window, columns: Window, channels: int, scratch: Scratch, dtype: np.dtype[Any]
+    ) -> None:
+        shape = (rows.length + rows.before + rows.after, columns.length + columns.before + columns.after)
+        inside, corner = (rows.length, columns.length), (rows.before, columns.before)
+        self._padded = Padded(images, shape, inside, corner, channels, scratch, dtype)
+        self._apart = columns.stride > 1
+        phases = (images, shape[0], columns.stride, -(-shape[1] // columns.stride), channels)
+        self.split = scratch.empty(phases, dtype) if self._apart else self._padded.array[:, :, None]
+        image, row, _, cell, number = self.split.strides
+        self._taps = []
+        # So many columns of the kernel further on, the phase is the same.
+        period = columns.stride // math.gcd(columns.stride, columns.dilation)
+        for first in range(min(period, columns.size)):
+            chosen = slice(first, None, period)
+            number_of_phase, place = _columns(columns, first)
+            apart = (rows.dilation * row, period * columns.dilation // columns.stride * cell)
+            windows = as_strided(
+                self.split[:, :, number_of_phase, place.start :],
+                (images, rows.positions, rows.size, len(range(columns.size)[chosen]), columns.positions * channels),
+                (image, rows.stride * row, *apart, number),
+            )
+            self._taps.append(_Taps(chosen, windows))
+
+    def clear(self) -> None:
+        """Write zeros into the padding."""
         self._padded.clear()
-        np.copyto(self._weights, kernel)
 
-    def _take(self, images: Array) -> None:
+    def take(self, images: Array) -> None:
         """Copy some images into the padded ones."""
         self._padded.fill(images)
         if self._apart:
             for place, whole in self._phases(len(images)):
                 np.copyto(place, whole)
 
+    def give(self, target: Array) -> None:
+        """Copy the images, which have been summed up in `split`, out of the padded ones."""
+        if self._apart:
+            for place, whole in self._phases(len(target)):
+                np.copyto(whole, place)
+        # What has been added to the padding belongs to no cell of x.
+        np.copyto(target, self._padded.inside[: len(target)])
+
+    def convolve(self, weights: Array, part: Array, target: Array) -> None:
+        """Write the sum over the cells of the kernel of windows * weights; `part` is work space of the shape of `target`."""
+        for number, taps in enumerate(self._taps):
+            result = (part[: len(target)] if number else target).reshape(*target.shape[:2], -1)
+            np.einsum("nrkjw,kjw->nrw", taps.windows[: len(target)], weights[:, taps.columns], out=result)
+            if number:
+                np.add(target, part[: len(target)], out=target)
+
+    def correlate(self, incoming: Array, total: Array) -> None:
+        """Write the sums over images and rows of windows * gradient, (rows and columns of the kernel, places * channels)."""
+        gradient = incoming.reshape(*incoming.shape[:2], -1)
+        for taps in self._taps:
+            np.einsum("nrkjw,nrw->kjw", taps.windows[: len(incoming)], gradient, out=total[:, taps.columns])
+
     def _phases(self, images: int) -> Iterator[tuple[Array, Array]]:
         """Yield the columns that are a stride apart, beside each other and where they lie in the padded images."""
-        for phase in range(self._split.shape[2]):
-            whole = self._padded.array[:images, :, phase :: self._split.shape[2]]
-            yield self._split[:images, :, phase, : whole.shape[2]], whole
+        for phase in range(self.split.shape[2]):
+            whole = self._padded.array[:images, :, phase :: self.split.shape[2]]
+            yield self.split[:images, :, phase, : whole.shape[2]], whole
 
-    def _taps(self, images: int) -> Iterator[tuple[int, int, Array]]:
-        """Yield row and column of each cell of the kernel, and the cells of the images that it meets, as the output lies."""
-        for row, column, down, phase, across in self._cells:
-            yield row, column, self._split[:images, down, phase, across]
+
+def _repeat(kernel: Array, weights: Array) -> None:
+    """Repeat the weights of each cell for every place of a row."""
+    np.copyto(weights.reshape(*kernel.shape[:2], -1, kernel.shape[3]), kernel)
 
 
 def _rows(window: Window, cell: int) -> slice:

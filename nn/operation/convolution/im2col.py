@@ -31,7 +31,7 @@ class Im2Col:
     def __init__(self, problem: Problem, scratch: Scratch) -> None:
         rows, columns, dtype = problem.rows, problem.columns, problem.dtype
         self._groups = problem.groups
-        back = (_turned(rows), _turned(columns))
+        back = (rows.turned(), columns.turned())
         # Padding beyond the reach of the window would have to be cut off the gradient, not added: then it is the other way.
         turns = min(back[0].before, back[0].after, back[1].before, back[1].after) >= 0 and rows.stride == columns.stride == 1
         turns = turns and problem.filters <= WIDER * problem.channels
@@ -108,12 +108,6 @@ class Im2Col:
     def _by_group(self, array: Array) -> Array:
         """Return (..., filters) as a matrix for each group, (groups, ..., filters / groups)."""
         return array.reshape(-1, self._groups, array.shape[-1] // self._groups).swapaxes(0, 1)
-
-
-def _turned(window: Window) -> Window:
-    """Return the window that the gradient of the input moves over the output."""
-    back = window.span - 1
-    return Window(window.positions, window.size, 1, back - window.before, back - window.after, window.dilation)
 
 
 NARROW_PATCH = 32

@@ -11,6 +11,7 @@ import numpy as np
 from nn.arrays import BATCH, Array, Shape
 from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
+from nn.operation.convolution.phases import Phases
 from nn.operation.convolution.problem import Method, Problem
 from nn.operation.convolution.window import Padding, Window, place
 from nn.operation.convolution.winograd import Winograd
@@ -30,9 +31,9 @@ class Convolution(Operation):
         groups: number of groups.
         dilations: cells of x from one cell of the kernel to the next, along each axis; default: 1.
 
-    It adds the bias while the numbers are in the cache. Kernels of 2 to 5 cells each way that move by 1 over at least 16
-    channels, to at least 16 filters, are computed by `Winograd`, other kernels of one channel and one filter by `Depthwise`,
-    and all else by `Im2Col`: the shapes decide, not the data.
+    It adds the bias while the numbers are in the cache. Kernels of one channel and one filter are computed by `Depthwise`,
+    those of 2 to 5 cells each way that move by 1 over at least 16 channels, to at least 16 filters, by `Winograd`, through
+    `Phases` where they have dilations, and all else by `Im2Col`: the shapes decide, not the data.
     """
 
     multiplies: ClassVar[bool] = True
@@ -73,28 +74,34 @@ class Convolution(Operation):
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
-        # Winograd is asked first: of kernels with one channel and one filter it takes those where it saves multiplications.
-        kind = next((each for each in (Winograd, Depthwise) if each.suits(problem)), Im2Col)
+        kind = next((each for each in (Depthwise, Winograd, Phases) if each.suits(problem)), Im2Col)
+        self._lies = kind is Depthwise and len(shapes[0]) == 3
+        if self._lies:
+            # It works along rows, so to it a sequence is an image of height 1.
+            problem = problem._replace(rows=columns, columns=rows)
         self._method: Method = kind(problem, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        x, kernel = inputs[:2]
-        bias = inputs[2] if len(inputs) > 2 else None
-        self._method.forward(as_image(x, x.ndim), as_image(kernel, x.ndim, 1), bias, as_image(out, x.ndim))
+        x, kernel, *bias = inputs
+        self._method.forward(self._image(x), self._kernel(kernel), bias[0] if bias else None, self._image(out))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        axes = inputs[0].ndim
         for_x, for_kernel = wanted[:2]
-        for_bias = wanted[2] if len(wanted) > 2 else None
         self._method.backward(
-            as_image(inputs[0], axes),
-            as_image(inputs[1], axes, 1),
-            as_image(output, axes),
-            as_image(gradient, axes),
-            None if for_x is None else as_image(for_x, axes),
-            None if for_kernel is None else as_image(for_kernel, axes, 1),
-            for_bias,
+            self._image(inputs[0]),
+            self._kernel(inputs[1]),
+            self._image(output),
+            self._image(gradient),
+            None if for_x is None else self._image(for_x),
+            None if for_kernel is None else self._kernel(for_kernel),
+            wanted[2] if len(wanted) > 2 else None,
         )
+
+    def _image(self, array: Array) -> Array:
+        return as_image(array, array.ndim, 1 if self._lies else 2)
+
+    def _kernel(self, array: Array) -> Array:
+        return as_image(array, array.ndim, 0 if self._lies else 1)
 
     def _place(self, x: Shape, kernel: Shape) -> list[Window]:
         return place(type(self).__name__, x[1:-1], kernel[:-2], self.strides, self.padding, self.dilations)
@@ -109,6 +116,6 @@ class RectifiedConvolution(Convolution):
 
 
 def as_image(array: Array, axes: int, width: int = 2) -> Array:
-    """Return an array of a convolution of sequences, which has three axes, with a width of 1."""
+    """Return an array of a convolution of sequences, which has three axes, with one more of length 1 at place `width`."""
     # A view, so that what is written to it is written to the sequence.
     return np.expand_dims(array, width) if axes == 3 else array

@@ -260,24 +260,12 @@ NARROW_PRODUCT = 32
 
 def multiply(tiles: Array, filters: Array, out: Array, groups: int) -> None:
     """Write tiles (36, count, channels) times filters (36, channels / groups, filters) into `out` (36, count, filters)."""
-    if _alone(filters, groups):
-        np.multiply(tiles, filters, out=out)
-    else:
-        _product(_grouped(tiles, groups), _grouped(filters, groups), _grouped(out, groups))
+    _product(_grouped(tiles, groups), _grouped(filters, groups), _grouped(out, groups))
 
 
 def multiply_adjoint(tiles: Array, gradient: Array, out: Array, groups: int) -> None:
-    """Write the gradient of the filters for that of the products, (36, count, filters). Overwrites the tiles."""
-    if _alone(out, groups):
-        np.multiply(tiles, gradient, out=tiles)
-        np.add.reduce(tiles, axis=1, out=out[:, 0])
-    else:
-        _product(_grouped(tiles, groups).swapaxes(2, 3), _grouped(gradient, groups), _grouped(out, groups))
-
-
-def _alone(filters: Array, groups: int) -> bool:
-    """Tell whether every channel has one filter of its own: then nothing is summed up, and products of matrices are slow."""
-    return bool(filters.shape[1] == 1 and filters.shape[2] == groups)
+    """Write the gradient of the filters for that of the products, (36, count, filters)."""
+    _product(_grouped(tiles, groups).swapaxes(2, 3), _grouped(gradient, groups), _grouped(out, groups))
 
 
 def _grouped(array: Array, groups: int) -> Array:

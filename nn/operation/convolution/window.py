@@ -38,6 +38,11 @@ class Window(NamedTuple):
             return LENGTH
         return (self.length + self.before + self.after - self.span) // self.stride + 1
 
+    def turned(self) -> Window:
+        """Return the window that the gradient of the input moves over the output; its padding may be negative."""
+        back = self.span - 1
+        return Window(self.positions, self.size, 1, back - self.before, back - self.after, self.dilation)
+
     def reach(self, tap: int) -> tuple[slice, slice]:
         """Return the positions at which cell `tap` of the window lies in the axis, and the cells where it lies then."""
         offset = tap * self.dilation - self.before

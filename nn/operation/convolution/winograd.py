@@ -21,7 +21,7 @@ from nn.operation.convolution.tiles import (
 from nn.operation.convolution.window import Window
 
 FEWEST_CHANNELS = 16
-"""With fewer channels or filters in a group the direct sum costs little more and rounds less; one of each is another case."""
+"""With fewer channels or filters in a group the direct sum costs little more and rounds less."""
 
 WORTH = 0.7
 """The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
@@ -80,13 +80,12 @@ class Winograd:
         if any(max(window.before, window.after) >= window.size for window in windows):
             return False
         fewest = min(problem.channels, problem.filters) // problem.groups
-        alone = problem.channels == problem.filters == problem.groups
         work, direct = FREQUENCIES, 1
         for window in windows:
             # 36 products for each tile, against one for each cell of the kernel and place of the output.
             work *= -(-window.positions // _step(window))
             direct *= window.positions * window.size
-        return (fewest >= FEWEST_CHANNELS or alone) and work <= WORTH * direct
+        return fewest >= FEWEST_CHANNELS and work <= WORTH * direct
 
     def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
         """Write the convolution, block by block."""
@@ -166,9 +165,8 @@ class BlankWindows:
         self._lattice = (slice(None), lattice(problem.rows), lattice(problem.columns))
         self._part = problem.channels // problem.groups
         cells = images * problem.rows.length * problem.columns.length
-        summed = self._part > 1
-        self._sizes = scratch.empty((cells * problem.channels if summed else 0,), problem.dtype)
-        self._sums = scratch.empty((cells * problem.groups if summed else 0,), problem.dtype)
+        self._sizes = scratch.empty((cells * problem.channels,), problem.dtype)
+        self._sums = scratch.empty((cells * problem.groups,), problem.dtype)
         self._ones = np.ones(self._part, problem.dtype)
 
     def suspects(self, x: Array) -> Array | None:
@@ -180,10 +178,8 @@ class BlankWindows:
         for channel in (self._part // 2, self._part - 1):
             if not blank.any():
                 return None
-            if channel:
-                np.logical_and(blank, np.equal(cells[..., channel :: self._part], 0), out=blank)
-        if self._part > 1:
-            blank[blank] = ~cells.reshape(*blank.shape, self._part)[blank].any(axis=1)
+            np.logical_and(blank, np.equal(cells[..., channel :: self._part], 0), out=blank)
+        blank[blank] = ~cells.reshape(*blank.shape, self._part)[blank].any(axis=1)
         suspects: Array = np.logical_or.reduce(blank.reshape(len(x), -1), axis=1)
         return suspects
 
@@ -206,8 +202,6 @@ class BlankWindows:
 
     def _zeros(self, cells: Array) -> Array:
         """Return where all channels of a group are 0, (images, rows, columns, groups)."""
-        if self._part == 1:
-            return np.equal(cells, 0)
         sizes, sums = self._sizes[: cells.size].reshape(cells.shape), self._sums[: cells.size // self._part]
         np.abs(cells, out=sizes)
         # a sum of sizes is 0 only if all of them are; BLAS is faster than NumPy's reductions over short axes

@@ -8,7 +8,9 @@ import pytest
 import nn
 from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv2D, GlobalAveragePool, MaxPool
+from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
+from nn.operation.convolution.phases import Phases
 from nn.operation.convolution.problem import Problem
 from nn.operation.convolution.window import place
 from nn.operation.convolution.winograd import BlankWindows, Winograd
@@ -29,7 +31,7 @@ def problem(images: int, shape: Shape, kernel: Shape, padding: str | int = "vali
         ((32, 32, 64), (3, 3, 64, 64), "same", 1, Winograd),
         ((14, 14, 32), (3, 3, 32, 64), "valid", 1, Winograd),
         ((16, 16, 16), (5, 5, 16, 32), 2, 1, Winograd),
-        ((16, 16, 16), (3, 3, 1, 16), 1, 16, Winograd),
+        ((16, 16, 16), (3, 3, 1, 16), 1, 16, Depthwise),
         ((16, 16, 64), (3, 3, 4, 64), 1, 16, Im2Col),
         ((32, 32, 3), (3, 3, 3, 64), "same", 1, Im2Col),
         ((32, 32, 64), (1, 1, 64, 64), 0, 1, Im2Col),
@@ -75,6 +77,46 @@ def test_both_methods_agree_in_blocks_of_any_size(
             made.forward(x, w, b, results[0])
             made.backward(x, w, results[0], g, *results[1:])
             found.append(results)
+    for others in found[1:]:
+        for first, other in zip(found[0], others, strict=True):
+            np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("images", [1, 5])
+@pytest.mark.parametrize(
+    ("shape", "stride", "padding", "dilation", "filters"),
+    [
+        ((9, 7), 1, "same", 1, 1),
+        ((9, 8), 1, "valid", 2, 1),
+        ((6, 7), 1, 4, 1, 1),
+        ((11, 9), 2, "same", 1, 1),
+        ((11, 12), 3, 1, 2, 1),
+        ((23, 18), 1, "same", 2, 16),
+        ((19, 20), 1, 1, 3, 16),
+    ],
+)
+@pytest.mark.parametrize("rectified", [False, True])
+def test_sums_over_cells_and_parts_of_dilated_images_agree_with_products_of_windows(
+    monkeypatch: pytest.MonkeyPatch, images: int, shape: Shape, stride: int, padding: str | int, dilation: int, filters: int,
+    rectified: bool,
+) -> None:  # fmt: skip
+    """`Depthwise` where each of 16 channels has one filter, and else `Phases`."""
+    generator = keyed(0, "cells")
+    windows = place("test", shape, (3, 4), (stride, stride), padding, (dilation, dilation))
+    groups, kernel = (16, (3, 4, 1, 16)) if filters == 1 else (1, (3, 4, 16, filters))
+    task = Problem(images, *windows, 16, kernel[3], groups, True, rectified, FLOAT64)
+    method = Depthwise if filters == 1 else Phases
+    assert method.suits(task)
+    x, w, b, g = (generator.standard_normal(size) for size in ((images, *shape, 16), kernel, kernel[3], task.output))
+    found = []
+    for each, size in ((Im2Col, 1 << 18), (method, 1), (method, 1 << 18)):
+        monkeypatch.setattr("nn.operation.convolution.depthwise.BLOCK_BYTES", size)
+        results = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
+        made = each(task, Dirty())
+        made.forward(x, w, b, results[0])
+        made.backward(x, w, results[0], g, *results[1:])
+        made.backward(x, w, results[0], g, results[1], None, None)
+        found.append(results)
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
             np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
@@ -138,8 +180,6 @@ def computed(method: type[Winograd] | type[Im2Col], task: Problem, x: Array, ker
         (2, (16, 21, 16), (4, 2, 16, 16), "same", 1),
         (2, (20, 19, 16), (3, 5, 16, 16), 2, 1),
         (2, (18, 18, 32), (3, 3, 16, 32), 1, 2),
-        (3, (16, 17, 24), (3, 3, 1, 24), 1, 24),
-        (2, (16, 16, 16), (3, 3, 1, 16), "valid", 16),
     ],
 )
 def test_outputs_that_see_zeros_only_are_the_bias(

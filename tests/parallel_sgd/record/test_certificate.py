@@ -26,6 +26,7 @@ from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.record.files import MANIFEST
+from parallel_sgd.record.hashes import sha256_of
 from parallel_sgd.record.identity import differences, own_identity, parts_of
 from parallel_sgd.record.run import RunManifest, write_run_manifest
 from parallel_sgd.record.tables import read_identities
@@ -549,6 +550,19 @@ def test_a_false_run_is_named(
     falsify(run)
     code, told = verify(run, capsys)
     assert code == 1 and said in told and "equal" not in told.replace("not equal", ""), told
+
+
+@covers("RUN-9")
+@pytest.mark.parametrize("value", [10**9, "x", []], ids=str)
+def test_settings_of_a_stranger_have_bounds(run: Path, value: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A billion workers: no file of theirs is looked for, whether the manifest alone tells of them or job.toml, too."""
+    edit(run / MANIFEST, lambda content: content["settings"]["run"].update(workers=value))
+    code, told = verify(run, capsys)
+    assert code == 1 and "job.toml and the manifest differ: 'run.workers' was " in told, told
+    rewrite(run, "job.toml", lambda text: text.replace("workers = 2", f"workers = {json.dumps(value)}"))
+    edit(run / MANIFEST, lambda content: content["files"].update({"job.toml": sha256_of(run / "job.toml")}))
+    code, told = verify(run, capsys)
+    assert code == 2 and "'run.workers' must be " in told, told
 
 
 # ---- honest runs
