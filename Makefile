@@ -187,10 +187,10 @@ gallery: $(VENV)/.dev
 	$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python docs/gallery/make.py
 
-# the notebooks, run anew and stored with what they show; of a report Chromium takes a picture
+# the notebooks, run anew and stored with what they show, where they say something new; OPTIONS=--anew stores all of it
 notebooks: $(VENV)/.dev
 	$(call playwright)
-	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.notebooks
+	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.notebooks $(OPTIONS)
 
 playwright = npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 

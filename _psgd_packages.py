@@ -1,8 +1,8 @@
 """Check that the packages of Parallel-SGD are those that Python finds under their names, which other files have, too.
 
 A file `network.py` beside a program comes before the package `network`, and an installed project `executor` writes its files
-over those of the package `executor`. Each package that imports others calls `check` first, so that the file and the remedy are
-told in place of an error about a missing name.
+over those of the package `executor`. Each package calls `check` first, so that the file, or the library that is not installed,
+and the remedy are told in place of an error about a missing name.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """The packages of this project, each with those that it imports."""
-_OF_OTHERS: Final = ("numpy", "msgpack")
-"""Two of the libraries that every installation has, and a Python beside it seldom both."""
+_OF_OTHERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"nn": ("numpy", "tqdm"), "network": ("numpy", "msgpack")})
+"""Libraries that a package that imports none of ours needs, and a Python beside an installation seldom has all."""
 _FOLDER: Final = Path(__file__).resolve().parent
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _MARK: Final = b"Parallel-SGD"  # stands in the `__init__.py` of each package
@@ -53,17 +53,20 @@ def check(package: str) -> None:
 
     Raises:
         HiddenPackage: One that `package` imports is hidden, overwritten or removed; names the file and the remedy.
-        NotInstalled: Libraries that every installation has are not there.
+        NotInstalled: Libraries that the package needs, or those that it imports, are not there.
     """
-    lacking = [name for name in _OF_OTHERS if name not in sys.modules and importlib.util.find_spec(name) is None]
+    needed = dict.fromkeys(other for name in (package, *NEEDED[package]) for other in _OF_OTHERS.get(name, ()))
+    lacking = [name for name in needed if name not in sys.modules and importlib.util.find_spec(name) is None]
     if lacking:
         _tell_alone()
-        told = f"{' and '.join(lacking)}, which Parallel-SGD needs, {'are' if lacking[1:] else 'is'} not installed"
+        listed = f"{', '.join(lacking[:-1])} and {lacking[-1]}" if lacking[1:] else lacking[0]
+        told = f"{listed}, which Parallel-SGD needs, {'are' if lacking[1:] else 'is'} not installed"
         instead = (
-            "take the Python in which it is installed (in a checkout '. .venv/bin/activate'), or install it, 'pip install .'"
+            "take the Python in which Parallel-SGD is installed (in a checkout '. .venv/bin/activate'), or install it in this "
+            "one ('pip install .' in the checkout), with all that it needs"
         )
         raise NotInstalled(f"{told} in {sys.executable}: {instead}", name=lacking[0])
-    for name in NEEDED:
+    for name in NEEDED if NEEDED[package] else ():
         if name == package or not (problem := _problem(name)):
             continue
         if name in NEEDED[package]:

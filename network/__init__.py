@@ -2,6 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+import _psgd_packages
+
+# before anything of ours is imported: it tells what is not installed
+_psgd_packages.check(__name__)
+
 from .names import lazily
 
 if TYPE_CHECKING:

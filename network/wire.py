@@ -209,10 +209,11 @@ def size_of(head: Sequence[int], value: object, sealed: bool = False, limits: Li
                 return None
             meta += length
         elif kind is np.ndarray:
-            if item.ndim > _MOST_DIMENSIONS or item.dtype.str not in DTYPES:
+            length = _length_of_array(item.dtype, item.shape)
+            if not length:
                 return None
             raw += item.nbytes
-            meta += 6 + len(item.dtype.str) + sum(map(_length, item.shape))
+            meta += length
             arrays += 1
         elif kind in _OTHER_LENGTHS:
             meta += _OTHER_LENGTHS[kind]
@@ -228,6 +229,15 @@ def size_of(head: Sequence[int], value: object, sealed: bool = False, limits: Li
     return Sent(raw, meta + frames * (HEADER.size + (TAG_SIZE if sealed else 0)))
 
 
+@lru_cache(maxsize=1 << 12)
+def _length_of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """Return the bytes in the meta of a message that stand for an array, 0 for one that takes the long way."""
+    if len(shape) > _MOST_DIMENSIONS or dtype.str not in DTYPES:
+        return 0
+    return 6 + len(dtype.str) + sum(map(_length, shape))
+
+
+@lru_cache(maxsize=1 << 12)
 def _length(number: int) -> int:
     """Return the bytes of an integer in msgpack, 0 for one of more than 64 bits."""
     if -32 <= number < 128:

@@ -36,14 +36,16 @@ def integer(owner: object, name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
-def number(owner: object, name: str, value: Any, low: float, high: float = math.inf, *, open_low: bool = False) -> float:
+def number(
+    owner: object, name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
+) -> float:
     """Return `value` as a finite float with low <= value < high (low < value if `open_low`).
 
     Args:
         owner: object or class with the argument, which errors name.
         name: name of the argument, for errors.
         value: the number; a bool is none.
-        low: least value that is allowed.
+        low: least value that is allowed; default: any.
         high: first value above the range; default: no upper bound.
         open_low: whether `low` itself is refused.
 
@@ -51,7 +53,9 @@ def number(owner: object, name: str, value: Any, low: float, high: float = math.
         TypeError: for a value that is no number.
         ValueError: for one outside the range, infinity and NaN.
     """
-    bound = f"{'>' if open_low else '>='} {low:g}" + ("" if math.isinf(high) else f" and < {high:g}")
+    limits = [f"{'>' if open_low else '>='} {low:g}"] if low > -math.inf else []
+    limits += [f"< {high:g}"] if high < math.inf else []
+    bound = " and ".join(limits) or "that is finite"
     # bool is a kind of int, but True in place of a rate or a share is a mistake
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{_name(owner)} '{name}' must be a number {bound}, got {value!r}")

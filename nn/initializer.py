@@ -57,7 +57,7 @@ class Constant(Initializer, configured=True):
     """
 
     def __init__(self, value: float = 0.0) -> None:
-        self.value = arguments.number(self, "value", value, -math.inf)
+        self.value = arguments.number(self, "value", value)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         return np.full(shape, self.value)
@@ -93,7 +93,7 @@ class Identity(Initializer, configured=True):
     """
 
     def __init__(self, gain: float = 1.0) -> None:
-        self.gain = arguments.number(self, "gain", gain, -math.inf)
+        self.gain = arguments.number(self, "gain", gain)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         if len(shape) != 2:
@@ -111,7 +111,7 @@ class Normal(Initializer, configured=True):
 
     @arguments.also(stddev="std")
     def __init__(self, mean: float = 0.0, std: float = 0.05) -> None:
-        self.mean = arguments.number(self, "mean", mean, -math.inf)
+        self.mean = arguments.number(self, "mean", mean)
         self.std = arguments.number(self, "std", std, 0)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
@@ -128,7 +128,7 @@ class Uniform(Initializer, configured=True):
 
     @arguments.also(minval="low", maxval="high")
     def __init__(self, low: float = -0.05, high: float = 0.05) -> None:
-        self.low = arguments.number(self, "low", low, -math.inf)
+        self.low = arguments.number(self, "low", low)
         self.high = arguments.number(self, "high", high, self.low)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
@@ -223,7 +223,7 @@ class TruncatedNormal(Initializer, configured=True):
 
     @arguments.also(stddev="std")
     def __init__(self, mean: float = 0.0, std: float = 0.05) -> None:
-        self.mean = arguments.number(self, "mean", mean, -math.inf)
+        self.mean = arguments.number(self, "mean", mean)
         self.std = arguments.number(self, "std", std, 0, open_low=True)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
@@ -303,7 +303,7 @@ class Orthogonal(Initializer, configured=True):
     """
 
     def __init__(self, gain: float = 1.0) -> None:
-        self.gain = arguments.number(self, "gain", gain, -math.inf)
+        self.gain = arguments.number(self, "gain", gain)
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         """Draw a normal matrix and make it orthogonal; the signs are chosen so that every rotation is equally likely."""

@@ -75,6 +75,8 @@ MEANT: Final = {
     "train": "submit",
     "fit": "submit",
     "test": "evaluate",
+    "help": "--help-all",
+    "version": "--version",
 }
 """Words that other tools have, and what to suggest for each."""
 SHELLS: Final = ("bash", "zsh")

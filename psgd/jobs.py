@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -28,13 +29,14 @@ def run(parser: OptionParser) -> Task:
     """Configure `psgd run`: add its options to `parser`."""
     parser.usage = "%(prog)s JOB.TOML [options]"
     parser.epilog = (
-        "Without --local, -n or --launch it runs on as many workers of this machine as the run had. Another number of workers "
-        f"shares the same blocks, so the bits stay. {options.EXIT_CODES}"
+        "What is not given stays as in the file. Without --local, -n or --launch it runs on as many workers of this machine as "
+        f"the run had. Another number of workers shares the same blocks, so the bits stay. {options.EXIT_CODES}"
     )
-    options.add_job(parser)
+    options.add_job(parser, count="number of workers of the node file")
     parser.set_defaults(post_mortem=None)
     # what is not given comes from the file, so given options must be known from defaults
     defaults = _told_apart(parser)
+    _without_defaults(parser)
     # before the arguments below, which are always shown
     parser.show_first(_FIRST)
     parser.add_argument(
@@ -109,6 +111,13 @@ def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
     return found | parser._defaults
 
 
+def _without_defaults(parser: argparse.ArgumentParser) -> None:
+    """Strike the defaults of all options but those of the nodes out of the help: the file has values in their place."""
+    for action in parser._actions:
+        if action.help and action.dest not in ("workers", "key_file"):
+            action.help = re.sub(r" \(default: [^()]*(\([^()]*\)[^()]*)*\)$", "", action.help)
+
+
 def _with_all(
     task: Callable[[argparse.Namespace, Mapping[str, Any]], int], defaults: Mapping[str, Any], given: argparse.Namespace
 ) -> int:
@@ -138,6 +147,14 @@ def _submit(given: argparse.Namespace) -> int:
     return submission.submit(given)
 
 
+_ASKED: Final = (
+    "Exit codes: 0 done, 2 wrong argument, or no worker knows the job, 4 no worker can be reached, 74 done, but the result "
+    "could not be printed, 130 interrupted."
+)
+# of `attach`, which ends as the job ends
+_WAITED_FOR: Final = _ASKED.replace("0 done", "0 done, 1 the job failed, 5 done, but without a node that was lost")
+
+
 def jobs(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd jobs`: add its options to `parser`."""
     parser.add_argument(
@@ -150,7 +167,7 @@ def attach(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd attach`: add its options to `parser`."""
     # `dest` is the name of the option of `psgd-submit` that does the same, here and below: one task serves both
     parser.add_argument("attach", nargs="?", default="", metavar="JOB", help="its id (default: the newest)")
-    return _looking_after(parser, known.attach)
+    return _looking_after(parser, known.attach, _WAITED_FOR)
 
 
 def stop(parser: argparse.ArgumentParser) -> Task:
@@ -171,8 +188,8 @@ def post_mortem(parser: argparse.ArgumentParser) -> Task:
     return _looking_after(parser, submission.post_mortem)
 
 
-def _looking_after(parser: argparse.ArgumentParser, task: Task) -> Task:
-    parser.epilog = options.EXIT_CODES
+def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _ASKED) -> Task:
+    parser.epilog = codes
     options.add_known_nodes(parser)
     options.add_output(parser)
     return partial(carry_out, task)

@@ -50,7 +50,8 @@ def launch(parser: argparse.ArgumentParser) -> Task:
     known.add_output(parser)
     parser.add_argument("script", metavar="SCRIPT", help="a program of Python, which every worker runs")
     # what follows the script is its own, even where it looks like one of our flags
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the script, in its sys.argv")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the script, in its sys.argv")
+    rest.required = False  # some versions of argparse ask for one where the script is missing, too
     return partial(carry_out, _launch)
 
 
@@ -82,10 +83,17 @@ def _launch(given: argparse.Namespace) -> int:
     # now: in a message it would fail after the workers have started
     _check_readable([("--title", given.title), ("SCRIPT", arguments[0]), *(("ARGUMENT", each) for each in given.arguments)])
     if not (given.workers or given.launch):
-        given.local = 1 if given.worker_count is None else given.worker_count
+        given.local = 1 if given.worker_count is None else _at_least_one(given.worker_count)
     with nodes_of(given, launcher_from(given)) as nodes:
         run_everywhere(run_script, nodes, arguments, **settings, on_print=_show)
     return EXIT_OK
+
+
+def _at_least_one(count: int) -> int:
+    # told of the option that was given: --local is none of this command
+    if count < 1:
+        raise ValueError(f"-n must be a positive integer, got {count}")
+    return count
 
 
 def _check_readable(texts: Sequence[tuple[str, str]]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from network.errors import NetworkError
 from network.keys import KeyFileError
 from parallel_sgd.commands import options
-from parallel_sgd.commands.nodes import all_nodes
+from parallel_sgd.commands.nodes import known_nodes
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_NETWORK, EXIT_OK, EXIT_USAGE
 from rpc.submit.run_folder import none_in, path_of
 from rpc.support.console import EXIT_NOT_SHOWN, show_result
@@ -150,6 +150,8 @@ def _page(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page.live import LivePage  # noqa: PLC0415 - as above
 
     try:
+        if not 0 <= given.port < 1 << 16:
+            raise ValueError(f"--port must be a number from 0 to 65535, got {given.port}")
         source = _source(given)
     except (ValueError, TypeError, OSError, KeyFileError) as error:
         _say(str(error))
@@ -169,10 +171,8 @@ def _page(given: argparse.Namespace) -> int:
                 threading.Event().wait()
         except KeyboardInterrupt:
             return EXIT_OK
-        # OverflowError is the port of more than 16 bits
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", error)
-            _say(f"port {given.port} of this machine cannot be used: {why}; without --port it is a free one")
+        except OSError as error:
+            _say(f"port {given.port} of this machine cannot be used: {error.strerror}; without --port it is a free one")
         except ImportError as error:
             _say(str(error))
     return EXIT_USAGE
@@ -189,7 +189,7 @@ def _source(given: argparse.Namespace) -> Source:
         _check(given.run)
         # asked at each look: a run may begin meanwhile in a directory of runs
         return RunSource(lambda: _folder_of(given.run).resolve())
-    source = ClusterSource(all_nodes(given), given.job)
+    source = ClusterSource(known_nodes(given), given.job)
     try:
         # once before the page opens: what is wrong with the nodes belongs into the terminal
         seen = source.look()

@@ -41,7 +41,7 @@ def runs(parser: argparse.ArgumentParser) -> Task:
 
 def show(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd show`: add its options to `parser`."""
-    parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN", help=_RUN)
+    parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN", help=f"{_A_RUN} (default: the newest)")
     _add_directory(parser)
     parser.epilog = _CODES
     return _guarded(_show)
@@ -49,7 +49,7 @@ def show(parser: argparse.ArgumentParser) -> Task:
 
 def compare(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd compare`: add its options to `parser`."""
-    parser.add_argument("run", nargs="+", metavar="RUN", help=f"two or more; each {_RUN}")
+    parser.add_argument("run", nargs="+", metavar="RUN", help=f"two or more; each {_A_RUN}")
     _add_directory(parser)
     parser.add_argument("-o", "--output", default="compare.html", metavar="FILE", help="the page (default: %(default)s)")
     parser.epilog = (
@@ -59,7 +59,7 @@ def compare(parser: argparse.ArgumentParser) -> Task:
     return _guarded(_compare)
 
 
-_RUN: Final = "a folder, the name of one in runs/, or a job's id (default: the newest)"
+_A_RUN: Final = "a folder, the name of one in runs/, or a job's id"
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +69,9 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 def _guarded(task: Task) -> Task:
     def call(given: argparse.Namespace) -> int:
         try:
+            if not os.path.isdir(given.directory):
+                why = "it is a file" if os.path.lexists(given.directory) else "there is none"
+                raise ValueError(f"--directory must be the directory with {RUNS}/, got {given.directory!r}: {why}")
             return task(given)
         except ValueError as error:  # RecordError is one
             sys.stderr.write(f"psgd: {error}\n")
@@ -92,14 +95,15 @@ def _find(directory: str, name: str) -> Run:
         if name in (run.path.name, run.job):
             return run
     with contextlib.suppress(OSError, ValueError):  # a name with a NUL
-        # `latest` and the links of nodes lead to the folder, whose name is that of the run
         path = os.path.realpath(name)
-        for run in known:  # its files are shown as those of a run here
-            if os.path.realpath(run.path) == path:
-                return run
-        run_here = Run.read(Path(path))
-        if run_here is not None:
-            return run_here
+        # `latest` leads to the folder of a run, the links of nodes to folders in it
+        for folder in (path, os.path.dirname(path)):
+            for run in known:  # its files are shown as those of a run here
+                if os.path.realpath(run.path) == folder:
+                    return run
+            run_here = Run.read(Path(folder))
+            if run_here is not None:
+                return run_here
     there = ", ".join(run.path.name for run in known[:5]) or "none"
     raise ValueError(f"'RUN' must be the folder of a run, its name in {RUNS}/, or a job's id, got {name!r}; there are: {there}")
 
@@ -139,6 +143,7 @@ def _list(given: argparse.Namespace) -> int:
         given,
         {"runs": found},
         _table(found) if found else none_in(Path(given.directory)),
+        done="The runs are listed",
     )
 
 
@@ -180,7 +185,7 @@ def _delete(given: argparse.Namespace) -> int:
     for run in chosen:
         delete_run(run)
     names = [run.path.name for run in chosen]
-    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.")
+    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.", done="The runs are deleted")
 
 
 def _show(given: argparse.Namespace) -> int:
@@ -190,14 +195,14 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
     from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
     records, facts = _read(run), _facts(run)
     if "problem" in facts:
         raise ValueError(facts["problem"])
-    history = history_of(records)
+    history = records.history
     effort = effort_in(records)
     platform, best = platform_of(records), best_of(records, history)
     lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]

@@ -44,7 +44,7 @@ ALIKE: Final = (
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"\bon \S+, process \d+", "PROCESS"),
     (r"(?m)^\d+ workers share \d+ core.*\n", ""),  # on a machine with few cores
-    (r"(?m)^One worker alone: .*$", "ALONE"),
+    (r"(?m)^\d+ workers.* one alone would have needed .*$", "ALONE"),
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
     (r"\d+(?:\.\d+)? s\b", "SECONDS"),
     (r"\|█*[^|]*\|", "BAR"),
@@ -171,13 +171,14 @@ def near(one: str, other: str) -> bool:
     return abs(a - b) <= NEAR * max(abs(a), abs(b))
 
 
-def store(name: str, new: Notebook, folder: Path) -> list[str]:
+def store(name: str, new: Notebook, folder: Path, anew: bool = False) -> list[str]:
     """Write a notebook with the outputs of a new run, where these say something else than the stored ones.
 
     Args:
         name: name of the notebook.
         new: its cells with their new outputs.
         folder: where it ran.
+        anew: whether all outputs are stored, also those that say the same: pages look another way, or take other seconds.
 
     Returns: ids of the cells whose outputs are new.
     """
@@ -186,7 +187,7 @@ def store(name: str, new: Notebook, folder: Path) -> list[str]:
         cell.execution_count = made.execution_count
         if not cell.outputs and not made.outputs:
             continue
-        if difference(cell, made):
+        if anew or difference(cell, made):
             cell.outputs = [kept(output, folder, SECTIONS.get(name, OTHERS)) for output in made.outputs]
             changed.append(cell.id)
         for output in cell.outputs:
@@ -221,12 +222,14 @@ def shoot(page: Path, folder: Path, sections: str) -> bytes:
 
 
 def main(chosen: Iterable[str] = ()) -> int:
-    """Run the notebooks, all or the `chosen` ones, and store them."""
-    books = {name: read(name) for name in chosen or names()}
+    """Run the notebooks, all or the `chosen` ones, and store them; with `--anew` among these all their outputs."""
+    given = [*chosen]
+    anew = "--anew" in given
+    books = {name: read(name) for name in [each for each in given if each != "--anew"] or names()}
     with tempfile.TemporaryDirectory() as place:
         execute_all(books, Path(place))
         for name, book in books.items():
-            changed = store(name, book, Path(place) / name)
+            changed = store(name, book, Path(place) / name, anew)
             print(f"{name}: {', '.join(changed) if changed else 'says what is stored'}")
     print(f"The notebooks are in {FOLDER}: look at what is new.")
     return 0

@@ -16,7 +16,10 @@ SETTINGS = (ROOT / "pyproject.toml").read_text("utf-8")
 MADE = {".venv/bin/python", ".venv/bin/pip", ".venv/bin/ruff", ".venv/bin/mypy"}
 ELSEWHERE = {"logging", "mypy --strict", "print", "LOCKED=no", ".venv", "v"}  # of Python, of tools, and what is made
 SECTIONS = {"Returns:", "Raises:"}
-KINDS = "layer loss metric rule callback codec stage sync type assignment option subcommand launcher writer transport"
+KINDS = (
+    "layer activation operation loss metric rule callback codec stage sync type assignment option subcommand launcher writer "
+    "transport"
+)
 
 
 def words() -> set[str]:

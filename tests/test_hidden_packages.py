@@ -131,15 +131,25 @@ def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
     assert finished.stdout == "runs\n" and finished.stderr.count(sentence(tmp_path, "executor")) == 1
 
 
-@pytest.mark.parametrize("program", [("worker.py",), ("-c", "import parallel_sgd")])
-def test_a_python_without_our_libraries_is_told_which_one_to_take(program: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("program", "lacking"),
+    [
+        (("worker.py",), "numpy, tqdm and msgpack"),
+        (("-c", "import parallel_sgd"), "numpy, tqdm and msgpack"),
+        (("-c", "import nn"), "numpy and tqdm"),
+        (("-c", "from nn.layer import Dense"), "numpy and tqdm"),
+        (("-c", "import network"), "numpy and msgpack"),
+    ],
+)
+def test_a_python_without_our_libraries_is_told_which_one_to_take(program: tuple[str, ...], lacking: str) -> None:
     """`-S`: without what is installed, as the system's Python beside a virtual environment."""
     finished = subprocess.run(
         [sys.executable, "-S", *program], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
     )
     assert finished.returncode == 2 and finished.stderr == (
-        f"numpy and msgpack, which Parallel-SGD needs, are not installed in {sys.executable}: take the Python in which it is "
-        "installed (in a checkout '. .venv/bin/activate'), or install it, 'pip install .'\n"
+        f"{lacking}, which Parallel-SGD needs, are not installed in {sys.executable}: take the Python in which Parallel-SGD is "
+        "installed (in a checkout '. .venv/bin/activate'), or install it in this one ('pip install .' in the checkout), with "
+        "all that it needs\n"
     )
 
 

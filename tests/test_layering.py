@@ -22,8 +22,8 @@ ALLOWED = {
 }
 # what a package needs wherever it runs, and what a function may ask for when it is called
 REQUIRED = {
-    "nn": {"numpy", "tqdm"},
-    "network": {"numpy", "msgpack", "cryptography"},
+    "nn": {"_psgd_packages", "numpy", "tqdm"},
+    "network": {"_psgd_packages", "numpy", "msgpack", "cryptography"},
     "rpc": {"_psgd_packages", "numpy", "msgpack", "cloudpickle", "tqdm", "tomllib", "tomli"},  # Python 3.10 has no tomllib
     "executor": {"_psgd_packages", "numpy", "msgpack", "tqdm"},
     "parallel_sgd": {"_psgd_packages", "numpy", "tqdm"},

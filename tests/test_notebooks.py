@@ -91,8 +91,8 @@ def cell(*outputs: str | dict[str, str], tag: str = "") -> Cell:
         (cell("Node(1) on host, process 7, attempt 1\n"), cell("Node(1) on vm, process 8816, attempt 1\n")),
         (cell("Loss 0.4387   accuracy 0.8788\n"), cell("Loss 0.4391   accuracy 0.8754\n")),
         (
-            cell("One worker alone: at most 0.54 s; 2 took 0.81 s: speed-up at most 0.66.\n"),
-            cell("One worker alone: at most 1.3 s.\n"),
+            cell("2 workers took 0.81 s; one alone would have needed at most 0.54 s: more workers are not faster here.\n"),
+            cell("2 workers took 0.5 s; one alone would have needed at most 1.3 s: together up to 2.6 times as fast.\n"),
         ),
         (cell("a 1.0\nb 2.0\n", tag=TIMED), cell("b 7.0\na 3.5\n")),
         (cell("Connection reset\n", tag=VARIES), cell("closed\n")),

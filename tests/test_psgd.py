@@ -63,6 +63,8 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         with pytest.raises(SystemExit, match=r"^0$"):
             cli.main(["--help"])
         assert " ".join(command.help.split()) in " ".join(capsys.readouterr().out.split())
+        # only what trains ends with 3
+        assert ("not started" in " ".join(printed.split())) == (name in ("submit", "run", "sweep", "launch")), name
     documented = (ROOT / "docs" / "command.md").read_text("utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)", documented, re.MULTILINE)) == set(cli.COMMANDS)
 
@@ -82,14 +84,27 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("submit -m dnn.model --codec Plian", "--codec 'Plian' is unknown; did you mean 'Plain'?"),
         ("jobs --watch 0", "argument --watch: must be a number > 0, got '0'"),
         ("jobs --workers none.json", "The node file none.json does not exist; "),
+        ("attach --workers none.json", "workers to ask by --workers FILE. .* 'psgd runs' lists what they left"),
+        ("post-mortem x --workers none.json", "workers to ask by --workers FILE"),
+        ("calibrate --workers none.json", "Workers that are started for the job need none: .* --local 2"),
         ("jobs --local 2", "unrecognized arguments: --local 2"),
         ("stop", "the following arguments are required: JOB"),
+        ("help runs", r"invalid choice: 'help' .*; did you mean --help-all\?"),
+        ("version", r"invalid choice: 'version' .*; did you mean --version\?"),
+        ("verify .", "/[^ ]* is no folder of a run: it has neither job.toml nor manifest.json"),
+        ("runs --directory none", "--directory must be the directory with runs/, got 'none': there is none"),
+        ("show --directory dnn.model", "--directory must be the directory with runs/, got 'dnn.model': it is a file"),
+        ("doctor --workers none.json", "--doctor HOSTS: The node file none.json cannot be used: No such file or directory"),
+        ("page --port 65536", "--port must be a number from 0 to 65535, got 65536"),
+        ("page --port -1", "--port must be a number from 0 to 65535, got -1"),
+        ("doctor --workers nodes.txt", "argument --workers: must be a node file, whose name ends in .json, got 'nodes.txt'"),
         ("doctor nowhere:x", "--doctor HOSTS: .*nowhere:x"),
         ("doctor nowhere --listen x", "--listen does not go with HOST or --rendezvous"),
         ("worker --slots 0", "slots"),
+        ("launch", r"the following arguments are required: SCRIPT \("),
         ("launch none.py", "The script none.py cannot be read: No such file or directory."),
         ("launch dnn.model", "The script dnn.model is no program of Python: "),
-        (f"launch -n 0 {__file__}", "-n must be a positive integer, got 0|--local must be a positive integer, got 0"),
+        (f"launch -n 0 {__file__}", "-n must be a positive integer, got 0"),
         ("launch --min-worker 1 x.py", "did you mean --min-workers|cannot be read"),
         ("worker --doctor", "unrecognized arguments: --doctor"),
     ],
@@ -104,6 +119,37 @@ def test_what_is_wrong_is_said_in_one_line(arguments: str, said: str, place: Pat
     assert (code, printed.out) == (2, "")
     assert re.match(r"[a-z._-]+( [a-z]+)?: ", printed.err) and printed.err.count("\n") == 1
     assert re.search(said.replace("?", r"\?"), printed.err), printed.err
+
+
+TOLD = re.compile(r"(?:^\$ |`)psgd ([a-z][a-z-]*)((?: +[^`#|>&;()\n]+)?)", re.MULTILINE)
+
+
+def test_commands_that_the_texts_tell_are_taken() -> None:
+    """Each subcommand, and each option, in a line of a console or within a sentence."""
+    _, tasks = cli.make_parser(None)
+    found = 0
+    guides = [path for path in (ROOT / "docs").glob("*.md") if path.name not in ("contract.md", "protocol.md")]
+    for path in [*ROOT.glob("*/README.md"), *ROOT.glob("README*.md"), *guides, *(ROOT / "deploy").glob("*.*")]:
+        for name, words in TOLD.findall(path.read_text("utf-8").replace("\\\n", " ")):
+            assert name in tasks, f"{path.name}: psgd {name}"
+            given = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", words.partition(".py ")[0]))
+            taken = {text for action in tasks[name][0]._actions for text in action.option_strings}
+            assert given <= taken, f"{path.name}: psgd {name}{words}"
+            found += 1
+    assert found > 100
+
+
+def test_the_help_of_a_job_file_tells_no_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file has values in their place; those of the nodes are no part of it."""
+    for command, told in (("run", {"worker.json", "in your configuration directory"}), ("submit", {"mnist", "10", "64"})):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            cli.main([command, "--help-all"])
+        defaults = set(re.findall(r"\(default: ([^)]*)\)", " ".join(capsys.readouterr().out.split())))
+        assert defaults >= told and (command != "run" or defaults == {*told, *ASIDE}), defaults
+
+
+# of arguments that `run` has beside the options of a job
+ASIDE = {"only those that lie outside of the folder and whose hash its manifest lists"}
 
 
 @pytest.mark.parametrize("command", ["submit", "run"])
@@ -313,6 +359,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
         (("submit", *DIGITS, "-n", "1", "-q", "--json"), job_done, "runs/dnn-3."),
         (("run", str(run), "-q"), job_done, "runs/dnn-4."),
         (("verify", str(run)), "The run is verified, but its result could not be ", ""),
+        (("runs",), "The runs are listed, but its result could not be ", ""),
         (("jobs",), "The jobs are listed, but its result could not be ", ""),
         (("jobs", "--json"), "The jobs are listed", ""),
         (("attach", job, "-q"), f"The job {job} has ended: done, but its result could not be ", "."),
@@ -343,7 +390,7 @@ def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Pat
     with open(run / "job.toml", "a", encoding="utf-8") as file:
         file.write("# changed\n")
     code, told = _ended(cluster, "verify", str(run), redirect=">/dev/full")
-    assert code == 1 and "The run is verified, but its result could not be printed" in told
+    assert code == 1 and "The run has failed verification, but its result could not be printed" in told
 
 
 @pytest.mark.processes

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from psgd import cli
@@ -45,6 +46,21 @@ def rows(text: str) -> list[list[str]]:
 def links(place: Path) -> dict[str, str]:
     every: Sequence[Path] = [place / "runs" / "latest", *sorted(place.glob("Node-*"))]
     return {link.name: os.readlink(link) for link in every if link.is_symlink()}
+
+
+@contextlib.contextmanager
+def nobody(place: Path) -> Iterator[None]:
+    """Read all below the folder, and have no right to write there."""
+    for path in (place, *(path for path in place.rglob("*") if not path.is_symlink())):
+        path.chmod(0o555)
+    me = os.geteuid()
+    os.seteuid(me or 65534)  # root may write in spite of the modes
+    try:
+        yield
+    finally:
+        os.seteuid(me)
+        for path in (place, *(path for path in place.rglob("*") if path.is_dir() and not path.is_symlink())):
+            path.chmod(0o755)
 
 
 @covers("RUN-10")
@@ -123,6 +139,9 @@ def test_what_is_not_deleted(place: Path, capsys: pytest.CaptureFixture[str]) ->
     code, _, said = psgd(capsys, "runs", "--delete", str(moved))
     assert code == 2 and "is no folder in a directory runs, so it is not deleted" in said
     assert moved.is_dir() and {"digits-1", "digits-2"} <= set(os.listdir(place / "runs"))
+    with nobody(place):
+        code, _, said = psgd(capsys, "runs", "--delete", "digits-2")
+    assert (code, said) == (1, "psgd: runs/digits-2: Permission denied\n"), "by the name that the user knows"
     assert psgd(capsys, "runs", "--delete", "digits-1", "--force")[0] == 0 and not (place / "runs/digits-1").exists()
 
 
@@ -164,6 +183,18 @@ def test_a_name_of_the_list_is_taken_by_each_command(place: Path, capsys: pytest
     for command in ("report", "verify", "run", "page"):
         code, _, said = psgd(capsys, command, "digits-9")
         assert code == 2 and "digits-9" in said
+
+
+def test_the_link_of_a_node_stands_for_its_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train()
+    code, said, _ = psgd(capsys, "show", "Node-0-Retrieve")
+    assert code == 0 and said.startswith("digits-1: done") and "report   ./runs/digits-1/report.html" in said
+
+
+@pytest.mark.parametrize("command", ["runs", "show", "report", "page"])
+def test_runs_that_cannot_be_read_are_not_told_as_none(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    (place / "runs").touch()
+    assert psgd(capsys, command) == (2, "", "psgd: The runs in ./runs cannot be read: Not a directory.\n")
 
 
 @pytest.mark.parametrize("command", ["show", "report", "page"])
@@ -224,6 +255,14 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "block_size" in page and str(place) not in page
     train(gd_params=(0.1,))
     assert psgd(capsys, "compare", "digits-1", "digits-4", "-o", "three.html")[0] == 0
+    assert {row[0]: row[1:] for row in rows(psgd(capsys, "compare", "digits-1", "digits-4")[1])}["gd_params"] == [
+        "default",
+        "0.1",
+    ]
+    (place / "folder").mkdir()
+    for file, why in (("nowhere/page.html", "No such file or directory"), ("folder", "Is a directory")):
+        code, _, said = psgd(capsys, "compare", "digits-1", "digits-4", "-o", file)
+        assert (code, said) == (1, f"psgd: {file}: {why}\n") and not list((place / "folder").iterdir())
     assert "<td>default</td><td>0.1</td>" in (place / "three.html").read_text("utf-8"), "no cell is empty"
     assert (
         psgd(capsys, "compare", "digits-1", "digits-2", "digits-3")[0] == 0 and "3 runs" in (place / "compare.html").read_text()

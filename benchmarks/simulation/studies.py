@@ -225,8 +225,8 @@ def world() -> Drawn:
     picture = drawing.world(
         f"Simulated: the codec that reaches an accuracy of {TARGET:g} first",
         (
-            f"Digits, {planner.parameters:,} parameters, batches of 64. Colour: first of Plain, Ring, Int8, TopK; its time.",
-            "White lines: equal times. Black dots: predicted / measured, with throttled links on the machine that drew this:",
+            f"Digits, {planner.parameters:,} parameters, batches of 64. Colour: first of Plain, Ring, Int8, TopK; its seconds.",
+            "Lines: equal times. Dots: predicted / measured, with throttled links on the machine that drew this:",
             "there, real workers also waited for its two cores, which other programs shared.",
             "Star, 1 ms, ports shared fairly; compute and codecs measured once. Learning is real, only time is simulated.",
         ),

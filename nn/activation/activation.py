@@ -17,7 +17,9 @@ class Activation(Configurable, Elementwise, ABC):
     """A function that keeps the shape of its input, given to a layer (`Dense(10, activation=Tanh())`) or called on a value.
 
     To add one: give `forward` and `derive`, and say by `reads_inputs` and `reads_output` which arrays `derive` looks at. One
-    that computes its gradient from its output alone works in place.
+    that computes its gradient from its output alone works in place. Its name and its word go into `nn/activation/__init__.py`,
+    its name into the table of nn/README.md, a row into `tests/contract/nn_rows/activations.py`, and its form in ONNX files into
+    `nn/onnx/operators/elements.py`; tests demand the last two.
 
     >>> class Cube(nn.activation.Activation):
     ...     reads_inputs = True

@@ -380,7 +380,7 @@ class IGradientDescent(
             raise ValueError(
                 f"{type(self).__name__} takes two vectors of equal length, got shapes {vector.shape} and {gradients.shape}"
             )
-        if not self._slots:
+        if self.slots and not self._slots:
             self._slots = {name: zeros(vector.shape, vector.dtype) for name in self.slots}
         for slot in self._slots.values():
             if slot.shape != vector.shape or slot.dtype != vector.dtype:
@@ -397,14 +397,14 @@ class IGradientDescent(
                     f"{type(self).__name__} 'weight_decay' is a KernelDecay and must be told the shapes of the variables by "
                     "partition() (optimizers do), got their sizes alone"
                 )
-        self._factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
-        self._factors = [] if self.clip_variable_norm is None else self._clips(gradients, self.clip_variable_norm)
+        factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
+        factors = [] if self.clip_variable_norm is None else self._clips(gradients, self.clip_variable_norm)
         # What all chunks need to know is decided once.
         decays = self.weight_decay > 0 and not self.decoupled
-        self._adjusts = decays or self.clip_value is not None or self._factor != 1 or bool(self._factors)
-        # Before the count goes on: a schedule is asked by the steps that are done.
-        self._keep(rate=self.learn_rate)
-        self._step_number += 1
+        adjusts = decays or self.clip_value is not None or factor != 1 or bool(factors)
+        # All at once, past a look at each name: a step of a small network takes no longer than that. The rate is that before
+        # the count goes on, since a schedule is asked by the steps that are done.
+        self._keep(_factor=factor, _factors=factors, _adjusts=adjusts, rate=self.learn_rate, _step_number=self._step_number + 1)
         self.begin_step()
 
     def _whole_variables(self, length: int) -> list[slice]:
@@ -428,7 +428,8 @@ class IGradientDescent(
         return found
 
     def _increment(self, part: slice, value: Array, gradient: Array, out: Array) -> None:
-        self._place = part.start
+        if self._decays is not None:
+            self._place = part.start
         if self._adjusts:
             gradient = self._adjust(part.start, value, gradient, out)
         self.increment(value, gradient, out, *(slot[part] for slot in self._slots.values()))

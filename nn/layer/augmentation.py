@@ -45,7 +45,7 @@ class _OfImages(Layer):
         return self._bound(name, given, low, high, open_low=open_low)
 
     def _bound(self, name: str, given: object, low: float, high: float, *, open_low: bool) -> float:
-        value = arguments.number(self, name, given, -math.inf)
+        value = arguments.number(self, name, given)
         if not low <= value <= high or (open_low and value == low):
             kind, begin = type(self).__name__, f"above {low:g}" if open_low else f"from {low:g}"
             raise ValueError(f"{kind} '{name}' must be numbers {begin} to {high:g}, got {given!r}")
@@ -97,7 +97,7 @@ class _Moving(_OfImages):
         super().__init__(name)
         self.fill_mode = arguments.one_of(self, "fill_mode", fill_mode, get_args(FillMode))
         self.interpolation = arguments.one_of(self, "interpolation", interpolation, get_args(Interpolation))
-        self.fill_value = arguments.number(self, "fill_value", fill_value, -math.inf)
+        self.fill_value = arguments.number(self, "fill_value", fill_value)
 
     def _moved(self, x: Value, moves: Moves) -> Value:
         return self._applied(x, Affine(moves, self.interpolation, self.fill_mode, self.fill_value))
@@ -259,7 +259,7 @@ class RandomContrast(_OfImages, configured=True):
         self.factor = self._bounds("factor", factor, 0, 1)
         if not isinstance(value_range, (list, tuple)) or len(value_range) != 2:
             raise ValueError(f"RandomContrast 'value_range' must be a pair of numbers, got {value_range!r}")
-        low, high = (arguments.number(self, "value_range", each, -math.inf) for each in value_range)
+        low, high = (arguments.number(self, "value_range", each) for each in value_range)
         if low >= high:
             raise ValueError(f"RandomContrast 'value_range' must be a lower and a higher number, got {value_range!r}")
         self.value_range = (low, high)

@@ -194,8 +194,8 @@ class Rescaling(Layer, configured=True):
 
     def _numbers(self, name: str, given: float | Sequence[float]) -> float | list[float]:
         if isinstance(given, (list, tuple)):
-            return [arguments.number(self, name, each, -math.inf) for each in given]
-        return arguments.number(self, name, given, -math.inf)
+            return [arguments.number(self, name, each) for each in given]
+        return arguments.number(self, name, given)
 
 
 class Embedding(Layer, configured=True):
@@ -269,7 +269,7 @@ class Masking(Layer, configured=True):
 
     def __init__(self, mask_value: float = 0.0, name: str | None = None) -> None:
         super().__init__(name)
-        self.mask_value = arguments.number(self, "mask_value", mask_value, -math.inf)
+        self.mask_value = arguments.number(self, "mask_value", mask_value)
 
     def call(self, x: Value) -> Value:
         if len(x.shape) != 3:

@@ -7,7 +7,6 @@ which a model file keeps, too.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -144,7 +143,7 @@ class Normalization(Layer, configured=True):
             if len({np.shape(each) for each in made}) != 1:
                 raise ValueError(f"Normalization '{name}' must have as many numbers in each list, got {arguments.short(given)}")
             return made
-        return arguments.number(self, name, given, -math.inf)
+        return arguments.number(self, name, given)
 
 
 class CategoryEncoding(Layer, configured=True):

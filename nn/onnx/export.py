@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from nn import arguments, tensor_files
 from nn.model.network import Network
 from nn.onnx import messages
 from nn.onnx.exporter import Exporter, everywhere
 from nn.onnx.operators import convert
-from nn.value.graph import Graph
-from nn.value.value import Node, Value
+from nn.value.graph import Graph, needed_by
+from nn.value.value import Value
 
 OPSET = 20
 """The version of ONNX's operators that files are written for."""
@@ -59,7 +58,7 @@ def to_bytes(model: Network) -> bytes:
 def _graph(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], out: Exporter) -> messages.GraphProto:
     # Losses that the model adds by itself are no outputs of predictions.
     ends = graph.outputs[: len(graph.outputs) - graph.added]
-    needed, owners = _needed(ends), _owners(graph)
+    needed, owners = set(needed_by(ends)), _owners(graph)
     for node in graph.nodes:
         if node in needed:
             out.owner = owners[node]
@@ -75,18 +74,6 @@ def _graph(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], out: Exp
         input=[out.described(name, entry.shape) for name, entry in zip(inputs, graph.inputs, strict=True)],
         output=[out.described(name, end.shape) for name, end in zip(final, ends, strict=True)],
     )
-
-
-def _needed(outputs: Sequence[Value]) -> set[Value]:
-    """Return the values that outputs depend on."""
-    found: set[Value] = set()
-    todo: list[Any] = list(outputs)
-    while todo:
-        value = todo.pop()
-        if value not in found:
-            found.add(value)
-            todo += value.inputs if isinstance(value, Node) else ()
-    return found
 
 
 def _owners(graph: Graph) -> Mapping[Value, str]:

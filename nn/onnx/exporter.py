@@ -80,6 +80,7 @@ class Exporter:
 
     def store(self, array: Array, hint: str) -> str:
         """Store an array as it is and return its name; the arguments are those of `tensor`: `array` and `hint`."""
+        # masks, axes and scales recur in each block of a model: a file has one tensor for all
         key = (hint, array.dtype.str, array.shape, array.tobytes())
         if key not in self._known:
             name = self._known[key] = self._free(hint)
@@ -127,6 +128,7 @@ class Exporter:
             name: of the graph.
             build: adds the nodes, and returns the inputs and the names of the outputs.
         """
+        # Transposes that were added outside stay there; those within may depend on the step.
         outside, orders = self.nodes, self.orders
         self.nodes, self.orders = [], self._new_orders()
         inputs, outputs = build()
@@ -182,6 +184,7 @@ class Exporter:
         """Return the nodes on which outputs depend, in their order."""
         needed, found = set(outputs), []
         for node in reversed(self.nodes):
+            # Backwards, so that a node is reached behind all that read it.
             if needed.intersection(node.output):
                 found.append(node)
                 needed.update(name for each in everywhere([node]) for name in each.input)

@@ -37,6 +37,7 @@ class Unknown:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: object) -> Unknown:
+        # Only what is a whole number for every length: a reshape must not depend on rounding.
         if isinstance(other, (int, np.integer)) and other > 0 and self.times % int(other) == 0:
             return Unknown(self.axis, self.times // int(other))
         raise self._refused("a quotient")
@@ -113,6 +114,7 @@ def slices(rank: int, shape: Sequence[Any], given: Sequence[Any]) -> dict[int, s
         if isinstance(length, (int, np.integer)):
             cut = slice(first, last, step)
             whole = range(int(length))[cut]
+            # Exporters cut whole axes, too: left out, they cost no operation.
             if step == 1 and len(whole) == length:
                 continue
             found[axis] = cut

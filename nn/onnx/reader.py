@@ -20,7 +20,7 @@ from nn.onnx.folding import FOLDS, SAME_NUMBERS
 from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
 from nn.onnx.nodes import NODES
 from nn.tensor_files import ModelFileError
-from nn.value.graph import Input, Placeholder
+from nn.value.graph import Input, Placeholder, needed_by
 from nn.value.value import Node as Result
 from nn.value.value import Value
 
@@ -163,7 +163,7 @@ class Reader:
         self.run(graph, environment)
         self.builder.at = ""
         ends = {_plain(info.name or ""): self._output(info.name or "", environment) for info in graph.output}
-        used = _reached(ends.values())
+        used = set(needed_by(list(ends.values())))
         for name in [name for name, entry in entries.items() if entry not in used]:
             _LOG.info("no output depends on the input %r of the file, so the model does not have it", name)
             del entries[name]
@@ -306,14 +306,3 @@ def _is_single(info: ValueInfo) -> bool:
 
 def _plain(name: str) -> str:
     return name.replace("/", ".") or "input"
-
-
-def _reached(ends: Any) -> set[Value]:
-    found: set[Value] = set()
-    todo = list(ends)
-    while todo:
-        value = todo.pop()
-        if value not in found:
-            found.add(value)
-            todo += getattr(value, "inputs", ())
-    return found

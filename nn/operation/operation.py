@@ -40,6 +40,9 @@ class Operation(ABC):
     An instance in a graph holds its configuration only. A plan works with a copy of it, tells that copy the shapes once
     (`allocate`) and then calls `forward` and `backward` many times; the memory that these need beside their arguments is
     allocated there. Neither keeps an argument.
+
+    To add one: a class beside its kin, its name in `nn/operation/__init__.py`, a row in `tests/contract/nn_rows/operations.py`
+    and its form in ONNX files in `nn/onnx/operators`; tests demand the last two.
     """
 
     in_place: ClassVar[bool] = False

@@ -38,7 +38,7 @@ class Graph:
         self.nodes: list[Node] = []
         layers: dict[Owner, None] = {}
         variables: dict[Variable, None] = {}
-        for value in _topological(self.outputs):
+        for value in needed_by(self.outputs):
             if isinstance(value, Node):
                 self.nodes.append(value)
                 # A dict as an ordered set: the first use counts.
@@ -130,8 +130,11 @@ def _foreign(value: Placeholder) -> str:
     return "call() used an input that belongs to another model"
 
 
-def _topological(outputs: Sequence[Value]) -> list[Value]:
-    """Return the values depth first, without recursion, so that very deep graphs work: inputs before their users."""
+def needed_by(outputs: Sequence[Value]) -> list[Value]:
+    """Return the values that outputs depend on, these among them: depth first, inputs before their users.
+
+    Without recursion, so that very deep graphs work.
+    """
     order: list[Value] = []
     done: set[int] = set()
     pending: list[tuple[Value, bool]] = [(output, False) for output in reversed(outputs)]

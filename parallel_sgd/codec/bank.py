@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from .interfaces import (
     BlockWeight,
     CheckingPackets,
     Codec,
+    CountingPackets,
     Packets,
     Remembering,
     TakingLate,
@@ -140,6 +142,8 @@ class CodecBank:
             self._enter(variable)
             self.codecs.append(made(kind, channel.node_id))
         self._rules = [_Rules.of(codec) for codec in self.codecs]
+        self._counting = [codec for codec in self.codecs if isinstance(codec, CountingPackets) and codec.counts_packets]
+        self.counts_packets = len(self._counting) == len(self.codecs)  # whether `fewest_packets` knows more than 1
         self.keeps_content = [codec.traits.keeps_content for codec in self.codecs]
         # where a codec has `is_done` and `get_result` of the base, sync types read its result without a call
         self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]
@@ -163,34 +167,36 @@ class CodecBank:
         self.settled = False
         self._blocks = 0
 
-    def takes(self, sender: int, message: Message) -> bool:
-        """Enter an arrived packet into the accounts; return False, and count it in `refused`, when it is of another attempt.
+    def takes(self, packets: Sequence[tuple[int, Message]]) -> bool:
+        """Enter packets of one key, (sender, message) each, into the accounts; return False, and count them in `refused`, when
+        they are of another attempt.
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
-        key = message.head
+        key = packets[0][1].head
         # a key comes from the wire: it is an index below, and a hostile one must not reach another list's end
         if len(key) != 4 or not (0 <= key[3] < len(self.codecs) + self.hears_peers or key[3] == self._word):
             raise ValueError(f"A packet's key must be (attempt, epoch, batch, variable) of this job, got {key}")
-        # written out, not by `accounts.received`: this runs for every packet
-        row = self.accounts.rows[RECEIVED, key[3], sender]
-        row[0] += 1
-        row[1] += message.raw
-        row[2] += message.overhead
-        # raw bytes in memory are part of the raw bytes, and are told apart from those on the wire
-        if message.shared:
-            row[3] += 1
-            row[4] += message.raw
-        counts, (place, variables) = self.accounts.counts, self.accounts.places[key[3]]
+        rows, counts, (place, variables) = self.accounts.rows, self.accounts.counts, self.accounts.places[key[3]]
         # by the packet's own batch; beyond the limit by that which runs, since a peer could invent batches without end
         count = counts[(key[1], key[2]) if len(counts) < MOST_STEPS else self._step]
-        count[place] += variables
-        count[place + 1] += message.raw
-        count[place + 2] += message.overhead
+        # written out, not by `accounts.received`: this runs for every packet
+        for sender, (_, _, raw, overhead, shared) in packets:
+            row = rows[RECEIVED, key[3], sender]
+            row[0] += 1
+            row[1] += raw
+            row[2] += overhead
+            # raw bytes in memory are part of the raw bytes, and are told apart from those on the wire
+            if shared:
+                row[3] += 1
+                row[4] += raw
+            count[place] += variables
+            count[place + 1] += raw
+            count[place + 2] += overhead
         # FD-14: a packet of an attempt that was given up is counted, so that accounts add up, and not used
         if key[0] == self._attempt:
             return True
-        self.refused += 1
+        self.refused += len(packets)
         return False
 
     def accept(self, sender: int, message: Message) -> None:
@@ -198,18 +204,38 @@ class CodecBank:
 
         Raises: as `takes` and `receive`.
         """
-        if self.takes(sender, message):
-            _, epoch, batch, variable = message.head
-            if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
-                self.heard.append((sender, variable))
-                self.receive(variable, message.content, sender)
-            elif variable == self._word:
-                # nothing is missing from a worker that computes a later batch already
-                if (epoch, batch) <= self._step:
-                    self._heard_word = self.clock()
-            else:
-                # still undecoded: an early packet is kept as it came, a late one may never be looked at
+        self._accept(((sender, message),))
+
+    def accept_all(self, packets: Sequence[tuple[int, Message]]) -> None:
+        """Take packets, (sender, message) each, in the order in which they have arrived.
+
+        What is alike for neighbours of one key is done once for them: most packets of a batch are of one variable.
+        Raises: as `takes` and `receive`.
+        """
+        for _, alike in groupby(packets, _key_of):
+            self._accept(tuple(alike))
+
+    def _accept(self, packets: Sequence[tuple[int, Message]]) -> None:
+        """Take packets of one key."""
+        if not self.takes(packets):
+            return
+        _, epoch, batch, variable = packets[0][1].head
+        if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
+            contents = [(sender, message.content) for sender, message in packets]
+            self.heard += [(sender, variable) for sender, _ in contents]
+            self.receive_all(variable, contents)
+        elif variable == self._word:
+            # nothing is missing from a worker that computes a later batch already
+            if (epoch, batch) <= self._step:
+                self._heard_word = self.clock()
+        else:
+            # still undecoded: an early packet is kept as it came, a late one may never be looked at
+            for sender, message in packets:
                 self.keep(sender, (epoch, batch), variable, message.content)
+
+    def fewest_packets(self) -> int:
+        """Return how many packets of variables must come, at least, before a codec sends anything or has its result."""
+        return min(codec.fewest_packets() for codec in self._counting)
 
     def _drop(self, sender: int, step: tuple[int, int], variable: int, content: Content) -> None:
         raise RuntimeError(f"Nobody has said what is to be done with the packets of node({sender}) for variable {variable}.")
@@ -239,24 +265,60 @@ class CodecBank:
         Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project
             refuses it; the error that a user's codec raises itself, with a note that names method, line and packet.
         """
+        self.receive_all(variable, ((sender, content),), late=late)
+
+    def receive_all(self, variable: int, packets: Iterable[tuple[int | None, Any]], *, late: bool = False) -> None:
+        """Give received packets, (sender, content) each, to their codec, and post what it answers to each.
+
+        Raises: as `receive`.
+        """
         watch, settings, codec = self._watch, self._settings, self.codecs[variable]
-        in_place, check, always, forms, passes_on = self._rules[variable]
+        rules, like = self._rules[variable], self._likes[variable]
+        take = partial(self._receive_late, codec) if late else codec.receive_blocks
         start, sent = watch.clock(), watch.send
-        settings.codec, settings.variable, settings.sender = self._names[variable], self._ids[variable], sender
+        settings.codec, settings.variable = self._names[variable], self._ids[variable]
+        for sender, content in packets:
+            settings.sender = sender
+            answer = self._answer_to(variable, take, rules, like, sender, content)
+            if answer is not None:
+                try:
+                    self._post(variable, answer)
+                except ValueError as error:  # an answer to whom there is not
+                    if not _is_ours(type(codec).receive_blocks):
+                        what = f"{self._names[variable]}.receive_blocks returned what cannot be sent"
+                        raise ValueError(f"{what}: {str(error).rstrip('.')}{self._of_packet(variable, sender)}") from error
+                    raise self._bad_content(variable, sender, f"ValueError: {error}", content) from error
+        # the result is looked at once (`BlockExchange.read`) after others had a part in it
+        self.merged[variable] = not rules.passes_on
+        spent = watch.clock() - start - (watch.send - sent)
+        watch.merge += spent
+        self.accounts.merging[variable] += spent
+
+    def _answer_to(
+        self,
+        variable: int,
+        take: Callable[[Any], Packets],
+        rules: _Rules,
+        like: Like | None,
+        sender: int | None,
+        content: Any,
+    ) -> Packets:
+        """Have a codec `take` a packet, and return what it answers."""
+        in_place, check, always, forms, _ = rules
         try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
             # a codec that may write into what it gets has copies of arrays that lie in memory of their sender
             if not in_place:
                 content = own(content)
             if type(content) is Undecoded:
                 content = content.unpack()
-            like = self._likes[variable]
             # nearly all packets are usual, and are checked without a call into the codec
             if always or like is None or not _is_usual(content, like, forms):
                 check(content, like)
-            packets = self._receive_late(codec, content) if late else codec.receive_blocks(content)
+            packets = take(content)
+            if packets is None:
+                return None
             # a generator runs inside the try, so that its errors are told as the codec's
-            if packets is not None and isinstance(packets, Iterator):
-                packets = list(packets)
+            return list(packets) if isinstance(packets, Iterator) else packets
         except (ProtocolError, Unusable) as error:
             raise self._bad_content(variable, sender, str(error), content) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -270,19 +332,6 @@ class CodecBank:
             if isinstance(error, ArithmeticError):
                 _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
-        # the result is looked at once (`BlockExchange.read`) after others had a part in it
-        self.merged[variable] = not passes_on
-        if packets is not None:
-            try:
-                self._post(variable, packets)
-            except ValueError as error:  # an answer to whom there is not
-                if not _is_ours(type(codec).receive_blocks):
-                    what = f"{self._names[variable]}.receive_blocks returned what cannot be sent"
-                    raise ValueError(f"{what}: {str(error).rstrip('.')}{self._of_packet(variable, sender)}") from error
-                raise self._bad_content(variable, sender, f"ValueError: {error}", content) from error
-        spent = watch.clock() - start - (watch.send - sent)
-        watch.merge += spent
-        self.accounts.merging[variable] += spent
 
     def _of_packet(self, variable: int, sender: int | None) -> str:
         """Return the packet that an error belongs to, in words that follow those of the error."""
@@ -480,6 +529,7 @@ class CodecBank:
             raise self._no_packet(variable, packets)
         self.settled = False
         count = bytes_sent = overhead_sent = 0
+        post, rows = self.channel.post, self.accounts.rows
         for packet in packets:
             wire = 0
             if not isinstance(packet, netEncapsulation):
@@ -494,10 +544,10 @@ class CodecBank:
                         f"{self._names[variable]} sends variable {self._ids[variable]} to its own node {target}: "
                         f"use set_result for what stays here"
                     )
-                size = self.channel.post(target, key, packet.content)
+                size = post(target, key, packet.content)
                 # None: the node is gone; nothing travelled, so nothing is counted
                 if size is not None:
-                    row = self.accounts.rows[SENT, variable, target]
+                    row = rows[SENT, variable, target]
                     raw, overhead, shared = size
                     row[0] += 1
                     row[1] += raw
@@ -521,6 +571,10 @@ class CodecBank:
         if self.corked > self._cork:
             self.flush()
         return count
+
+
+def _key_of(packet: tuple[int, Message]) -> tuple[int, ...]:
+    return packet[1].head
 
 
 def _is_ours(method: object) -> bool:

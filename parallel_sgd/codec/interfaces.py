@@ -460,6 +460,26 @@ class Tracking(Codec):
         return ()
 
 
+class CountingPackets(Codec):
+    """Codec that knows how many packets it needs, so that a simulation may hand over several of them together.
+
+    It is no capability that authors take on: a wrong number would change times.
+    """
+
+    @property
+    def counts_packets(self) -> bool:
+        """Whether this object knows it."""
+        return True
+
+    @abstractmethod
+    def fewest_packets(self) -> int:
+        """Return how many packets must come, at least, before the codec sends anything or has a result.
+
+        It is asked when all own blocks of a batch are put. Packets that ask for something come only after a time-out, and do
+        not count.
+        """
+
+
 class Partial(Tracking):
     """Codec whose result can be made before every block is there, for sync types such as `FirstK`.
 

@@ -67,6 +67,20 @@ def all_nodes(options: argparse.Namespace) -> NodeAssignment:
     return found
 
 
+def known_nodes(options: argparse.Namespace) -> NodeAssignment:
+    """Return `all_nodes` for a command that asks them about earlier jobs, of which workers of its own would know nothing.
+
+    Raises: as `all_nodes`.
+    """
+    try:
+        return all_nodes(options)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"The node file {options.workers} does not exist; name the one with the workers to ask by --workers FILE. Jobs on "
+            "workers of this machine (--local, local_workers) end with their program, and 'psgd runs' lists what they left."
+        ) from None
+
+
 def _found_nodes(options: argparse.Namespace, offer: Offer) -> NodeAssignment:
     if not offer.launcher.lasting:
         raise ValueError(f"--launch {options.launch} starts workers of its own, which know of no earlier job.")
@@ -80,11 +94,11 @@ def _found_nodes(options: argparse.Namespace, offer: Offer) -> NodeAssignment:
 
 
 def reach_all(options: argparse.Namespace) -> Controller:
-    """Connect with those of `all_nodes` that have agents which can be reached; print an error for each of the others.
+    """Connect with those of `known_nodes` that have agents which can be reached; print an error for each of the others.
 
     Raises: NetworkError when there is none.
     """
-    com, errors = Request().reach(all_nodes(options))
+    com, errors = Request().reach(known_nodes(options))
     # those that can be reached will do; the user learns of the others
     for error in errors.values():
         show(sys.stderr, f"{program_name()}: {error}\n")

@@ -34,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Train a saved model on several workers, or look after a job that was left alone.",
         epilog=f"{EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5",
     )
-    output = add_job(parser)
+    output = add_job(parser, count="number of workers (default: 1; to look after a job, all of the file)")
     tasks = output.add_mutually_exclusive_group()  # else all but one would be passed over in silence
     tasks.add_argument("--jobs", action="store_true", help="list which jobs run where")
     tasks.add_argument(
@@ -57,19 +57,20 @@ EXIT_CODES: Final = (
 )
 
 
-def add_job(parser: argparse.ArgumentParser, title: str = "") -> Any:
+def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "number of workers (default: 1)") -> Any:
     """Add the options of a job and of its nodes.
 
     Args:
         parser: gets the options.
         title: the default of `--title` in words, which the caller replaces, for `mission_title` is then None; "" for that of
             `parallel()`.
+        count: help of the option for the number of workers.
 
     Returns:
         The group of the options about output.
     """
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
-    nodes = add_nodes(parser, "number of workers (default: 1; to look after a job, all of the file)")
+    nodes = add_nodes(parser, count)
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
     data = parser.add_argument_group("data")
     data.add_argument(

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from network.errors import NetworkError
 from network.keys import KeyFileError
@@ -31,6 +31,7 @@ from ..options.job_options import options as known_options
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
 EXIT_INTERRUPTED = 130
+JOB_DONE: Final = "The job is done"
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -44,7 +45,7 @@ def tell(
     words: object,
     code: int = EXIT_OK,
     *,
-    done: str = "The job is done",
+    done: str,
     place: object = None,
     seconds: float | None = RESULT_SECONDS,
 ) -> int:

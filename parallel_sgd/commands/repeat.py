@@ -39,13 +39,18 @@ from ..record.verification import changed_data, changed_settings, damaged_checkp
 from ..record.weight_hashes import Epochs, first_difference
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, JOB_DONE, folder_of, tell
 from .submit import nodes_of, result_data, train
 
 # where to compute decides nothing about the bits
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
-_VERIFIED: Final = "The run is verified"
+_VERDICTS: Final = {
+    EXIT_OK: "The run is verified",
+    EXIT_FAILED: "The run has failed verification",
+    EXIT_USAGE: "The run could not be verified here",
+}
+"""Sentences for a verdict that cannot be printed, by exit code."""
 _LONG: Final = 60  # characters of a data set with its arguments
 
 
@@ -89,7 +94,7 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     said, equal = _compared(file, before, after, [*overridden, *others])
     content = {**result_data(result), "repeats": {"equal": equal, "said": said}}
     code = EXIT_NODE_LOST if result.failures else EXIT_OK
-    return tell(options, content, f"{result}\n{said}", code, place=folder_of(result.files))
+    return tell(options, content, f"{result}\n{said}", code, done=JOB_DONE, place=folder_of(result.files))
 
 
 def _manifest_of(run: Path) -> RunManifest | None:
@@ -248,7 +253,7 @@ def _dealt(file: JobFile, workers: int) -> dict[str, Any]:
 
 
 def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -> tuple[str, bool]:
-    run = file.path.parent
+    run = _as_seen(file.path.parent)
     common = sorted(before.keys() & after.keys())
     if not common:
         return f"There is nothing of {run} to compare the weights with.", False
@@ -258,6 +263,12 @@ def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -
     epoch, variable, _ = differs
     why = f" Other than then: {', '.join(others)}." if others else ""
     return f"The weights are not those of {run}, from epoch {epoch} on ({variable}).{why}", False
+
+
+def _as_seen(run: Path) -> Path:
+    """Return the path of a run as the user may have written it: from the current directory on, where it lies below."""
+    here = Path.cwd()
+    return run.relative_to(here) if run.is_relative_to(here) else run
 
 
 def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
@@ -352,6 +363,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             "Tables of steps or packets that depend on more than the job, and not computed again": computed.unproven_tables(
                 file, epochs
             ),
+            "Of a simulation, and not computed again": computed.unproven_times(),
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
     return _judge(given, signature, file, computed, wrong, others, epochs, beside)
@@ -373,7 +385,7 @@ def _refuted(given: argparse.Namespace, signature: Signature, found: list[str]) 
 def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str, code: int) -> int:
     """Tell the findings about the run itself and, apart from them, those about its signature; return the exit code."""
     said = f"{words}\n{clean_text(signature.said)}"
-    return tell(given, {**content, "signature": signature.data()}, said, code, done=_VERIFIED)
+    return tell(given, {**content, "signature": signature.data()}, said, code, done=_VERDICTS[code])
 
 
 def sign(given: argparse.Namespace) -> int:

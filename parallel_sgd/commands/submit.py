@@ -19,9 +19,9 @@ from ..job import ParallelSGD
 from ..nodes import local_workers, nodes_from
 from ..post_mortem import collect_post_mortem
 from ..record.run import JobResult
-from .nodes import LAUNCHER, all_nodes, launcher_from, listed_nodes
+from .nodes import LAUNCHER, known_nodes, launcher_from, listed_nodes
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, tell
+from .output import EXIT_NODE_LOST, EXIT_OK, JOB_DONE, folder_of, paths_of, tell
 
 
 def submit(options: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def submit(options: argparse.Namespace) -> int:
     """
     result = train(options, make_dataset(options.dataset))
     code = EXIT_NODE_LOST if result.failures else EXIT_OK
-    return tell(options, result_data(result), result, code, place=folder_of(result.files))
+    return tell(options, result_data(result), result, code, done=JOB_DONE, place=folder_of(result.files))
 
 
 def result_data(result: JobResult) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def post_mortem_on_failure(nodes: NodeAssignment, wanted: bool) -> Iterator[None
 def post_mortem(options: argparse.Namespace) -> int:
     """Collect a post-mortem from all workers of the node file, or that --launch finds; return the exit code.
 
-    Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `all_nodes`.
+    Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `known_nodes`.
     """
-    path = collect_post_mortem(all_nodes(options), options.post_mortem)
+    path = collect_post_mortem(known_nodes(options), options.post_mortem)
     return tell(options, {"files": [str(path)]}, path, done="What is known of the job is collected", place=path)

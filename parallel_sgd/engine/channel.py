@@ -94,11 +94,14 @@ class Wait(NamedTuple):
         ready: tells whether the wait is over.
         deadline: monotonic seconds, or None for no limit.
         what: describes the awaited thing, for messages.
+        fewest: returns how many packets of variables must come, at least, before `ready` can be true or the codecs send
+            anything; None where each packet may change something.
     """
 
     ready: Callable[[], bool]
     deadline: float | None
     what: Callable[[], str]
+    fewest: Callable[[], int] | None = None
 
 
 # a suspicion is withdrawn or confirmed by the detector, which sends no word of it to this process; so it is asked again

@@ -33,7 +33,7 @@ class BlockExchange:
     """Exchange of one worker for one attempt of a job.
 
     A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted. `ready`
-    and `wait` are those of the sync type, `deliver(sender, message)` is the bank's.
+    and `wait` are those of the sync type, `deliver(sender, message)` and `deliver_all` are the bank's.
 
     Args:
         bank: the codecs of the worker.
@@ -62,6 +62,7 @@ class BlockExchange:
         self.ready: Callable[[int], bool] = sync.ready
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
         self.deliver: Callable[[int, Message], None] = bank.accept
+        self.deliver_all: Callable[[Sequence[tuple[int, Message]]], None] = bank.accept_all
         self.names: Sequence[str] = sync.names if names is None else names
         # the bank knows the running batch only; the sync type decides on packets that are early or late
         bank.variable_names, bank.keep, bank.clock = self.names, sync.receive, sync.clock
@@ -213,6 +214,9 @@ class Receiver(Protocol):
 
     def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet."""
+
+    def deliver_all(self, packets: Sequence[tuple[int, Message]]) -> None:
+        """Take packets, (sender, message) each, in the order in which they have arrived."""
 
 
 class Participant(Protocol):

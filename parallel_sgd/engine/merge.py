@@ -100,6 +100,12 @@ class TreeSum:
         parts[span] = (value, use)
         return span, value
 
+    @property
+    def lacks(self) -> int:
+        """Number of blocks that no partial sum covers yet."""
+        low, high = self._tree.root
+        return high - low - sum(end - begin for begin, end in self._parts)
+
     def missing(self) -> list[int]:
         """Return the blocks that no partial sum covers yet."""
         return [block for block in range(*self._tree.root) if not any(low <= block < high for low, high in self._parts)]

@@ -90,8 +90,13 @@ class ParameterServer:
         if key[-1:] == (MARK,) and self._keeper is not None:
             self.bank.accounts.received(MARK, sender, message)
             self._arrived.append((sender, key, message.content))
-        elif self.bank.takes(sender, message):
+        elif self.bank.takes(((sender, message),)):
             self._arrived.append((sender, key, message.content))
+
+    def deliver_all(self, packets: Sequence[tuple[int, Message]]) -> None:
+        """Take packets in the order in which they have arrived; see `deliver`."""
+        for sender, message in packets:
+            self.deliver(sender, message)
 
     def run(self) -> Serving:
         """Serve until every worker has left; the generator's value is empty, for a server evaluates nothing.

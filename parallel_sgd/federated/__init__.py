@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from .samplers import BufferedSampler, FixedSampler, PoissonSampler, Sampler, TimedSampler, WeightedSampler
     from .sizes import LogNormalSizes, PowerLawSizes, Sizes
     from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
+    from .terms import ClientTerm
 
 __all__ = [
     "BufferedSampler",
     "ClientClock",
+    "ClientTerm",
     "Clients",
     "Description",
     "DirichletSplit",
@@ -46,5 +48,6 @@ __getattr__, __dir__ = lazily(
         "samplers": "BufferedSampler FixedSampler PoissonSampler Sampler TimedSampler WeightedSampler",
         "sizes": "LogNormalSizes PowerLawSizes Sizes",
         "splits": "DirichletSplit IIDSplit OwnSplit RowsSplit ShardSplit Split",
+        "terms": "ClientTerm",
     },
 )

@@ -77,11 +77,12 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
             f"Clients 'control_variates' can be True where a client steps by its gradients alone, with gd_type=SGDOptimizer "
             f"without momentum, got {got}"
         )
-    if clients.weigh == "steps" and (options.gd_type is not SGDOptimizer or clients.prox):
+    if clients.weigh == "steps" and (options.gd_type is not SGDOptimizer or clients.prox or clients.term is not None):
         got = f"{options.gd_type.__name__}" + (f" and prox={clients.prox:g}" if clients.prox else "")
+        got += "" if clients.term is None else f" and term={clients.term!r}"
         raise ValueError(
-            f"Clients 'weigh' can be 'steps' where the steps of a client count alike: with gd_type=SGDOptimizer and prox=0, "
-            f"got {got}"
+            f"Clients 'weigh' can be 'steps' where the steps of a client count alike: with gd_type=SGDOptimizer, prox=0 and no "
+            f"term, got {got}"
         )
     if options.assignment_type is IIDBlockAssignment:
         return replace(options, assignment_type=FixedBlockAssignment.of(clients.slots))

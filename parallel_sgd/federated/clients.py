@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nn import arguments
 from nn.arguments import Configurable
+from nn.extension import is_ours
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, OpContainer
@@ -19,6 +18,7 @@ from .clock import ClientClock
 from .samplers import BufferedSampler, FixedSampler, Sampler
 from .sizes import Sizes, checked_sizes
 from .splits import IIDSplit, OwnSplit, Split
+from .terms import ClientTerm
 
 __all__ = ["Clients"]
 
@@ -55,8 +55,12 @@ class Clients(Configurable, configured=True):
         prox: factor mu of the proximal term: each local gradient gets mu (w - w_global) added.
         control_variates: whether each client i keeps c_i, the mean of its gradients when it trained last, and each local
             gradient gets c - c_i added, c being the mean of all c_i (SCAFFOLD).
-        personal: names of layers or variables whose values stay with each client: it begins with those of the model, keeps its
-            own from round to round, and sends no change of them (FedPer, Arivazhagan et al., 2019).
+        personal: names of layers, variables or statistics whose values stay with each client: it begins with those of the
+            model, keeps its own from round to round, and sends no change of them (FedPer, Arivazhagan et al., 2019; of layers
+            `BatchNorm` FedBN, Li et al., 2021).
+        term: term of your own in the objective of each client, or None.
+        stragglers: probability that a chosen client does less work: a number of passes that is drawn from 1 to `epochs`, all
+            alike (FedProx, Li et al., 2020).
         clock: speeds, bandwidths and times of the clients, from which the seconds of a round follow; None: rounds have none.
 
     >>> Clients(100, sample=10).rounds
@@ -77,6 +81,8 @@ class Clients(Configurable, configured=True):
         control_variates: bool = False,
         personal: str | Sequence[str] = (),
         clock: ClientClock | None = None,
+        term: ClientTerm | None = None,
+        stragglers: float = 0.0,
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
@@ -97,6 +103,15 @@ class Clients(Configurable, configured=True):
         names = (personal,) if isinstance(personal, str) else tuple(personal)
         self.personal = tuple([arguments.instance(self, "personal", each, str) for each in names])
         self.clock: ClientClock | None = None if clock is None else arguments.instance(self, "clock", clock, ClientClock)
+        self.term: ClientTerm | None = None if term is None else arguments.instance(self, "term", term, ClientTerm)
+        self.stragglers = arguments.share(self, "stragglers", stragglers)
+        for name in ("sample", "split", "sizes", "server", "term"):
+            _check_told(name, getattr(self, name))
+        if self.stragglers and self.clock is not None:
+            raise ValueError(
+                "Clients 'stragglers' is for clients without a clock; on a clock TimedSampler(deadline=..) leaves out the slow "
+                "ones, got both"
+            )
         if self.clock is not None:
             self.clock.check(self.count)
         elif sampler.needs_clock:
@@ -181,15 +196,6 @@ class Clients(Configurable, configured=True):
         clock = "" if self.clock is None else f", {self.clock.identity}"
         return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}{clock}"
 
-    def steps(self, sizes: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
-        """Return the number of steps of each client in a round.
-
-        Args:
-            sizes: samples of each client.
-            block_size: samples of a step.
-        """
-        return self.epochs * -(-sizes // block_size)
-
     def argument(self, name: str) -> Any:
         if name == "sample" and type(self.sample) is FixedSampler:
             return self.sample.number
@@ -200,3 +206,22 @@ class Clients(Configurable, configured=True):
 
     def __hash__(self) -> int:
         return hash(repr(self))
+
+
+def _check_told(name: str, part: object) -> None:
+    """Check that a part of a user's class tells the arguments of its constructor, by which nodes make an equal one and a sweep
+    tells runs apart.
+
+    Raises: TypeError naming the argument, with the remedy.
+    """
+    maker = next(kind for kind in type(part).__mro__ if "__init__" in vars(kind))
+    if not isinstance(part, Configurable) or is_ours(maker):
+        return
+    told, fixed = part.get_config(), (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for argument in list(inspect.signature(vars(maker)["__init__"]).parameters.values())[1:]:
+        if argument.kind not in fixed and argument.name not in told:
+            kind, base = maker.__name__, maker.__bases__[0].__name__
+            raise TypeError(
+                f"Clients {name!r} {kind} must tell its argument {argument.name!r}: keep it under this name, and write "
+                f"class {kind}({base}, configured=True)"
+            )

@@ -21,7 +21,7 @@ from ..codec.pipeline.stage import Draw, Writer
 from ..codec.settings import GlobalSettings, MissingParameter
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
-from .contributions import personal_variables
+from .contributions import personal_places
 from .samplers import BufferedSampler
 
 __all__ = ["bytes_of_clients", "check_codec", "fewest_clients", "memory_bytes"]
@@ -180,12 +180,15 @@ def bytes_of_clients(
         parameters: `codec_extra_parameters` of the job.
     """
     variables = model.store.variables
-    stay = set(personal_variables(clients, [each.name for each in variables]))
+    buffers = model.store.buffers
+    personal, statistics = personal_places(clients, [each.name for each in variables], [each.name for each in buffers])
+    stay = set(personal)
     values = [each.value for place, each in enumerate(variables) if place not in stay]
     own = [kind for place, kind in enumerate(kinds) if place not in stay]
     sent = sum(value.nbytes for value in values)
     # c comes down with the model, and the change of c_i goes up with that of the model
-    beside = model.store.buffer_values.nbytes + sent * clients.control_variates
+    beside = sum(each.value.nbytes for place, each in enumerate(buffers) if place not in statistics)
+    beside += sent * clients.control_variates
     if is_whole(kinds):
         values, own = [model.store.values], own[:1]
     up = 0

@@ -36,12 +36,16 @@ class Contributions:
             # a codec of the whole model, also where its exchange collects the variables
             places = [range(len(variables))]
         # of personal variables nothing travels that counts: the zeros in their place are those of the simulation
-        stay = set(personal_variables(clients, [each.name for each in variables]))
+        personal, statistics = personal_places(
+            clients, [each.name for each in variables], [each.name for each in store.buffers]
+        )
+        stay = set(personal)
         theirs = {each for place, codec in zip(places, codecs, strict=False) if _encodes_clients(codec) for each in place}
         sent = sum(each.value.nbytes for place, each in enumerate(variables) if place not in stay)
         exact = sum(each.value.nbytes for place, each in enumerate(variables) if place not in stay | theirs)
         # c comes down with the model, and the change of c_i goes up with that of the model
-        beside = store.buffer_values.nbytes + sent * clients.control_variates
+        beside = sum(each.value.nbytes for place, each in enumerate(store.buffers) if place not in statistics)
+        beside += sent * clients.control_variates
         #: Bytes of the model, as a client gets it.
         self.bytes_down = sent + beside
         self._as_they_are = exact + beside
@@ -65,18 +69,20 @@ def _encodes_clients(codec: Codec) -> bool:
     return hasattr(type(codec), "composition") and bool(codec.by_client)  # type: ignore[attr-defined]
 
 
-def personal_variables(clients: Clients, names: Sequence[str]) -> list[int]:
-    """Return the numbers of the variables that stay with each client.
+def personal_places(clients: Clients, names: Sequence[str], statistics: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the numbers of the variables, and of the statistics of layers, that stay with each client.
 
     Args:
         clients: those of the job.
         names: those of the variables of the model.
+        statistics: names of the statistics of its layers.
 
-    Raises: ValueError naming the layer or variable that the model does not have, or where all of them would stay.
+    Raises: ValueError naming the layer or variable that the model does not have, or where all variables would stay.
     """
     # names are found as those of a codec for some variables are
-    found = by_variable(dict.fromkeys(clients.personal, Plain), names, "clients personal")
+    found = by_variable(dict.fromkeys(clients.personal, Plain), [*names, *statistics], "clients personal")
     numbers = sorted(found) if isinstance(found, Mapping) else []
-    if len(numbers) == len(names):
+    own = [number for number in numbers if number < len(names)]
+    if len(own) == len(names):
         raise ValueError("Clients 'personal' must leave a variable that all train together, got all of the model")
-    return numbers
+    return own, [number - len(names) for number in numbers[len(own) :]]

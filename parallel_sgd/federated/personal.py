@@ -30,7 +30,7 @@ def load_client(model: Model, checkpoint: str | Path, client: int) -> bool:
     snapshot = Snapshot.read(memoryview(Path(checkpoint).read_bytes()))
     restore_values(model, snapshot)
     state, found = snapshot.part(CLIENT), False
-    for variable in model.store.variables:
+    for variable in (*model.store.variables, *model.store.buffers):
         own = state.get(f"{PERSONAL}{variable.name}@{client}")
         if own is not None:
             np.copyto(variable.value, own)

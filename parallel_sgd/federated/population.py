@@ -61,7 +61,7 @@ class Population:
     def __init__(self, clients: Clients, sizes: Sequence[int] | Counts, seed: int, block_size: int) -> None:
         self.clients, self.seed = clients, seed
         self.sizes = np.asarray(sizes, np.int64)
-        self._steps = clients.steps(self.sizes, block_size)
+        self._steps = -(-self.sizes // block_size)  # of a pass
         seconds, times, clock = np.zeros(clients.count), Availability(None, None), clients.clock
         if clock is not None:
             samples = clients.epochs * self.sizes
@@ -119,7 +119,7 @@ class Population:
         shares = weights * len(slots) / total
         factors = shares
         if self.clients.weigh == "steps":
-            steps = np.array([1 if each is None else self._steps[each] for each in slots])
+            steps = np.array([1 if each is None else self.steps(each.client, each.key) for each in visits])
             # FedNova: the mean number of steps times the mean of changes per step
             factors = shares * (float(weights @ steps) / total) / steps
         sampler = self.clients.sample
@@ -131,13 +131,27 @@ class Population:
     def _weight(self, client: int) -> float:
         return 1.0 if self.clients.weigh == "equal" else float(self.sizes[client])
 
-    def steps(self, client: int) -> int:
+    def passes(self, client: int, number: int) -> int:
+        """Return the number of passes of a client over its samples in a round.
+
+        Args:
+            client: its number.
+            number: that keys the draws of its visit.
+        """
+        clients = self.clients
+        if not clients.stragglers:
+            return clients.epochs
+        random = keyed(self.seed, "passes", number, client)
+        return int(random.integers(1, clients.epochs + 1)) if random.random() < clients.stragglers else clients.epochs
+
+    def steps(self, client: int, number: int) -> int:
         """Return the number of steps of a client in a round.
 
         Args:
             client: its number.
+            number: that keys the draws of its visit.
         """
-        return int(self._steps[client])
+        return self.passes(client, number) * int(self._steps[client])
 
     def order(self, number: int, client: int, epoch: int) -> Rows:
         """Return the order of a client's samples in one of its passes, as places in its rows.
@@ -164,7 +178,7 @@ def steps_of_slots(clients: Clients, seed: int, block_size: int) -> Callable[[in
     @lru_cache(maxsize=_ROUNDS_AT_HAND)
     def steps(epoch: int, batch: int) -> Sequence[int]:
         now = population.round(epoch * clients.rounds + batch)
-        return [0 if client is None else population.steps(client) for client in now.slots]
+        return [0 if visit is None else population.steps(visit.client, visit.key) for visit in now.visits]
 
     return steps
 

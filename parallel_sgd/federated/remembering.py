@@ -1,4 +1,4 @@
-"""Memory of the clients of a job in the round of a worker: what codecs, control variates and personal variables remember."""
+"""Memory of the clients of a job in the round of a worker: of codecs, control variates, terms and personal variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..checkpoint.snapshot import CheckpointError
 from ..codec.interfaces import Codec
 from ..profiles.blockassignment.abstract import ISetting
 from .clients import Clients
-from .contributions import personal_variables
+from .contributions import personal_places
 from .memory import COMMON, ClientMemory, Memories, State
 from .population import Round
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 256 << 20
 """Bytes of the memories of all clients that each of several workers may hold."""
 CONTROL: Final = "control"
+TERM: Final = "term:"
+"""Beginning of the name of a vector of `Clients(term=)`."""
 PERSONAL: Final = "personal:"
 """Beginning of the name of a personal variable in the memory of a client."""
 
@@ -43,7 +45,7 @@ def hosting(plan: WorkerPlan, kinds: list[type[Codec]]) -> Memories | None:
     clients = plan.options.clients
     if clients is None:
         return None
-    own = clients.control_variates or clients.personal
+    own = clients.control_variates or clients.personal or (clients.term is not None and clients.term.remembers)
     if not own and not remembering(dict.fromkeys(kinds), plan.assignment, plan.codec_parameters):
         return None
     kinds.append(ClientMemory)
@@ -66,6 +68,7 @@ def check_memory(
     assignment: ISetting,
     parameters: Mapping[Hashable, Any],
     rounds: int,
+    statistics: Sequence[Variable] = (),
 ) -> None:
     """Check that each of several workers can hold the memories of all clients.
 
@@ -76,13 +79,15 @@ def check_memory(
         assignment: that of the job.
         parameters: `codec_extra_parameters` of the job.
         rounds: number of rounds of the job.
+        statistics: those of the layers of the model.
 
     Raises: ValueError naming the bytes and the limit.
     """
     values = [variable.value for variable in variables]
-    own = personal_variables(clients, [variable.name for variable in variables])
-    size = sum(values[each].nbytes for each in own)
-    size += sum(value.nbytes for value in values) * clients.control_variates
+    own, buffers = personal_places(clients, [each.name for each in variables], [each.name for each in statistics])
+    size = sum(values[each].nbytes for each in own) + sum(statistics[each].value.nbytes for each in buffers)
+    vectors = clients.control_variates + len(() if clients.term is None else clients.term.remembers)
+    size += sum(value.nbytes for value in values) * vectors
     if any(hasattr(kind, "composition") for kind in kinds):
         from .codecs import memory_bytes  # noqa: PLC0415 - it loads the parts of composed codecs
 
@@ -123,8 +128,14 @@ class Remembering:
         #: What is added to each gradient of the client that trains; None without control variates.
         self.drift: Array | None = np.zeros_like(store.values) if clients.control_variates else None
         self._own: State = {}
-        places = personal_variables(clients, [variable.name for variable in store.variables])
-        self._personal = [store.variables[place] for place in places]
+        self._term = clients.term
+        #: Vectors of the term of the client that trains, by name.
+        self.kept: dict[str, Array] = {}
+        self._zeros = np.zeros_like(store.values) if clients.term is not None else self._nothing
+        places, buffers = personal_places(
+            clients, [variable.name for variable in store.variables], [buffer.name for buffer in store.buffers]
+        )
+        self._personal = [*(store.variables[place] for place in places), *(store.buffers[place] for place in buffers)]
         ends = np.cumsum([0, *(variable.value.size for variable in store.variables)]).tolist()
         #: Parts of the vector of all parameters that are personal.
         self.personal = [slice(ends[place], ends[place + 1]) for place in places]
@@ -146,6 +157,8 @@ class Remembering:
             if own is not None:
                 np.copyto(variable.value, own)
         self._recall(state)
+        if self._term is not None:
+            self.kept = {name: state.get(TERM + name, self._zeros) for name in self._term.remembers}
         if self.drift is not None:
             mean, variate = self._memories.of(COMMON).get(CONTROL), state.get(CONTROL)
             self.drift[:] = 0 if mean is None else mean
@@ -166,6 +179,13 @@ class Remembering:
             steps: K, their number.
             rate: eta, the learning rate.
         """
+        if self._term is not None:
+            kept = self._term.kept(self._store.values, origin, self.kept)
+            for name, vector in kept.items():
+                # of what stays with the client the global model has another meaning
+                for part in self.personal:
+                    vector[part] = 0
+                self._own[TERM + name] = vector
         for variable, common in zip(self._personal, self._common, strict=True):
             self._own[PERSONAL + variable.name] = variable.value.copy()
             np.copyto(variable.value, common)

@@ -19,6 +19,7 @@ from ..simulation.compute import time_of
 __all__ = ["BufferedSampler", "FixedSampler", "PoissonSampler", "Sampler", "TimedSampler", "WeightedSampler"]
 
 Counts = NDArray[np.int64]
+# 17 digits tell each float64 from all others; without traps, since a rounded power is no error
 _EXACT: Final = Context(prec=17, traps=[])
 _DEVIATIONS = 6.0  # of the number of clients that a Poisson round has room for
 
@@ -70,6 +71,7 @@ class Sampler(Configurable):
             number: that of the round, from 0.
             random: source of every draw, keyed by the round.
         """
+        # a sampler may be a user's: a place that is none is refused here, where its class can be named
         places = np.asarray(self.choose(sizes[available], number, random), np.int64)
         if places.size and not 0 <= places.min() <= places.max() < len(available):
             raise ValueError(
@@ -125,6 +127,7 @@ class FixedSampler(Sampler, configured=True):
         return self.number
 
     def choose(self, sizes: Counts, number: int, random: np.random.Generator) -> NDArray[np.int64]:
+        # `sizes` has the clients that are there now, which may be fewer than the slots
         return random.choice(len(sizes), min(self.number, len(sizes)), replace=False)
 
 
@@ -162,8 +165,10 @@ class WeightedSampler(FixedSampler, configured=True):
 
     def choose_among(self, available: Counts, sizes: Counts, number: int, random: np.random.Generator) -> NDArray[np.int64]:
         weights = np.asarray(sizes if self.weights is None else self.weights, np.float64)[available]
+        # a smaller round is no mistake while clients are away; with all there `choice` refuses too few weights above 0
         most = min(self.number, int((weights > 0).sum())) if len(available) < len(sizes) else self.number
         if not most:
+            # all weights may be 0, which no division makes shares of
             return available[:0]
         return available[random.choice(len(available), most, replace=False, p=weights / weights.sum())]
 
@@ -260,6 +265,7 @@ class TimedSampler(Sampler, configured=True):
         arrived = [int(place) for place in order if math.isfinite(seconds[place]) and seconds[place] <= limit]
         if self.take is not None and len(arrived) >= self.take:
             return arrived[: self.take], float(seconds[arrived[self.take - 1]])
+        # nothing tells the server that a missing change never comes, so it waits for that one until the deadline
         if len(arrived) < len(seconds) and self.deadline is not None:
             return arrived, self.deadline
         return arrived, max((float(seconds[place]) for place in arrived), default=math.inf)
@@ -306,6 +312,7 @@ class BufferedSampler(Sampler, configured=True):
         return self.buffer
 
     def choose(self, sizes: Counts, number: int, random: np.random.Generator) -> NDArray[np.int64]:
+        # one: the next client begins whenever one ends, so each draw is of a single successor
         return random.choice(len(sizes), 1)
 
     def weight(self, staleness: int) -> float:

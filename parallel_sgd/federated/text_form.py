@@ -16,6 +16,7 @@ from .clock import ClientClock
 from .samplers import BufferedSampler, FixedSampler, PoissonSampler, Sampler, TimedSampler, WeightedSampler
 from .sizes import LogNormalSizes, PowerLawSizes, Sizes
 from .splits import DirichletSplit, IIDSplit, OwnSplit, RowsSplit, ShardSplit, Split
+from .terms import ClientTerm
 
 __all__ = ["read_clients", "write_clients"]
 
@@ -39,6 +40,7 @@ _PARTS: Final[Mapping[str, tuple[Any, Mapping[str, Any]]]] = {
     "split": (Split, _words(Split, DirichletSplit, IIDSplit, OwnSplit, ShardSplit)),
     "sizes": (Sizes, _words(Sizes, LogNormalSizes, PowerLawSizes)),
     "server": (IGradientDescent, _rules()),
+    "term": (ClientTerm, {}),
 }
 """Arguments that are objects: the class of each, and those that have a word."""
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, empty
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.model.batches import as_type
 from nn.optimizer import OpContainer
 
+from ..engine.accounts import BatchWatch
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .remembering import Remembering
 
 Samples = tuple[Array, ...]
+Weights = tuple[Array | None, ...] | None
+_GATHERED: Final = 1 << 18
+"""Bytes of the samples of a client that are gathered together, where they are of several steps."""
 _MOST_SHOWN: Final = 16 << 20
 """Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none."""
 
@@ -44,13 +48,35 @@ class ClientFeeder(BlockFeeder):
         super().__init__(*feeder)  # type: ignore[arg-type]
         self.rows = rows
         self._now: Array = np.empty(0, np.int64)
+        size, arrays = self._batches.block_size, [array for array, _ in (*self._samples, *self._labels)]
+        self._room = size * max(1, _GATHERED // max(size * sum(array[:1].nbytes for array in arrays), 1))
+        for taken in (self._samples, self._labels):
+            taken[:] = [(array, empty((self._room, *array.shape[1:]), array.dtype)) for array, _ in taken]
 
     def begin(self, epoch: int) -> None:
         """Begin an epoch; clients have orders of their own."""
 
-    def take(self, rows: Rows) -> None:
-        """Take the rows of the next step."""
-        self._now = rows
+    def steps(self, rows: Rows, dtype: np.dtype[Any], times: BatchWatch) -> Iterator[tuple[int, Samples, Samples, Weights]]:
+        """Yield the steps of a pass over rows: number of samples, samples in the type of the model, labels, weights. Those of
+        several steps are gathered at once; they are valid until the next step.
+
+        Args:
+            rows: those of the pass, in order.
+            dtype: type of the model.
+            times: gets the seconds that it takes.
+        """
+        size = self._batches.block_size
+        for start in range(0, len(rows), self._room):
+            asked = times.clock()
+            group = self._now = rows[start : start + self._room]
+            given, labels, weights = self.deal(0, 0)
+            samples = [as_type(array, dtype) for array in given]
+            times.data += times.clock() - asked
+            for at in range(0, len(group), size):
+                part = slice(at, at + size)
+                self._now = group[part]
+                weight = None if weights is None else tuple([None if each is None else each[part] for each in weights])
+                yield len(self._now), tuple([each[part] for each in samples]), tuple([each[part] for each in labels]), weight
 
     def places(self, batch: int, block: int) -> Array:
         return self._now
@@ -209,36 +235,41 @@ class ClientTraining(TrainingProcess):
         """
         model, store, clients = self._model, self._model.store, self._clients
         client, number = visit.client, visit.key
-        rule = self._begun_rule(visit.version)
+        rule, runner, memory = self._begun_rule(visit.version), model.runner, self._memory
+        pull, drift, term = self._pull, None if memory is None else memory.drift, clients.term
+        kept = {} if memory is None else memory.kept
+        passes = self._population.passes(client, number)
+        # what stays with a client is not drawn to the global model
+        stays = () if memory is None else memory.personal
         step, first, loss = 0, 0.0, 0.0
-        for each in range(clients.epochs):
-            last = each + 1 == clients.epochs
-            losses, labels, predictions, room = np.zeros(1), list[Samples](), list[Samples](), _MOST_SHOWN
+        for each in range(passes):
+            last = each + 1 == passes
+            losses, labels, predictions, room = list[float](), list[Samples](), list[Samples](), _MOST_SHOWN
             order = self._source.rows[client][self._population.order(number, client, each)]
-            for part in _parts(order, self._block_size):
+            for count, samples, label, weight in self._source.steps(order, model.dtype, self._times):
                 # for each step: other workers may wait long for the one that has the largest client
                 self._exchange.still_computing()
-                asked = self._times.clock()
-                self._source.take(part)
-                given, label, weight = self._source.deal(batch, client)
-                samples = tuple([as_type(array, model.dtype) for array in given])
-                self._times.data += self._times.clock() - asked
                 if spoiled:
                     samples = tuple([np.full(array.shape, np.nan, array.dtype) for array in samples])
                 self._current = (epoch, batch, client, samples)
                 # keys dropout and its kind: a client draws the same in whichever slot it is
                 key = (self._seed, number, client, step)
-                runner = model.runner
                 loss, prediction = runner.step(samples, label, None, key, weight, on_loss=self._check)
-                if self._pull is not None:
-                    np.subtract(store.values, self._origin, out=self._pull)
-                    self._pull *= clients.prox
-                    # what stays with a client is not drawn to the global model
-                    for stays in self._memory.personal if self._memory is not None else ():
-                        self._pull[stays] = 0
-                    store.gradients += self._pull
-                if self._memory is not None and self._memory.drift is not None:
-                    store.gradients += self._memory.drift
+                if pull is not None:
+                    np.subtract(store.values, self._origin, out=pull)
+                    pull *= clients.prox
+                    for part in stays:
+                        pull[part] = 0
+                    store.gradients += pull
+                if drift is not None:
+                    store.gradients += drift
+                if term is not None:
+                    added = term.added(store.values, self._origin, kept)
+                    if stays:
+                        added = added.copy()
+                    for part in stays:
+                        added[part] = 0
+                    store.gradients += added
                 rule.update(store.values, store.gradients)
                 store.apply_changes()
                 if not step:
@@ -246,7 +277,8 @@ class ClientTraining(TrainingProcess):
                 step += 1
                 if last and self._rows is not None:
                     # with several outputs the loss of each behind their sum
-                    losses = losses + np.array([loss, *(runner.losses if self._several else ())]) * len(part)
+                    told = (loss, *runner.losses) if self._several else (loss,)
+                    losses = [before + value * count for before, value in zip(losses or [0.0] * len(told), told, strict=True)]
                     if runner.masked:
                         label, prediction = runner.all_counted(label, prediction)
                     if room > 0:
@@ -257,7 +289,8 @@ class ClientTraining(TrainingProcess):
             self._monitor.alive()
             if last and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
-                head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, *(losses / len(order)).tolist())
+                place = (epoch + 1, batch + 1, self._steps_of_epoch, self._steps)
+                head = (seconds, *place, *(each / len(order) for each in losses))
                 self._rows.add(head, _joined(labels), _joined(predictions))
         return step, first, loss
 
@@ -271,10 +304,6 @@ class ClientTraining(TrainingProcess):
 
     def _whereabouts(self, epoch: int, batch: int) -> str:
         return f"{super()._whereabouts(epoch, batch)}, {self._now}"
-
-
-def _parts(rows: Rows, size: int) -> Iterator[Rows]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _joined(parts: list[Samples]) -> Samples:

@@ -4,12 +4,12 @@ checkers read them, and above it meaning, check, and flag.
 All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`, the entries of
 `job.toml`, the options that travel to the nodes of a job, and docs/options.md.
 
-To add one, write a field and what `about` takes. It is plain data that all nodes have, unless it says `CODE` (an object goes
-with its code) or `HERE` (it stays with the submitter). Checks are those of `checks`. The group of its flag says whether it
-has a part in the bits of the result: `training` and `data` do, others do not. A value that is no number, text or switch takes
-one of the forms of `forms`, which reads it from the command line, and writes and reads `job.toml`. Code that acts on the
-option reads `plan.options.<name>`: in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at
-the submitter it is `spec.options.<name>`.
+To add one, write a field, what `about` takes, and a line in the docstring of `JobOptions`, which editors show. It is plain
+data that all nodes have, unless it says `CODE` (an object goes with its code) or `HERE` (it stays with the submitter). Checks
+are those of `checks`. The group of its flag says whether it has a part in the bits of the result: `training` and `data` do,
+others do not. A value that is no number, text or switch takes one of the forms of `forms`, which reads it from the command
+line, and writes and reads `job.toml`. Code that acts on the option reads `plan.options.<name>`: in a worker `TrainingProcess`,
+or the parts that `worker.build_worker` builds besides; at the submitter it is `spec.options.<name>`.
 
 Tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, `VALUES` in
 tests/parallel_sgd/record/test_round_trip.py the values that a flag takes, and docs/options.md to be written by `python -m

@@ -137,7 +137,8 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     needed = fewest_clients(kinds, plan.assignment, plan.codec_parameters)
     known = clients.knowing(sizes, *bytes_of_clients(clients, kinds, spec.model, plan.assignment, plan.codec_parameters))
     check_rounds(Population(known, sizes, seed, spec.options.block_size), spec.options.epoch, needed)
-    check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, clients.rounds * spec.options.epoch)
+    rounds, buffers = clients.rounds * spec.options.epoch, spec.model.store.buffers
+    check_memory(clients, kinds, variables, plan.assignment, plan.codec_parameters, rounds, buffers)
     options = replace(spec.plan.options, clients=known)
     return replace(spec, plan=replace(spec.plan, options=options))
 

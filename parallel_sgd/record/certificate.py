@@ -240,8 +240,13 @@ class Computed:
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
             if self.until == max(epochs):
                 yield from other_problems(self.run, self.again)
-            if not depend_on_hosts(self.run, file):
+            if not depend_on_hosts(self.run, self.again, file):
                 yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
+
+    def unproven_times(self) -> list[str]:
+        """Return what a simulation tells of time: the new computation has no clock of its own."""
+        told = read_outcome(Door(self.run)).get("simulated")
+        return [] if told is None else ["its seconds, its events and the load of its links"]
 
     def unproven_tables(self, file: JobFile, epochs: Epochs) -> list[str]:
         """Return the tables of steps and packets that the computation neither bears out nor refutes: after a failure or a
@@ -251,7 +256,7 @@ class Computed:
             return [
                 f"{kind}-*.csv" for kind in (*_STEPS, "AC", "BY") if any(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv"))
             ]
-        if depend_on_hosts(self.run, file):
+        if depend_on_hosts(self.run, self.again, file):
             return ["AC-*.csv", "BY-*.csv"]
         return further_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 

@@ -17,6 +17,8 @@ _LINK: Final = ("Codec", "Name", "Peer", "Direction")
 _BATCH: Final = ("Codec", "Epochs", "Batches")
 _COUNTS: Final = {"AC": ("Packets", "Raw"), "BY": ("Packets sent", "Bytes sent", "Packets received", "Bytes received")}
 """Columns that depend on the job alone; bytes on the wire depend on transports, too."""
+_ROUNDED: Final = 1
+"""Bytes by which a variable's share of a packet may differ."""
 _BY_HOSTS: Final = "Ring"
 """Codec that the product itself may choose, with packets that depend on the number of hosts."""
 _ELSEWHERE: Final = frozenset({"epoch", "resume", "bits", "blas_threads"})
@@ -54,7 +56,7 @@ def wrong_packets(run: Path, again: Path, until: int, *, whole: bool) -> Iterato
     for name, mine, theirs in _tables(run, again, until, whole=whole):
         for key in theirs:
             told, expected = mine.get(key, ()), theirs[key]
-            if not told or any(one < other for one, other in zip(told, expected, strict=True)):
+            if not told or _lacks(told, expected):
                 yield f"{name}: {_place(key)} is {_sizes(told)}, computed is {_sizes(expected)}"
                 break
 
@@ -68,14 +70,22 @@ def further_packets(run: Path, again: Path, until: int, *, whole: bool) -> list[
     return [
         name
         for name, mine, theirs in _tables(run, again, until, whole=whole)
-        if any(one > other for key in mine for one, other in zip(mine[key], theirs.get(key, (0,) * 4), strict=False))
+        if any(key not in theirs or _lacks(theirs[key], counts) for key, counts in mine.items())
     ]
 
 
-def depend_on_hosts(run: Path, file: JobFile) -> bool:
-    """Tell if the packets of a run are those of a codec that the product chose by the number of hosts."""
+def _lacks(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Tell if counts of one table are smaller than those of another, by more than what rounding does."""
+    # variables that travel as one vector share its bytes, rounded for each transport by itself
+    return any(mine < theirs - _ROUNDED for mine, theirs in zip(one, other, strict=True))
+
+
+def depend_on_hosts(run: Path, again: Path, file: JobFile) -> bool:
+    """Tell if a run or its computation has packets of a codec that the product chose by the number of hosts."""
     return "codec" not in file.options and any(
-        _BY_HOSTS in read_table(Door(run), path.relative_to(run))[0].get("Codec", []) for path in _paths(run, "BY")
+        _BY_HOSTS in read_table(Door(place), path.relative_to(place))[0].get("Codec", [])
+        for place in (run, again)
+        for path in _paths(place, "BY")
     )
 
 

@@ -133,7 +133,8 @@ class TrainingReport:
         path = self.steps_path.with_name(kind + self.steps_path.name[2:])
         rows = [] if self._earlier is None else self._earlier.rows(path, self._node, columns)
         table = Table(path, [columns, *rows])
-        self._every = [*self._every, table]
+        # written before that of the steps: a reader of the running job that finds steps finds its rows, too
+        self._every = [table, *self._every]
         self.paths.append(path)
         return lambda row: table.add([row])
 

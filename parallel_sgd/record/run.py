@@ -302,6 +302,8 @@ class RunManifest:
         try:
             content = door.json(MANIFEST)
         except FileNotFoundError:
+            if not os.path.lexists(run / JOB_FILE):
+                raise ValueError(f"{run} is no folder of a run: it has neither {JOB_FILE} nor {MANIFEST}.") from None
             # no manifest is written for a run that failed
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
         except CutOff as error:

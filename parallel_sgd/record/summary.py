@@ -17,6 +17,8 @@ __all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch
 
 _LOSS: Final = "Loss"
 _DIGITS: Final = 4
+_FASTER: Final = 1.05
+"""Ratio of times from which on several workers are called faster than one, as it is shown with two digits."""
 
 
 class Best(NamedTuple):
@@ -73,10 +75,14 @@ class Effort(NamedTuple):
         Args:
             crowded: the workers shared cores, so that their seconds of computing include their waits for a core.
         """
-        alone, took = seconds(self.alone), seconds(self.seconds)
+        turns = ", which took turns," if crowded else ""
+        took, alone = seconds(self.seconds), seconds(self.alone)
+        told = f"{self.workers} workers{turns} took {took}; one alone would have needed at most {alone}"
         if crowded:
-            return f"One worker alone: at most {alone}; {self.workers}, which took turns, took {took}."
-        return f"One worker alone: at most {alone}; {self.workers} took {took}: speed-up at most {self.speed_up:.2g}."
+            return f"{told}."
+        if self.speed_up < _FASTER:
+            return f"{told}: more workers are not faster here."
+        return f"{told}: together up to {self.speed_up:.2g} times as fast."
 
 
 def best_epoch(history: JobHistory) -> Best | None:

@@ -14,26 +14,30 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import seconds
 
 from . import tables
-from .data import SIMULATED, best_of, crowd_of, effort_in, history_of, platform_of
+from .data import SIMULATED, best_of, crowd_of, effort_in, platform_of
 from .records import RunRecords
-from .report import document, embedded
+from .report import curve, document, embedded
 
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
 _FIGURE: Final = {
     "best": "best epoch",
-    "one worker alone": "one worker alone, at most",
-    "speed-up": "speed-up, at most",
+    "one worker alone": "one worker alone would have needed, at most",
+    "speed-up": "times as fast as one worker alone, at most",
 }
 """Names of figures as the page shows them, where they are not those of the console."""
 
 
 def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
-    """Return the settings in which runs differ, by name: the value of each run, "-" where it has none. Raises: RecordError."""
+    """Return the settings in which runs differ, by name: the value of each run, "default" where it has none.
+
+    Raises: RecordError.
+    """
     settings = [settings_of_run(Door(run.folder)) for run in runs]
     names = dict.fromkeys(name for each in settings for name in each if name != "mission_title")
-    found = {name: [each.get(name, _ABSENT) for each in settings] for name in names}
+    # an empty text, as of no parameters of the rule, is the default, too
+    found = {name: [each.get(name) or "default" for each in settings] for name in names}
     return {name: values for name, values in found.items() if len(set(values)) > 1}
 
 
@@ -44,7 +48,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     if platform := platform_of(run):
         found[SIMULATED] = platform
-    history = history_of(run)
+    history = run.history
     best = best_of(run, history)
     found["best"] = _ABSENT if best is None else str(best)
     effort = effort_in(run)
@@ -74,15 +78,11 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
         names, [(_FIGURE.get(key, key), *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results"
     )
     # a value that is absent is the default
-    rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
+    rows = [(name, *values) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
     lines = {per: list(_lines(runs, per)) for per in (EPOCH, SECONDS, BYTES)}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
-    charts = "".join(
-        f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
-        "</figure>"
-        for number, name in enumerate(metrics)
-    )
+    charts = "".join(curve(number, name) for number, name in enumerate(metrics))
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="seconds" aria-pressed="false">by second</button>'
     buttons += '<button data-per="bytes" aria-pressed="false">by byte sent</button></div>'
@@ -113,7 +113,7 @@ def _ends(runs: Sequence[RunRecords]) -> list[float]:
 
 def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
     """Yield the curves of all runs: of each figure in training and on test data."""
-    histories = [history_of(run) for run in runs]
+    histories = [run.history for run in runs]
     names = dict.fromkeys(name.removeprefix(VALIDATION) for each in histories for name in each.columns() if name != EPOCH)
     for name in names:
         for number, (run, history) in enumerate(zip(runs, histories, strict=True)):

@@ -20,7 +20,7 @@ from parallel_sgd.record.tables import Column
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
 from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
-from .terms import ORDER, word
+from .terms import ORDER, figure, word
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"
@@ -59,9 +59,9 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         "seconds": found.seconds,
         "recent": max(map(len, runs.values()), default=0),
         "phases": _phases(runs, failures),
-        "curves": curves(history_of(records)),
+        "curves": curves(records.history),
         "waits": _waits(found, runs),
-        "clients": clients_data(records, history_of(records)),
+        "clients": clients_data(records, records.history),
         **_bytes(records),
         "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}, failures),
     }
@@ -134,22 +134,17 @@ def _placed(kind: str, place: str) -> str:
     return f"{place}: {word(phase)}" if phase else place.replace(ALL_CODECS, "codecs")
 
 
-def history_of(records: RunRecords) -> JobHistory:
-    """Return the history in the tables of a run."""
-    return JobHistory.of(
-        {node: (tables["TR"], tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
-        {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
-        {node: tables["CL"] for node, tables in records.tables.items() if "CL" in tables},
-        {node: tables["RO"] for node, tables in records.tables.items() if "RO" in tables},
-    )
-
-
 def curves(history: JobHistory) -> dict[str, Any]:
     """Return lines by epoch and by step: training and test, the mean and each worker; of bytes also each of several codecs."""
     names = [name for name in history.columns() if name != EPOCH and not name.startswith("val_")]
     steps = [name for row in history.steps[:1] for name in row if name not in (EPOCH, "batch", "time")]
     names = list(dict.fromkeys([*names, *steps, *(name[4:] for name in history.columns() if name.startswith("val_"))]))
-    return {"names": names, EPOCH: list(_lines(history, names, EPOCH)), STEP: list(_lines(history, names, STEP))}
+    return {
+        "names": names,
+        "titles": [*map(figure, names)],
+        EPOCH: list(_lines(history, names, EPOCH)),
+        STEP: list(_lines(history, names, STEP)),
+    }
 
 
 def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
@@ -252,14 +247,17 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
         links[of, to] += wire
     nodes = sorted({node for pair in links for node in pair})
     place = {node: number for number, node in enumerate(nodes)}
+    # of many workers in one process only the first have accounts, and empty rows would say that the others had sent nothing
+    rows = {node: number for number, node in enumerate(sorted({of for of, _ in links}))}
     names = sorted(variables, key=lambda name: -sum(variables[name].values()))[:_MOST_LINES]
     senders = sorted({node for name in names for node in variables[name]})
     cells = [[senders.index(node), row, wire] for row, name in enumerate(names) for node, wire in variables[name].items()]
     return {
         "links": {
             "nodes": nodes,
-            "cells": [[place[to], place[of], wire] for (of, to), wire in sorted(links.items())],
-            "ways": [[place[to], place[of], way, wire] for (of, to, way), wire in sorted(ways.items())],
+            "senders": [*rows],
+            "cells": [[place[to], rows[of], wire] for (of, to), wire in sorted(links.items())],
+            "ways": [[place[to], rows[of], way, wire] for (of, to, way), wire in sorted(ways.items())],
         },
         "variables": {"nodes": senders, "names": names, "cells": cells},
         "traffic": _traffic(records),

@@ -69,7 +69,7 @@ function shown(event) {
   showIf("time", data.phases.workers.length);
   put("recent", "Of the last " + data.recent + " batches of each worker, which took " + seconds(data.seconds) + ".");
   for (const id of ["causes", "waits"]) document.getElementById(id).parentElement.hidden = !(id === "causes" ? data.causes : data.waits.cells).length;
-  for (const [number, name] of data.curves.names.entries()) {
+  for (const [number, name] of data.curves.titles.entries()) {
     if (document.getElementById("curve-" + number)) continue;
     const figure = document.createElement("figure"), title = document.createElement("h3"), place = document.createElement("div");
     title.textContent = name;

@@ -59,6 +59,7 @@ class Outcome:
         self._about = _described(spec, samples, folder)
         self.incidents: list[dict[str, Any]] = []
         self.page: Path | None = None
+        self.records: RunRecords | None = None
         self.goes_on = False
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
@@ -120,7 +121,7 @@ class Outcome:
         }
         # RUN-11: a run may be passed on, so no path of this machine stays in it
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
-        records = RunRecords.read(folder)
+        records = self.records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
 

@@ -92,6 +92,7 @@ function drawCurves() {
         label: {formatter: "restart", color: ink(), fontSize: 11}, data: places.map(place => ({xAxis: place}))};
     }
     const few = series.length <= 12, unit = {seconds: seconds, bytes: bytes}[curvesPer];
+    const amount = {bytes: bytes, client_bytes: bytes, seconds: seconds}[name];
     const named = lines.some(line => line.run !== undefined) ? [...new Set(series.map(one => one.name))] : few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
     const above = 18 * legendLines(named, document.getElementById("curve-" + number)) + (places.length ? 22 : 14);
     show("curve-" + number, {legend: legend(named, {itemHeight: 5}), color: OTHERS, grid: {left: 54, right: 22, top: above, bottom: 40},
@@ -99,11 +100,11 @@ function drawCurves() {
         nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: unit ? 0 : 1,
         axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: unit}}),
       // a share, such as accuracy, ends at 1, and so does its axis
-      yAxis: axis({type: "value", scale: name !== "bytes", axisLabel: {color: ink(), fontSize: 11, formatter: name === "bytes" ? bytes : undefined}, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
+      yAxis: axis({type: "value", scale: !amount, axisLabel: {color: ink(), fontSize: 11, formatter: amount}, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
       tooltip: {trigger: few ? "axis" : "item", formatter: items => {
         const all = [items].flat();
         return (curvesPer === "step" ? "batch" : curvesPer) + " " + (unit ? unit(all[0].value[0]) : all[0].value[0]) +
-          all.map(item => "<br>" + item.marker + escaped(lines[item.seriesIndex].label) + " <b>" + Number(item.value[1]).toPrecision(5) + "</b>").join("");
+          all.map(item => "<br>" + item.marker + escaped(lines[item.seriesIndex].label) + " <b>" + (amount ? amount(item.value[1]) : Number(item.value[1]).toPrecision(5)) + "</b>").join("");
       }}});
   }
 }
@@ -157,7 +158,7 @@ function drawHeat() {
   const waits = page.waits, links = page.links, variables = page.variables;
   heat("waits", waits.nodes.map(short), waits.nodes.map(who), waits.cells, seconds,
     {left: 80, x: "waited for", y: "", tell: (row, column) => row + " waited for " + column});
-  heat("links", links.nodes.map(short), links.nodes.map(who), links.cells, bytes,
+  heat("links", links.nodes.map(short), links.senders.map(who), links.cells, bytes,
     {left: 80, x: "to", y: "", tell: (row, column) => row + " sent to " + column,
       parts: ([to, of]) => links.ways.filter(way => way[0] === to && way[1] === of)
         .map(way => "<br>" + escaped(way[2]) + " " + bytes(way[3])).join("")});

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
 from rpc.submit import Run
+
+if TYPE_CHECKING:
+    from parallel_sgd.record.history import JobHistory
 
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
 _OF_ALL: Final = ("TR-", "BY-")
@@ -164,6 +167,16 @@ class RunRecords:
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: Sequence[str] = ()
     cut_off: Sequence[str] = ()
+
+    @cached_property
+    def history(self) -> JobHistory:
+        """History in the tables of the run."""
+        from parallel_sgd.record.history import JobHistory  # noqa: PLC0415 - batches alone need none
+
+        return JobHistory.of(
+            {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
+            *({node: tables[kind] for node, tables in self.tables.items() if kind in tables} for kind in ("BY", "CL", "RO")),
+        )
 
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:

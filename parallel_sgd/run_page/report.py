@@ -20,9 +20,9 @@ from rpc.support.places import without_places
 
 from . import tables
 from .clients import clients_section
-from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, history_of, page_data, platform_of
+from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, page_data, platform_of
 from .records import RunRecords
-from .terms import PHASES, term, worker
+from .terms import PHASES, figure, term, worker
 from .timeline import write_timeline
 
 REPORT: Final = PAGE
@@ -83,7 +83,7 @@ def render(records: RunRecords, data: Mapping[str, Any]) -> str:
     contents = {
         "story": _story(records),
         "result": _result(records),
-        "time": _time(data),
+        "time": _time(records, data),
         "curves": _curves(records, data),
         "each": _batches(records, data),
         "clients": clients_section(data["clients"], chart),
@@ -121,8 +121,7 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     began = f"began {tables.stamp(run.began / 1e9)}" if run else ""
     ended = outcome.get("ended")
     lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))}" if run and isinstance(ended, float) else ""
-    # of many workers in one process only the first have a table of their batches
-    workers = max(len(data["phases"]["workers"]), sum(node >= 0 and "TR" in own for node, own in records.tables.items()))
+    workers = _workers(records, data)
     told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {workers} worker{'s' * (workers != 1)}."
     restarts = len(outcome.get("incidents") or ())
     again = f" after {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
@@ -157,6 +156,11 @@ def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title:
     )
 
 
+def _workers(records: RunRecords, data: Mapping[str, Any]) -> int:
+    """Return the number of workers; of many in one process only the first have a table of their batches."""
+    return max(len(data["phases"]["workers"]), sum(node >= 0 and "TR" in own for node, own in records.tables.items()))
+
+
 def _result(records: RunRecords) -> str:
     outcome = records.outcome
     figures = outcome.get("figures") or {}
@@ -165,7 +169,7 @@ def _result(records: RunRecords) -> str:
     told = "" if cards else "<p>The run has no result: it did not come to the end of its last epoch.</p>"
     crowd = crowd_of(records)
     lines = [_crowded(records, *crowd)] if crowd else []
-    if (best := best_of(records, history_of(records))) is not None:
+    if (best := best_of(records, records.history)) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
     effort = effort_in(records)
@@ -174,7 +178,9 @@ def _result(records: RunRecords) -> str:
     if effort is not None and effort.workers > 1:
         lines.append(effort.told(bool(crowd)) + " Restarts are not counted." * bool(outcome.get("incidents")))
         if not crowd:
-            cards.append((f"{effort.speed_up:.2g}", f"speed-up by {effort.workers} workers, at most"))
+            cards.append(
+                (f"\N{LESS-THAN OR EQUAL TO} {effort.speed_up:.2g} \N{MULTIPLICATION SIGN}", "the speed of one worker alone")
+            )
     shown = "".join(f"<li><b>{escape(figure)}</b><span>{escape(name)}</span></li>" for figure, name in cards)
     said = "".join(f"<li>{escape(line)}</li>" for line in lines)
     drawn = (f'<ul class="cards">{shown}</ul>' if shown else "") + note + (f'<ul class="told">{said}</ul>' if said else "")
@@ -202,13 +208,16 @@ def _settings(records: RunRecords) -> str:
     return found + (tables.folded("All settings", tables.pairs(settings, "Settings")) if settings else "")
 
 
-def _time(data: Mapping[str, Any]) -> str:
+def _time(records: RunRecords, data: Mapping[str, Any]) -> str:
     waits = data["waits"]
     names = [worker(node) for node in waits["nodes"]]
     cells = [(*place, tables.Seconds(waited)) for *place, waited in waits["cells"]]
     told = tables.causes_list(data)
-    if not data["phases"]["workers"]:
+    kept = data["phases"]["workers"]
+    if not kept:
         return told
+    if len(kept) < (of := _workers(records, data)):
+        told += f'<p class="note">Of {of} workers these have left tables of batches and links: {", ".join(map(str, kept))}.</p>'
     causes = chart(
         "causes",
         "What slowed the run down",
@@ -243,12 +252,15 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     text += " Bytes are the contents of packets that were sent, those of all nodes together in bold" * (BYTES in names)
     text += ", each of several codecs thin." if len({codec for _, codec, *_ in data["traffic"]}) > 1 else "." * (BYTES in names)
     text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
-    places = [
-        f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)
-    ]
-    figures = [f"<figure><h3>{escape(name)}</h3>{place}</figure>" for name, place in zip(names, places, strict=True)]
-    rows = tables.numbers(tables.epochs_table(history_of(records)))
+    figures = [curve(place, name) for place, name in enumerate(names)]
+    rows = tables.numbers(tables.epochs_table(records.history))
     return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'
+
+
+def curve(place: int, name: str) -> str:
+    """Return HTML of the chart of a figure; `place`: its number on the page."""
+    title = escape(figure(name))
+    return f'<figure><h3>{title}</h3><div class="chart" id="curve-{place}" role="img" aria-label="{title}"></div></figure>'
 
 
 def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
@@ -266,7 +278,8 @@ def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
 def _bytes(data: Mapping[str, Any]) -> str:
     links, variables = data["links"], data["variables"]
     if not links["cells"]:
-        told = "<p>No worker has left its accounts: the run did not end well, or nothing was sent.</p>"
+        why = "the run did not end well" if data["traffic"] else "the run did not end well, or nothing was sent"
+        told = f"<p>No worker has left its accounts, which tell the bytes by link and variable: {why}.</p>"
         return told + _traffic(data["traffic"])
     names = [worker(node) for node in links["nodes"]]
     senders = [worker(node) for node in variables["nodes"]]
@@ -275,7 +288,9 @@ def _bytes(data: Mapping[str, Any]) -> str:
         "By link",
         "Bytes on the wire, with what the protocol adds: sent by a node (row) to a node (column), by TCP, a Unix socket, or in "
         "memory that both share.",
-        tables.cells_table(names, names, links["ways"], ["sender", "receiver", "by", "bytes"]),
+        tables.cells_table(
+            [worker(node) for node in links["senders"]], names, links["ways"], ["sender", "receiver", "by", "bytes"]
+        ),
     )
     second = chart(
         "variables",

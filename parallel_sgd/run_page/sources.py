@@ -234,7 +234,7 @@ class ClusterSource:
             attempt = str(entry["attempt"] + 1)
             node, where = worker(entry["node"]), self._follower.agents[agent].address
             rows.append(
-                {"node": node, "agent": where, "state": entry["state"], "done": far, "it says": note, "attempt": attempt}
+                {"node": node, "agent": where, "state": entry["state"], "done": far, "figures": note, "attempt": attempt}
             )
         return rows
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from nn.model.history import History
 
 from .records import Batch, RunRecords, Runs
-from .terms import ORDER, PHASES, WAIT, term, word, worker
+from .terms import ORDER, PHASES, WAIT, figure, term, word, worker
 
 _EXACT: Final = dict(PHASES.values())
 _LEDGER: Final = "ledger: of each block of each batch it tells which worker computed it, and if it was applied"
@@ -80,7 +80,7 @@ def epochs_table(history: History) -> str:
     rows = history.rows if len(history.rows) <= 200 else history.rows[:: -(-len(history.rows) // 200)]
     names = history.columns()
     told = [["" if name not in row else int(row[name]) if name == "epoch" else row[name] for name in names] for row in rows]
-    return table([name.replace("val_", "test ") for name in names], told, "Loss and metrics by epoch")
+    return table([figure(name).replace("val_", "test ") for name in names], told, "Loss and metrics by epoch")
 
 
 def causes_list(data: Mapping[str, Any]) -> str:

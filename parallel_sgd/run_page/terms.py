@@ -9,7 +9,7 @@ from typing import Final
 
 from network.nodes import PARAMETER_SERVER
 
-__all__ = ["ORDER", "PHASES", "WAIT", "term", "word", "worker"]
+__all__ = ["ORDER", "PHASES", "WAIT", "figure", "term", "word", "worker"]
 
 WAIT: Final = "wait"
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
@@ -28,6 +28,16 @@ PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 """By the name of a phase in tables: the word that a page shows, and the exact term with its meaning."""
+
+
+_FIGURES: Final[Mapping[str, str]] = MappingProxyType(
+    {"bytes": "bytes sent", "client_bytes": "bytes of clients", "seconds": "seconds of the clients' clock"}
+)
+
+
+def figure(name: str) -> str:
+    """Return the words that a page shows for a figure of a history, such as `client_bytes`; its name where there are none."""
+    return _FIGURES.get(name, name)
 
 
 def word(phase: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-Arrival = tuple[float, int, int, object]
+Arrival = tuple[float, int, int, Any]
 """Arrival of a message: virtual time in seconds, id of its source, of its target, and its item."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from heapq import heappop, heappush, heapreplace
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from .arrivals import Arrival
 from .cores import Cores
 from .immediate import Immediate, Link, reliable
 from .order import Order
-from .parcel import Parcel
+from .parcel import Parcel, is_fixed
 from .timeline import JumpingClock, Timeline
 
 Results = dict[int, dict[str, float]]
@@ -164,6 +164,7 @@ class Seat:
         alarm: the moment of its next deadline that is among the events.
         cores: those of its host, where it has to share them, else None.
         inbox: packets that have arrived, with their senders.
+        lacks: packets that must come, at least, before a turn of the node changes anything but its accounts.
         looks_at_peers: whether its wait may end when a node leaves.
         place: that in the order of the nodes.
         gone: whether its process is no more, or stands still for ever.
@@ -176,6 +177,7 @@ class Seat:
         "cores",
         "gone",
         "inbox",
+        "lacks",
         "looks_at_peers",
         "node",
         "participant",
@@ -195,6 +197,7 @@ class Seat:
         self.alarm = math.inf
         self.cores: Cores[Seat] | None = None
         self.inbox: list[tuple[int, Parcel]] = []
+        self.lacks = 0
         self.looks_at_peers = False
         self.gone = False
 
@@ -252,6 +255,7 @@ class Kernel:
         self._alarms: list[tuple[float, int, int | Callable[[], None]]] = []
         self._left = 0
         self._number = 0
+        self._defers = True  # whether nodes may get packets later than these arrive, where that changes nothing
         self._last: tuple[Key, object, Parcel] | None = None
         # packets that leave while their node is charged: networks take them in the order of time
         self._later: list[_Leaving] = []
@@ -307,7 +311,7 @@ class Kernel:
         if timeline is not None and timeline.charged:
             self._later.append((timeline.monotonic(), sender, target, parcel))
         else:
-            self.network.send(self._clock.monotonic(), sender, target, parcel.size.wire, parcel)
+            self.network.send(self._clock.monotonic(), sender, target, parcel.wire, parcel)
         return parcel.size
 
     def _charge(self, cost: Callable[[Codec, int], float], node: int, parcel: Parcel) -> None:
@@ -315,7 +319,7 @@ class Kernel:
         participant, place = self._seats[node].participant, parcel.key[-1]
         codecs = participant.exchange.bank.codecs if participant is not None else []
         if 0 <= place < len(codecs):
-            seconds = cost(codecs[place], parcel.size.wire)
+            seconds = cost(codecs[place], parcel.wire)
             if self._timeline is not None:
                 self._timeline.charge(seconds)
 
@@ -323,28 +327,33 @@ class Kernel:
         sealed = self.transport == "tcp"
         known = size_of(key, content, sealed)
         if known is not None:  # as the wire would bring it, which would take three times as long
-            value = tuple(map(_copied, content)) if type(content) is tuple else _copied(content)
-            return self._parcel(key, Message(key, value, known.raw, known.overhead))
+            if type(content) is tuple:
+                value: Any = tuple([item if type(item) is int else _copied(item) for item in content])
+            else:
+                value = _copied(content)
+            return self._parcel(key, value, known)
         # packed though it stays in this process: a value that cannot travel fails here, too, and bytes are counted alike
         packed = pack(Kind.MESSAGE, key, content, False, self._classes)
         self._reader.feed(b"".join(packed.buffers()))
-        message = self._reader.messages.popleft()
-        if isinstance(message.content, Undecoded):
-            value = message.content.unpack()
-            parts = value if type(value) is tuple else (value,)
+        value, raw, overhead = self._reader.messages.popleft()[1:4]
+        if isinstance(value, Undecoded):
+            decoded = value.unpack()
+            parts = decoded if type(decoded) is tuple else (decoded,)
             if _FIXED.issuperset(map(type, parts)):  # lists and the like would be shared by all receivers: they decode them
-                message = message._replace(content=value)
-        for array in _arrays(message.content):
+                value = decoded
+        for array in _arrays(value):
             array.flags.writeable = False
         if sealed:
             # the same message as the wire has it; its frames are lists of views, so this copies nothing
             packed = pack(Kind.MESSAGE, key, content, True, self._classes)
-        return self._parcel(key, message._replace(raw=packed.raw, overhead=packed.overhead))
+            raw, overhead = packed.raw, packed.overhead
+        return self._parcel(key, value, Sent(raw, overhead))
 
-    def _parcel(self, key: Key, message: Message) -> Parcel:
+    def _parcel(self, key: Key, value: Any, size: Sent) -> Parcel:
         """Return a message with its size as the transport counts it: in memory the frame that tells of it is no packet."""
-        overhead = 0 if self.transport == MEMORY else message.overhead
-        return Parcel(key, message._replace(overhead=overhead), Sent(message.raw, overhead))
+        if self.transport == MEMORY:
+            size = Sent(size.raw, 0)
+        return Parcel(key, Message(key, value, size.raw, size.overhead), size, size.wire)
 
     def wake(self, moment: float, node: int) -> None:
         """Add an event: the node looks at `moment` whether it can go on."""
@@ -390,6 +399,8 @@ class Kernel:
 
         Raises: each error of a participant; Deadlock when no participant can ever move.
         """
+        # where each packet takes time, is put in order or may end a process, it is handed over as it arrives
+        self._defers = self.costs is None and self.order is None and self.agents is None
         start = self._clock.monotonic()
         for node in self._seats:
             self.wake(start, node)
@@ -409,20 +420,15 @@ class Kernel:
             following = min((alarms[0][0] if alarms else math.inf), math.inf if coming is None else coming)
             if following > self._clock.monotonic() + _LONG:
                 self.agents.idle(self._clock.monotonic(), following)  # which may add events
-        arrivals: Sequence[Arrival] = ()
         if coming is not None and not (alarms and alarms[0][0] < coming):
-            moment = coming
-            self._clock.advance_to(moment)
-            arrivals = self.network.advance(moment)
-            self.events += max(0, len(arrivals) - 1)
-            turns = dict.fromkeys([self._arrive(arrival) for arrival in arrivals])
+            moment, turns = coming, self._take(coming)
         elif alarms:
             moment, _, node = heappop(alarms)
             self._clock.advance_to(moment)
             if not isinstance(node, int):
                 node()
                 return 0
-            turns = {self._seats[node]: None}
+            turns = [self._seats[node]]
             if self._seats[node].alarm <= moment:
                 self._seats[node].alarm = math.inf
         else:
@@ -432,6 +438,13 @@ class Kernel:
             ended += self._turn(seat, moment)
         return ended
 
+    def _take(self, moment: float) -> list[Seat]:
+        """Let time pass until `moment`, and return the nodes to which something comes then that they may act upon."""
+        self._clock.advance_to(moment)
+        arrivals = self.network.advance(moment)
+        self.events += max(0, len(arrivals) - 1)
+        return [seat for seat in dict.fromkeys(map(self._arrive, arrivals)) if seat.lacks <= 0]
+
     def _let_leave(self) -> None:
         """Give the network the packets that leave before anything else happens."""
         leaving, alarms, network = self._leaving, self._alarms, self.network
@@ -440,7 +453,7 @@ class Kernel:
             coming = network.next_moment()
             if (alarms and alarms[0][0] < moment) or (coming is not None and coming < moment):
                 return
-            network.send(*packet[:3], packet[3].size.wire, packet[3])
+            network.send(*packet[:3], packet[3].wire, packet[3])
             following = next(rest, None)
             if following is None:
                 heappop(leaving)
@@ -448,20 +461,25 @@ class Kernel:
                 heapreplace(leaving, (following[0], number, rest, following))
 
     def _arrive(self, arrival: Arrival) -> Seat:
-        moment, sender, target, item = arrival
-        parcel = cast("Parcel", item)
-        self.digest.update(_EVENT(moment, sender, target, parcel.size.wire))
+        parcel: Parcel
+        moment, sender, target, parcel = arrival
+        self.digest.update(_EVENT(moment, sender, target, parcel.wire))
         seat = self._seats[target]
         seat.inbox.append((sender, parcel))
+        if seat.lacks:
+            # a packet of no variable, such as the word of a node that computes, is looked at at once
+            is_counted = parcel.key[-1] < len(seat.participant.exchange.bank.codecs)  # type: ignore[union-attr]
+            seat.lacks = seat.lacks - 1 if is_counted else 0
+            seat.looks_at_peers = False  # as after a turn
         return seat
 
-    def _movable(self) -> dict[Seat, None]:
+    def _movable(self) -> list[Seat]:
         """Return the nodes that can go on although nothing happens any more.
 
         Raises: Deadlock when there is none.
         """
         waiting = [seat for seat in self._seats.values() if seat.result is None and not seat.gone]
-        found = dict.fromkeys([seat for seat in waiting if seat.wait is None or seat.context.run(seat.wait.ready)])
+        found = [seat for seat in waiting if seat.inbox or seat.wait is None or seat.context.run(seat.wait.ready)]
         if not found:
             waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in waiting if seat.wait is not None)
             raise Deadlock(f"No node can go on: {waits}.{'' if self.order is None else self.order.excuse}")
@@ -527,21 +545,28 @@ class Kernel:
         if packets is None:
             return 0
         wait, process = seat.wait, seat.participant.process  # type: ignore[union-attr]
+        cores = seat.cores
         run = seat.context.run
         try:
-            for sender, parcel in packets:
-                if self.costs is not None:
-                    self._charge(self.costs.merge, seat.node, parcel)
-                run(self._deliver, seat, sender, parcel)
+            if self.costs is not None:
+                for packet in packets:
+                    self._charge(self.costs.merge, seat.node, packet[1])
+                    run(self._deliver, seat, (packet,))
+            elif packets:
+                run(self._deliver, seat, packets)
         except Exception as error:
             _tell(error, seat.node)
             raise
         if self.order is None:
             seat.inbox.clear()
         seat.looks_at_peers = False
+        seat.lacks = 0
         ended = 0
         try:
-            if wait is None or (wait.deadline is not None and self._clock.monotonic() >= wait.deadline) or run(wait.ready):
+            is_overdue = wait is not None and wait.deadline is not None and self._clock.monotonic() >= wait.deadline
+            if is_overdue and self._defers:
+                self._stop_deferring()
+            if wait is None or is_overdue or run(wait.ready):
                 if self.order is not None:
                     self.order.resumed(seat.node)
                     if seat.inbox:  # packets that were held back may be next
@@ -549,6 +574,8 @@ class Kernel:
                 wait = seat.wait = run(next, process)
                 if run(wait.ready):  # the others of this moment come first
                     self.wake(self._clock.monotonic(), seat.node)
+            if self._defers and wait.fewest is not None and cores is None:
+                seat.lacks = run(wait.fewest)
             if wait.deadline is not None and wait.deadline < seat.alarm:
                 seat.alarm = wait.deadline
                 self.wake(wait.deadline, seat.node)
@@ -562,6 +589,12 @@ class Kernel:
             raise
         return ended
 
+    def _stop_deferring(self) -> None:
+        """Hand over each packet as it arrives, from now on: after a time-out it may be a question, which is answered."""
+        self._defers = False
+        for seat in self._seats.values():
+            seat.lacks = 0
+
     def _leave(self, seat: Seat) -> None:
         """Let a node go that has done its work; packets that are on their way to it stay in flight."""
         self._present.pop(seat.node, None)
@@ -571,8 +604,9 @@ class Kernel:
         for other in sorted(self.lookers, key=lambda looker: looker.place):
             self.wake(now, other.node)
 
-    def _deliver(self, seat: Seat, sender: int, parcel: Parcel) -> None:
-        seat.participant.exchange.deliver(sender, parcel.message)  # type: ignore[union-attr]
+    def _deliver(self, seat: Seat, packets: Sequence[tuple[int, Parcel]]) -> None:
+        exchange = seat.participant.exchange  # type: ignore[union-attr]
+        exchange.deliver_all([(sender, parcel.message) for sender, parcel in packets])
 
     def close(self, at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()) -> None:
         """Close all processes.
@@ -604,17 +638,16 @@ class Kernel:
         with at_end("The last packets"):
             left = [packet for _, _, rest, first in self._leaving for packet in (first, *rest)]
             for moment, sender, target, parcel in sorted(left, key=lambda packet: packet[0]):  # networks take no step back
-                self.network.send(moment, sender, target, parcel.size.wire, parcel)
+                self.network.send(moment, sender, target, parcel.wire, parcel)
             for arrival in self.network.advance(self._clock.monotonic()):
                 self._arrive(arrival)
         for seat in self._seats.values():
             with at_end("The packets that came to a worker after its end"):
-                for sender, parcel in seat.inbox:
-                    seat.context.run(self._deliver, seat, sender, parcel)
+                seat.context.run(self._deliver, seat, seat.inbox)
         with at_end("The check of the accounts"):
             flying = Counter(lost)
-            for _, sender, receiver, item in self.network.advance(math.inf):
-                flying[sender, receiver, cast("Parcel", item).key[-1]] += 1
+            for _, sender, receiver, parcel in self.network.advance(math.inf):
+                flying[sender, receiver, parcel.key[-1]] += 1
             books = {node: seat.participant.exchange.bank.accounts for node, seat in self._seats.items() if seat.participant}
             check_rows(books, flying)
 
@@ -626,6 +659,8 @@ SAMPLE: Final = 4
 _MOST_BY_LINK: Final = 256
 #: Nodes from which on the collector of cycles is felt.
 _MANY: Final = 16
+#: Objects more than before at which the collector looks for cycles while many nodes run.
+_RARELY: Final = 1_000_000
 #: Types of values that cannot change once their arrays are read-only.
 _FIXED: Final = frozenset({int, float, bool, str, bytes, type(None), np.ndarray})
 _EVENT: Final = struct.Struct("<dqqq").pack
@@ -635,9 +670,7 @@ def _copied(item: Any) -> Any:
     """Return a copy of an array that cannot be written to, and any other item as it is."""
     if type(item) is not np.ndarray:
         return item
-    owner = item if item.base is None else item.base
-    is_fixed = type(owner) is np.ndarray and owner.base is None and not (owner.flags.writeable or item.flags.writeable)
-    if is_fixed and item.flags.c_contiguous:
+    if item.flags.c_contiguous and is_fixed(item):
         return item  # its owner has made it so that nothing writes to it any more
     copy = item.copy()  # in the order of the wire
     copy.flags.writeable = False
@@ -663,9 +696,12 @@ def frozen_garbage(nodes: int) -> Iterator[None]:
         return
     gc.collect()
     gc.freeze()
+    before = gc.get_threshold()
+    gc.set_threshold(_RARELY, *before[1:])  # packets on their way are many, and no cycles
     try:
         yield
     finally:
+        gc.set_threshold(*before)
         gc.unfreeze()
 
 

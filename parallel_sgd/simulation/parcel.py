@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from network.message import Message
 from network.wire import Sent
@@ -17,8 +20,16 @@ class Parcel(NamedTuple):
         key: (attempt, epoch, batch, variable).
         message: the message as its receivers get it.
         size: its bytes.
+        wire: those on the wire.
     """
 
     key: Key
     message: Message
     size: Sent
+    wire: int
+
+
+def is_fixed(array: NDArray[Any]) -> bool:
+    """Tell if nothing can write to an array any more: neither it nor the array that has its memory can be written to."""
+    owner = array if array.base is None else array.base
+    return type(owner) is np.ndarray and owner.base is None and not (owner.flags.writeable or array.flags.writeable)

@@ -120,6 +120,7 @@ class Platform:
     def __post_init__(self) -> None:
         _among("shape", self.shape, SHAPES)
         self._take_lists()
+        # alpha-beta knows ports alone: any number of flows would cross an inner link, each at its full rate
         inner = self.shape in (RING, FAT_TREE, TWO_SITES) or self.backbone is not None
         self._default("model", FLOW if inner else ALPHA_BETA)
         self._default("ports", FIFO if self.model == STORE_AND_FORWARD else FAIR)
@@ -130,6 +131,7 @@ class Platform:
 
     def _default(self, name: str, value: object) -> None:
         if getattr(self, name) is None:
+            # frozen, but still being made: no reader has it yet
             object.__setattr__(self, name, value)
 
     def _take_lists(self) -> None:
@@ -213,6 +215,7 @@ class Platform:
                 raise _error(name, f"as many rows and columns as 'latencies' has rows, {size}", counts)
             for i, row in enumerate(rows):
                 for j, value in enumerate(row):
+                    # the diagonal is free: nodes of one host have `local_latency` and `local_bandwidth`
                     if i != j and not (_is_number(value) and least <= value <= most):
                         limit = f"at least {least:g}" if least else f"at least 0 and at most {most:g}"
                         raise _error(f"{name}[{i}][{j}]", f"a number of {limit}", value)
@@ -257,6 +260,7 @@ class Platform:
         if self.speeds and len(self.speeds) < nodes:
             raise _error("speeds", f"one for each of the job's {nodes} nodes", f"{len(self.speeds)} of them")
         if self.hosts is None:
+            # each of two sites has a host, and the first one leaves one for the second
             least = 2 if self.shape == TWO_SITES else 1
             needed = max(least, -(-nodes // self.nodes_per_host), (self.near or 0) + 1)
             return replace(self, hosts=needed)

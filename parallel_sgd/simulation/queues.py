@@ -8,6 +8,7 @@ Store-and-forward: each link of the route takes the message whole, for size / ba
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
@@ -23,6 +24,9 @@ _ARRIVE: Final = -1
 _LIFT: Final = -2
 
 Pair = tuple[int, int]
+#: (moment, sequence, link that it is at, or _ARRIVE or _LIFT, size, source, target, item, links behind that one, line in which
+#: it stands, or None)
+_Entry = tuple[float, int, int, float, int, int, Any, tuple[int, ...], Any]
 
 
 class Queues:
@@ -49,8 +53,10 @@ class Queues:
         self._pair_free: dict[Pair, float] = {}  # when one within a host, or slower than its ports, takes the next message
         self._shaped = ShapedPairs(seed)
         self._held: dict[Pair, list[tuple[float, object]]] = {}  # messages that wait for the end of a stall
-        # (moment, sequence, link that it is at, or _ARRIVE or _LIFT, size, source, target, item, links behind that one)
-        self._heap: list[tuple[float, int, int, float, int, int, Any, tuple[int, ...]]] = []
+        self._heap: list[_Entry] = []
+        # by link of a star: its messages, in their order. The first of each is in the heap, so that it has no more entries than
+        # there are links, which makes it the quicker the more messages are under way
+        self._lines: list[deque[_Entry]] = []
         self._sequence = 0
         self._widen()
 
@@ -67,7 +73,18 @@ class Queues:
         self._sizes[first] += size
         self._sizes[last] += size
         self._sequence = sequence = self._sequence + 1
-        heappush(self._heap, (start + latency, sequence, last, size, source, target, item, ()))
+        line = self._lines[first]
+        self._stand(line, (start + latency, sequence, last, size, source, target, item, (), line))
+
+    def _stand(self, line: deque[_Entry], entry: _Entry) -> None:
+        """Put a message behind those of its link."""
+        if not line:
+            line.append(entry)
+            heappush(self._heap, entry)
+        elif line[-1] < entry:
+            line.append(entry)
+        else:  # one without a size has the moment of the one before it, and may have left earlier
+            heappush(self._heap, (*entry[:-1], None))
 
     def _send_by_route(self, now: float, source: int, target: int, size: float, item: object) -> None:
         """Send a message where not all are alike, or where a fault is or was."""
@@ -110,7 +127,7 @@ class Queues:
     def _push(self, moment: float, link: int, message: tuple[int, int, float, Any], rest: tuple[int, ...] = ()) -> None:
         source, target, size, item = message
         self._sequence += 1
-        heappush(self._heap, (moment, self._sequence, link, size, source, target, item, rest))
+        heappush(self._heap, (moment, self._sequence, link, size, source, target, item, rest, None))
 
     def _widen(self) -> None:
         """Take note of links that a route has used for the first time."""
@@ -119,6 +136,7 @@ class Queues:
             self._bandwidth.append(link.bandwidth)
             self._after.append(link.latency if self._forwards else 0.0)
             self._sizes.append(0.0)
+            self._lines.append(deque())
 
     def next_moment(self) -> float | None:
         return self._heap[0][0] if self._heap else None
@@ -127,14 +145,29 @@ class Queues:
         heap, free = self._heap, self._free
         arrived: list[Arrival] = []
         while heap and heap[0][0] <= now:
-            moment, sequence, link, size, source, target, item, rest = heap[0]
-            if link >= 0:
+            moment, sequence, link, size, source, target, item, rest, line = heap[0]
+            if line is not None:
+                line.popleft()
+                if line:
+                    heapreplace(heap, line[0])
+                else:
+                    heappop(heap)
+                if link == _ARRIVE:
+                    arrived.append((moment, source, target, item))
+                else:
+                    start = free[link]
+                    if start < moment:
+                        start = moment
+                    free[link] = done = start + size / self._bandwidth[link]
+                    line = self._lines[link]
+                    self._stand(line, (done, sequence, _ARRIVE, size, source, target, item, (), line))
+            elif link >= 0:
                 start = free[link]
                 if start < moment:
                     start = moment
                 free[link] = done = start + size / self._bandwidth[link]
                 following = rest[0] if rest else _ARRIVE
-                heapreplace(heap, (done + self._after[link], sequence, following, size, source, target, item, rest[1:]))
+                heapreplace(heap, (done + self._after[link], sequence, following, size, source, target, item, rest[1:], None))
             elif link == _ARRIVE:
                 heappop(heap)
                 arrived.append((moment, source, target, item))

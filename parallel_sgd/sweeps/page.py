@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from nn.model.history import VALIDATION
 from rpc.support.files import publish
 
-from ..record.history import BYTES, EPOCH
+from ..record.history import BYTES
 from ..run_page import tables
 from ..run_page.report import document, embedded
-from .results import Row, SweepResult
-from .runs import DONE, FAILED, INTERRUPTED, NOT_RUN, OF_CLIENTS, SIMULATED, Point
+from .results import Row, SweepResult, mean_curve
+from .runs import DONE, FAILED, INTERRUPTED, NOT_RUN, OF_CLIENTS, PER, SIMULATED
 
 __all__ = ["PAGE", "write_page"]
 PAGE: Final = "sweep.html"
 _MODE: Final = 0o644
-_PER: Final = (EPOCH, "seconds", BYTES)
 _ALL: Final = "all settings"
 _MOST_THIN: Final = 300
 """Runs up to which each has a thin line."""
@@ -56,12 +53,12 @@ def write_page(result: SweepResult) -> Path:
 def _page_of(result: SweepResult) -> str:
     """Return the page, which needs no network."""
     done = [row for row in result.rows if row.told.state == DONE]
-    names = list(dict.fromkeys(name for row in done for point in row.told.points for name in _figures(point)))
+    names = list(dict.fromkeys(name for row in done for point in row.told.points for name in point.tested))
     varied = [name for name in result.settings if len({row.labels[name] for row in result.rows}) > 1]
     # a setting that all have alike tells no curve from another
     keys = {_ALL: varied or result.settings, **{name: [name] for name in varied}}
     groups = {
-        by: {"names": names, **{per: list(_lines(done, chosen, names, per)) for per in _PER}} for by, chosen in keys.items()
+        by: {"names": names, **{per: list(_lines(done, chosen, names, per)) for per in PER}} for by, chosen in keys.items()
     }
     charts = "".join(
         f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
@@ -72,7 +69,7 @@ def _page_of(result: SweepResult) -> str:
     sections = [("result", "Mean and spread", f'<p class="note">{_spread(result)}</p>{tables.table(head, rows, "Results")}')]
     if charts:
         note = f'<p class="note drawn">{escape(_note(result))}</p>'
-        buttons = _buttons("per", ((per, f"by {'byte sent' if per == BYTES else per.rstrip('s')}") for per in _PER))
+        buttons = _buttons("per", ((per, f"by {'byte sent' if per == BYTES else per.rstrip('s')}") for per in PER))
         choice = _buttons("by", ((by, by) for by in keys)) if len(varied) > 1 else ""
         sections.append(("curves", "Curves", f'{note}{buttons}{choice}<div class="pair drawn">{charts}</div>'))
     columns, every = result.table()
@@ -118,12 +115,6 @@ def _buttons(kind: str, choices: Iterable[tuple[str, str]]) -> str:
     return f'<div class="buttons">{"".join(made)}</div>'
 
 
-def _figures(point: Point) -> dict[str, float]:
-    """Return the figures on test data of an epoch, those of training where there are none."""
-    tested = {name.removeprefix(VALIDATION): value for name, value in point.figures.items() if name.startswith(VALIDATION)}
-    return tested or dict(point.figures)
-
-
 def _lines(rows: Sequence[Row], chosen: Sequence[str], names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
     """Yield the curves of the groups of rows that have the chosen settings alike: of each its mean, and its runs thin."""
     groups: dict[str, list[Row]] = {}
@@ -132,29 +123,15 @@ def _lines(rows: Sequence[Row], chosen: Sequence[str], names: Sequence[str], per
     for metric in names:
         for number, (label, own) in enumerate(groups.items()):
             common = {"metric": metric, "name": label, "test": False, "run": number}
-            runs = [points for row in own if (points := dict(_places(row, metric, per)))]
-            if runs:
-                yield {**common, "label": label, "mean": True, "width": 2.4, "points": list(_mean(runs))}
+            mean = [_rounded((place, value)) for place, value, _ in mean_curve(own, metric, per)]
+            if mean:
+                yield {**common, "label": label, "mean": True, "width": 2.4, "points": mean}
             if len(rows) <= _MOST_THIN and len(own) > 1:
                 for row in own:
-                    thin = [_rounded(point) for point in dict(_places(row, metric, per)).values()]
+                    thin = [_rounded(point) for point in row.curve(metric, per).values()]
                     if thin:
                         told = {"label": f"{label}, {row.told.folder}", "mean": False, "width": 0.8, "opacity": 0.35}
                         yield {**common, **told, "points": thin}
-
-
-def _places(row: Row, metric: str, per: str) -> Iterator[tuple[int, tuple[float, float]]]:
-    for point in row.told.points:
-        place = {EPOCH: float(point.epoch), "seconds": point.seconds, BYTES: point.bytes}[per]
-        figures = _figures(point)
-        if place is not None and metric in figures:
-            yield point.epoch, (place, figures[metric])
-
-
-def _mean(runs: Sequence[Mapping[int, tuple[float, float]]]) -> Iterator[list[float]]:
-    """Yield the mean of place and figure at the end of each epoch that all runs have."""
-    for epoch in sorted(set.intersection(*(set(run) for run in runs))):
-        yield _rounded([statistics.fmean(values) for values in zip(*(run[epoch] for run in runs), strict=True)])
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

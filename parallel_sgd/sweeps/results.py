@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn import arguments
+from nn.model.history import put_out
 from rpc.support.files import publish
 
+from ..record.history import EPOCH, SECONDS
 from .labels import DEFAULT
-from .runs import DONE, Told
+from .runs import DONE, PER, Told
 
-__all__ = ["RESULTS", "SUMMARY", "TABLE", "Row", "SweepResult"]
+__all__ = ["RESULTS", "SUMMARY", "TABLE", "Row", "SweepResult", "mean_curve"]
 
 RESULTS: Final = "results.csv"
 SUMMARY: Final = "summary.csv"
@@ -55,6 +58,20 @@ class Row:
             return {}
         counts = {"epochs": self.told.epochs, "bytes": self.told.bytes, "seconds": self.told.seconds}
         return {**self.told.figures, **{name: float(value) for name, value in counts.items() if value is not None}}
+
+    def curve(self, figure: str, per: str) -> dict[int, tuple[float, float]]:
+        """Return the place on an axis and the figure at the end of each epoch, as far as both are told.
+
+        Args:
+            figure: name of the figure, that on test data where there are some.
+            per: the axis, one of PER.
+        """
+        found = {}
+        for point in self.told.points:
+            place, value = point.place(per), point.tested.get(figure)
+            if place is not None and value is not None:
+                found[point.epoch] = (place, value)
+        return found
 
 
 class SweepResult:
@@ -178,6 +195,52 @@ class SweepResult:
             lines.append(_line([*map(_escaped, labels), str(sum(row.told.state == DONE for row in own)), *values]))
         return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
 
+    def plot(
+        self, path: str | os.PathLike[str] | None = None, figure: str | None = None, x: str = EPOCH, over: str | None = None
+    ) -> None:
+        """Draw a figure on test data over epochs, bytes or seconds, a line per combination: the mean over the seeds at the end
+        of each epoch, in a band of one standard deviation (n - 1) to either side, at the mean of the bytes or seconds.
+
+        Args:
+            path: file of the kind that its ending names, such as `.pdf`; None shows it in a notebook.
+            figure: name of the figure, such as "accuracy"; None for the first metric, or the loss.
+            x: "epoch", "bytes" or "seconds"; of runs with clients the bytes and the clock of these.
+            over: the setting by which runs are grouped; None for all that differ.
+
+        Raises: ValueError for another figure, axis or setting, and where no run has told them; ImportError without matplotlib.
+        """
+        owner = "SweepResult.plot()"
+        arguments.one_of(owner, "x", x, PER)
+        done = [row for row in self.rows if row.told.state == DONE]
+        figures = list(dict.fromkeys(name for row in done for point in row.told.points for name in point.tested))
+        if not figures:
+            raise ValueError(f"{owner} needs a run that is done, got none")
+        name = (figures[1:] or figures)[0] if figure is None else arguments.one_of(owner, "figure", figure, figures)
+        varied = [each for each in self.settings if len({row.labels[each] for row in done}) > 1] or self.settings
+        chosen = varied if over is None else [arguments.one_of(owner, "over", over, self.settings)]
+        groups: dict[str, list[Row]] = {}
+        for row in done:
+            groups.setdefault(", ".join(row.labels[each] for each in chosen), []).append(row)
+        lines = {label: found for label, own in groups.items() if (found := mean_curve(own, name, x))}
+        if not lines:
+            raise ValueError(f"{owner} 'x' must be an axis that the runs have told, got {x!r}")
+        try:
+            from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+        except ImportError as error:
+            raise ImportError(f"{owner} needs matplotlib: pip install matplotlib") from error
+        drawn = Figure(figsize=(5, 3.6), layout="constrained")
+        panel = drawn.subplots()
+        for label, points in lines.items():
+            places, means, spreads = map(list, zip(*points, strict=True))
+            (line,) = panel.plot(places, means, label=label, marker="o", markersize=3)
+            low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
+            panel.fill_between(places, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+        panel.set_xlabel(f"seconds, {self.clock}" if x == SECONDS else x)
+        panel.set_ylabel(name)
+        panel.grid(alpha=0.3)
+        panel.legend()
+        put_out(drawn, owner, path, "sweep.png")
+
     @property
     def clock(self) -> str:
         """Whether seconds are measured or simulated, or both."""
@@ -229,6 +292,24 @@ class SweepResult:
 
         head, *rows = self.told()
         return table(f"Sweep {self.title}", list(head), [list(row) for row in rows])
+
+
+def mean_curve(rows: Sequence[Row], figure: str, per: str) -> list[tuple[float, float, float]]:
+    """Return mean place, mean and standard deviation of a figure at the end of each epoch that all runs which tell it have; the
+    deviation of a single run is 0.
+
+    Args:
+        rows: the runs.
+        figure: name of the figure.
+        per: the axis, one of PER.
+    """
+    runs = [points for row in rows if (points := row.curve(figure, per))]
+    found = []
+    for epoch in sorted(set.intersection(*(set(run) for run in runs))) if runs else ():
+        places, values = zip(*(run[epoch] for run in runs), strict=True)
+        mean, spread = spread_of(values)
+        found.append((statistics.fmean(places), mean, 0.0 if math.isnan(spread) else spread))
+    return found
 
 
 def spread_of(values: Sequence[float]) -> tuple[float, float]:

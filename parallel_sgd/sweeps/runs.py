@@ -8,10 +8,11 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Final
 
+from nn.model.history import VALIDATION
 from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
-from ..record.history import COUNTED, EPOCH, JobHistory
+from ..record.history import BYTES, COUNTED, EPOCH, SECONDS, JobHistory
 from ..record.outcome import read_outcome
 from ..run_page.data import SIMULATED as ON_PLATFORM
 
@@ -23,6 +24,7 @@ __all__ = [
     "MEASURED",
     "NOT_RUN",
     "OF_CLIENTS",
+    "PER",
     "SIMULATED",
     "Point",
     "Told",
@@ -39,6 +41,8 @@ NOT_RUN: Final = "not run"
 MEASURED: Final = "measured"
 SIMULATED: Final = "simulated"
 OF_CLIENTS: Final = "of the clients' clock"
+PER: Final = (EPOCH, SECONDS, BYTES)
+"""Axes over which runs are drawn."""
 _MOST_TEXT: Final = 500
 
 
@@ -57,6 +61,20 @@ class Point:
     seconds: float | None
     bytes: float | None
     figures: Mapping[str, float]
+
+    @property
+    def tested(self) -> dict[str, float]:
+        """Figures on test data, by name; those of training where there are none."""
+        tested = {name.removeprefix(VALIDATION): value for name, value in self.figures.items() if name.startswith(VALIDATION)}
+        return tested or dict(self.figures)
+
+    def place(self, per: str) -> float | None:
+        """Return its place on an axis; None where no table tells it.
+
+        Args:
+            per: the axis, one of PER.
+        """
+        return {EPOCH: float(self.epoch), SECONDS: self.seconds, BYTES: self.bytes}[per]
 
 
 @dataclass(frozen=True)
@@ -113,8 +131,13 @@ def found_runs(directory: Path, identities: Iterable[str]) -> dict[str, Told]:
     return found
 
 
-def told_of(folder: Path) -> Told:
-    """Return state and figures of the run in a folder; a file that is damaged makes it one that was interrupted."""
+def told_of(folder: Path, history: JobHistory | None = None) -> Told:
+    """Return state and figures of the run in a folder; a file that is damaged makes it one that was interrupted.
+
+    Args:
+        folder: that of the run.
+        history: its history, where that was read already.
+    """
     try:
         outcome = read_outcome(Door(folder))
     except RecordError:
@@ -124,7 +147,7 @@ def told_of(folder: Path) -> Told:
     if state != DONE:
         return Told(state, folder.name, clock=clock, message=str(outcome.get("message", ""))[:_MOST_TEXT])
     figures = {name: value for name, value in outcome.get("figures", {}).items() if isfinite(value)}
-    history = _history(folder)
+    history = _history(folder) if history is None else history
     return Told(DONE, folder.name, figures, _points(history), OF_CLIENTS if history.rounds else clock)
 
 

@@ -370,7 +370,7 @@ class _Progress:
             told = found_runs(self._directory, [run.identity]).get(run.identity, Told(FAILED))
             return replace(told, state=FAILED, message=told.message or _text_of(error))
         # a result without files tells its figures alone
-        return Told(DONE, figures=dict(result)) if result.folder is None else told_of(result.folder)
+        return Told(DONE, figures=dict(result)) if result.folder is None else told_of(result.folder, result.history)
 
     def _ended(self, run: _Run, answer: Told | Ended) -> None:
         if isinstance(answer, Ended):

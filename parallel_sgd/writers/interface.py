@@ -41,8 +41,9 @@ class Writer(Protocol):
             step: number of the step, from 1.
             values: figures by name. Of a job `Loss` and the metrics are those in training, the mean over all blocks of the
                 batch, and `time` the seconds since training began; `packets_sent`, `bytes_sent`, `wire_sent` and those received
-                are of all workers together; with the last batch of an epoch come `epoch` and the results on test data,
-                `val_...`.
+                are of all workers together; of a job with clients `client_bytes` are those that the clients of the round sent
+                and got, `seconds` those of the round on their clock; with the last batch of an epoch come `epoch` and the
+                results on test data, `val_...`.
         """
 
     def finish(self, status: str) -> None:

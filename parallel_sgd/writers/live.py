@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from typing import Final
 
 from nn.model.history import VALIDATION
 from rpc.submit import RunFolder
@@ -32,7 +33,11 @@ _ORDER = {
     "TR": (["Time", "Epochs", "Batches", "in", "Total"], list[str]()),
     "EV": (list[str](), ["Epoch"]),
     "BY": (["Codec", "Epochs", "Batches"], list[str]()),
+    "CL": (["Seconds", "Epochs", "Batches"], list[str]()),
+    "RO": (["Round", "Epochs", "Batches"], list[str]()),
 }
+_EVALUATIONS: Final = "EV"
+"""Kind of the table that has a row per epoch; all others have epoch and batch in their second and third column."""
 
 
 class _Lines:
@@ -65,6 +70,11 @@ class _Lines:
         """Whether its head is there."""
         return self._table is not None
 
+    @property
+    def last(self) -> Place:
+        """Last place of which it has a row."""
+        return max(map(_place, self.rows), default=_START)
+
     def columns(self, rows: Iterable[list[str]]) -> Columns:
         """Return the columns of some of the rows."""
         if self._table is None:
@@ -75,7 +85,7 @@ class _Lines:
 
 
 class _Worker:
-    """Tables `TR`, `EV` and `BY` of a worker, as far as they are there."""
+    """Tables of a worker, as far as they are there: `TR`, `EV`, `BY`, and of clients `CL` and `RO`."""
 
     def __init__(self) -> None:
         self._tables = {kind: _Lines(kind) for kind in _ORDER}
@@ -91,13 +101,21 @@ class _Worker:
         """Place before which all is complete: the rows of its batches, their packets, and with the last one of an epoch the
         evaluation.
         """
-        steps, packets = self._tables["TR"].rows, self._tables["BY"]
-        if not steps:
+        steps, packets, visits, rounds = (self._tables[kind] for kind in ("TR", "BY", "CL", "RO"))
+        if not steps.rows:
             return _START
+        last, ends = _place(steps.rows[-1]), [self._trained(steps.rows)]
         # a table of packets has a row of the last batch whenever it is written, and none before the first time
-        if packets.begun and (told := max(map(_place, packets.rows), default=_START)) < _place(steps[-1]):
-            return min(self._trained(steps), told)
-        return self._trained(steps)
+        if packets.begun and packets.last < last:
+            ends.append(packets.last)
+        # a row for each of a step
+        if visits.begun and len(visits.rows) < len(steps.rows):
+            ends.append(visits.last)
+        # a row when the batch is over
+        if rounds.begun and rounds.last < last:
+            epoch, batch = rounds.last
+            ends.append((epoch, batch + 1))
+        return min(ends)
 
     def _trained(self, steps: list[list[str]]) -> Place:
         epoch, batch, each, total = map(int, steps[-1][1:5])
@@ -109,17 +127,17 @@ class _Worker:
         untested = [_place(row) for row in steps if int(row[1]) == tested + 1 < epoch]
         return untested[-1] if untested else (epoch, batch)
 
-    def between(self, begin: Place, end: Place) -> tuple[Columns, Columns, Columns]:
+    def between(self, begin: Place, end: Place) -> dict[str, Columns]:
         """Return the columns of the tables from one place up to before another; rows before the first place are forgotten."""
-        steps, tests, packets = self._tables.values()
-        # forgotten once told, so that the memory of a long job stays small
-        for table in (steps, packets):
-            table.rows = [row for row in table.rows if _place(row) >= begin]
-        return (
-            steps.columns(row for row in steps.rows if _place(row) < end),
-            tests.columns(row for row in tests.rows if begin[0] <= int(row[-1]) < end[0]),
-            packets.columns(row for row in packets.rows if _place(row) < end),
-        )
+        found = {}
+        for kind, table in self._tables.items():
+            if kind == _EVALUATIONS:
+                found[kind] = table.columns(row for row in table.rows if begin[0] <= int(row[-1]) < end[0])
+            else:
+                # forgotten once told, so that the memory of a long job stays small
+                table.rows = [row for row in table.rows if _place(row) >= begin]
+                found[kind] = table.columns(row for row in table.rows if _place(row) < end)
+        return found
 
 
 def _place(row: list[str]) -> Place:
@@ -189,8 +207,9 @@ class LiveFigures:
             end = min((worker.next for worker in self._workers.values()), default=_START)
             if end > self._next:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
-                tables = {node: (steps, tests) for node, (steps, tests, _) in found.items()}
-                self._log(JobHistory.of(tables, {node: packets for node, (*_, packets) in found.items()}))
+                tables = {node: (each["TR"], each[_EVALUATIONS]) for node, each in found.items()}
+                others = ({node: each[kind] for node, each in found.items()} for kind in ("BY", "CL", "RO"))
+                self._log(JobHistory.of(tables, *others))
                 self._next = end
         except Exception as error:  # noqa: BLE001  a worker may send anything
             self._give_up(error)

@@ -88,7 +88,8 @@ class FileDiscovery(Discovery):
                 self._hosts = parse_hosts(_as_text(_workers(content)))
                 self._content = content
         except (OSError, ValueError, TypeError) as error:
-            raise DiscoveryError(f"The node file {self._path} cannot be used: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise DiscoveryError(f"The node file {self._path} cannot be used: {why}") from error
         return list(self._hosts)
 
 

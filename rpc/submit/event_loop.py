@@ -300,14 +300,16 @@ class EventLoop:
                 first = self._told.setdefault((state.state, last), node)
                 if first == node:
                     shown = last if self.monitor.follows(node) else state.detail.rstrip()
-                    told = any(verdict.node == node for verdict in self.monitor.verdicts)
                     has_more = "\n" in shown  # a traceback, which who made the job must see if nothing is tried again
+                    # a line of a node that lost another one tells nothing beside the verdict on that one
+                    told = any(verdict.node == node or not has_more for verdict in self.monitor.verdicts)
                     brief = told and (self.end_together or not has_more)
                     self._logger.error("Node(%s) %s:\n%s", node, state.state, shown, extra=DETAIL if brief else None)
                     if brief and has_more:
                         self._logger.error("Node(%s) %s: %s", node, state.state, last, extra=IN_BRIEF)
                 else:
-                    self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last)
+                    extra = DETAIL if self.monitor.verdicts else None
+                    self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last, extra=extra)
             if state.state != "done":
                 self._end_others(node)
             # not under `end_together`: the next attempt needs the agents sooner than these files

@@ -202,7 +202,10 @@ def delete_run(run: Run) -> None:
         raise ValueError(f"{run.path} is no folder in a directory {RUNS}, so it is not deleted")
     # before it goes, or the next run would get its number
     _keep_number(run.path, run.title)
-    shutil.rmtree(run.path)
+    try:
+        shutil.rmtree(run.path)
+    except OSError as error:  # its file name is one within the folder
+        raise OSError(error.errno, error.strerror, str(run.path)) from error
     directory = root.parent
     for link in (root / LATEST, *directory.glob("Node-*-Retrieve")):
         target = _target(runs_in(directory), link.name)
@@ -276,7 +279,16 @@ def path_of(name: str) -> str:
 
 
 def none_in(directory: Path) -> str:
-    """Return a sentence on a `directory` in which no job has run."""
+    """Return a sentence on a `directory` in which no job has run.
+
+    Raises: ValueError where its runs cannot be read, of which `runs_in` lists none.
+    """
+    try:
+        os.listdir(directory / RUNS)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ValueError(f"The runs in {shown(directory / RUNS)} cannot be read: {error.strerror}.") from error
     here = " Each job that is started here leaves one there." if directory == Path() else ""
     return f"There are no runs in {shown(directory / RUNS)}.{here}"
 

@@ -99,9 +99,10 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
             os.close(descriptor)
         # the old content or the new one, never a part
         os.replace(draft, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
+        error.filename, error.filename2 = str(path), None  # not that of the draft, of which no caller knows
         raise
 
 
@@ -307,7 +308,8 @@ def sample(descriptor: int, size: int, most: int, parts: int) -> bytes:
     """Read a sample of a file of lines.
 
     It is the first `size` bytes, or, where that is more than `most`, the first line and `parts` parts of whole lines, evenly
-    from all of it, the last one up to the end: about `most` bytes in all. The last line is left out until it is whole. Raises:
+    from all of it, the first one from its begin, the last one up to the end: about `most` bytes in all. One part alone is the
+    last one. The last line is left out until it is whole. Raises:
     OSError.
     """
     if size <= most:
@@ -316,8 +318,9 @@ def sample(descriptor: int, size: int, most: int, parts: int) -> bytes:
     each = most // parts
     head, _, _ = os.pread(descriptor, min(size, _MOST_HEAD), 0).partition(b"\n")
     found = [head, b"\n"]
-    for number in range(1, parts + 1):
-        part = os.pread(descriptor, each, size * number // parts - each)
+    gaps = max(1, parts - 1)
+    for number in range(gaps + 1 - parts, gaps + 1):
+        part = os.pread(descriptor, each, (size - each) * number // gaps)
         # a part may begin and end within a line
         found.append(part[part.find(b"\n") + 1 : part.rfind(b"\n") + 1])
     return b"".join(found)

@@ -51,6 +51,15 @@ class CleanFormatter(logging.Formatter):
         return clean_lines(self._told(super().format(record)))
 
 
+class ConsoleFormatter(CleanFormatter):
+    """Formatter whose errors and warnings of a job look like its other lines on a short console."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name == SUBMIT_LOGGER and record.levelno >= logging.WARNING and _tells_briefly():
+            return clean_lines(f"{record.levelname.lower():8} {record.getMessage()}")
+        return super().format(record)
+
+
 class _DatedFormatter(CleanFormatter):
     """Formatter whose times are dates and times of ISO 8601, such as 2026-11-28T20:19:08+01:00."""
 
@@ -143,7 +152,7 @@ def attach_console(level: int = logging.INFO) -> None:
         # an application that has configured logging has decided what is shown
         return
     handler = ConsoleHandler(sys.stdout if in_notebook() else sys.stderr)
-    handler.setFormatter(CleanFormatter())
+    handler.setFormatter(ConsoleFormatter())
     handler.addFilter(ConsoleFilter())
     root.addHandler(handler)
     if root.level in (logging.NOTSET, logging.WARNING):
@@ -211,7 +220,12 @@ def is_quiet() -> bool:
 
 def is_short() -> bool:
     """Tell if the console shows the headlines of a job in place of its whole story."""
-    return _VERBOSITY.get() == NORMAL and (_SHORT.get() or in_notebook())
+    return _VERBOSITY.get() == NORMAL and _tells_briefly()
+
+
+def _tells_briefly() -> bool:
+    """Tell if warnings and errors have their short form here, also where nothing else is shown."""
+    return _VERBOSITY.get() != VERBOSE and (_SHORT.get() or in_notebook())
 
 
 def has_short_console() -> bool:
@@ -232,7 +246,6 @@ class ConsoleFilter(logging.Filter):
         level = _VERBOSITY.get()
         if level == VERBOSE:
             return True
-        short = is_short()
         if record.levelno >= logging.WARNING:
-            return not hasattr(record, "detail" if short else "brief")
-        return level == NORMAL and (hasattr(record, "headline") if short else not hasattr(record, "brief"))
+            return not hasattr(record, "detail" if _tells_briefly() else "brief")
+        return level == NORMAL and (hasattr(record, "headline") if is_short() else not hasattr(record, "brief"))

@@ -28,6 +28,7 @@ class Row:
     exact: bool  # a result holds every block of its batch and nothing of another
     codec: type[Codec] = Plain  # one that it is made for
     refuses: Callable[[type[Codec]], bool] = lambda codec: False  # the codecs that it cannot run
+    nodes: int = 2  # so few that a result still needs blocks of others
 
 
 ROWS: dict[type[ISyncType], Row] = {
@@ -77,7 +78,7 @@ def test_a_result_holds_its_batch_and_nothing_else(kind: type[ISyncType]) -> Non
 @pytest.mark.parametrize("kind", ROWS)
 def test_one_that_never_answers_is_named_within_two_periods(kind: type[ISyncType]) -> None:
     missing = r"missing block\(s\) 1" if ROWS[kind].codec is Plain else r"nothing came from node\(s\) -2"
-    job = job_of(kind, ROWS[kind].codec, 2, timeout=3.0, link=lambda *_: ())
+    job = job_of(kind, ROWS[kind].codec, ROWS[kind].nodes, timeout=3.0, link=lambda *_: ())
     with pytest.raises(TimeoutError, match=rf"variable 1 \(dense/bias\) of epoch 1, batch 1: {missing}"):
         job.run()
     assert 3.0 <= job.clock.monotonic() <= 6.0

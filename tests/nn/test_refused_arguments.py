@@ -10,7 +10,16 @@ import nn
 from nn import function, layer
 from nn import gradient_descent as gd
 from nn.activation import ELU, GELU, LeakReLU, ReLU, Tanh
-from nn.gradient_descent import ADAMOptimizer, Constant, Cosine, ExponentialDecay, SGDOptimizer, StepDecay, WarmUp
+from nn.gradient_descent import (
+    AdafactorOptimizer,
+    ADAMOptimizer,
+    Constant,
+    Cosine,
+    ExponentialDecay,
+    SGDOptimizer,
+    StepDecay,
+    WarmUp,
+)
 from nn.initializer import Orthogonal, Uniform, Zeros
 from nn.layer import (
     GRU,
@@ -53,7 +62,8 @@ ARGUMENTS: list[tuple[str, Made]] = [
     ("LeakReLU 'alpha' must be a number >= 0 and < 1, got 1", lambda: LeakReLU(1)),
     ("ELU 'alpha' must be a number >= 0, got -0.1", lambda: ELU(-0.1)),
     ("Constant 'rate' must be a number >= 0, got -1", lambda: Constant(-1)),
-    ("Constant 'value' must be a number", lambda: nn.initializer.Constant(float("nan"))),
+    ("Constant 'value' must be a number that is finite, got nan", lambda: nn.initializer.Constant(float("nan"))),
+    ("AdafactorOptimizer 'beta2_decay' must be a number < 0, got 0", lambda: AdafactorOptimizer(beta2_decay=0)),
     (r"Uniform 'high' must be a number >= 1, got 0", lambda: Uniform(1, 0)),
     ("Cosine 'steps' must be a positive integer, got 0", lambda: Cosine(0.1, 0)),
     ("Cosine 'final' must be a number >= 0, got -1", lambda: Cosine(0.1, 1, final=-1)),

@@ -27,7 +27,6 @@ from parallel_sgd.engine.accounts import MOST_STEPS, SENT, Accounts
 from parallel_sgd.history import JobHistory
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.run_page.compare import compare_page, figures_of
-from parallel_sgd.run_page.data import history_of
 from parallel_sgd.run_page.records import RunRecords
 from tests.parallel_sgd.stub_channel import StubChannel
 from tests.statements import covers
@@ -182,7 +181,7 @@ def test_pages_have_the_workers_without_tables_of_their_own() -> None:
     results = [run(18, codec=codec, block_size=4, epoch=2) for codec in (Plain, Ring)]
     runs = [RunRecords.read(each.folder) for each in results if each.folder is not None]
     for records, result in zip(runs, results, strict=True):
-        history = history_of(records)
+        history = records.history
         assert history.rows == result.history.rows and len(history.workers) == 18
         assert figures_of(records)["bytes sent"] == f"{sum(result.history['bytes']):,}"
         assert "; 18 workers." in (records.folder / "report.html").read_text("utf-8")
@@ -195,7 +194,7 @@ def test_a_peer_cannot_fill_the_memory_with_keys() -> None:
     bank = copy_context().run(CodecBank, [Plain], settings, StubChannel(here={1}), 0)
     bank.begin((0, 0))
     for batch in range(5000):
-        assert bank.takes(1, Message((0, 0, batch, 0), None, 10, 2))
+        assert bank.takes([(1, Message((0, 0, batch, 0), None, 10, 2))])
     assert len(bank.accounts.counts) == MOST_STEPS
     rows = bank.accounts.traffic()
     assert sum(row.bytes_received for row in rows) == 50_000 and sum(row.packets_received for row in rows) == 5000

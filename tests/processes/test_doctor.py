@@ -8,8 +8,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,13 @@ from tests.sources import ROOT
 from .executors import Stepping
 from .harness import LIMIT, Cluster, make_key
 
-NOBODY = "127.0.0.1:1"
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address where nobody listens, nor can begin to: a socket has it that takes no connections."""
+    with socket.socket() as holding:
+        holding.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{holding.getsockname()[1]}"
 
 
 def doctor(folder: Path, *arguments: object, key_file: Path) -> subprocess.CompletedProcess[str]:
@@ -89,7 +97,7 @@ def test_a_cluster_that_is_well(trio: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_wrong(own: Cluster, tmp_path: Path) -> None:
+def test_what_is_wrong(own: Cluster, tmp_path: Path, silent: str) -> None:
     """Nobody there, an unknown name, a worker that is stopped, one with another key, one that is named twice, and one without a
     Unix socket: each in a sentence, and the others are examined all the same."""
     well, stopped = own.start(2, "--slots", "2")
@@ -100,7 +108,7 @@ def test_what_is_wrong(own: Cluster, tmp_path: Path) -> None:
         stranger = other.start(1)[0].address
         os.kill(stopped.pid, signal.SIGSTOP)
         alias = f"localhost:{well.address.port}"
-        hosts = [well.address, NOBODY, "no-such-host.invalid", stopped.address, stranger, alias, deep.address]
+        hosts = [well.address, silent, "no-such-host.invalid", stopped.address, stranger, alias, deep.address]
         finished = doctor(tmp_path, *hosts, "--json", key_file=own.key_file)
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
@@ -110,7 +118,9 @@ def test_what_is_wrong(own: Cluster, tmp_path: Path) -> None:
     found = as_data(finished)
     said = wrong(found)
     assert set(said) == {str(host) for host in hosts[1:]} - {"no-such-host.invalid"} | {"no-such-host.invalid:15387"}
-    assert said[NOBODY].endswith("Connection refused. Start one on this machine with 'psgd-worker --port 1'.")
+    assert said[silent].endswith(
+        f"Connection refused. Start one on this machine with 'psgd-worker --port {silent.split(':')[1]}'."
+    )
     assert "cannot be resolved" in said["no-such-host.invalid:15387"]
     assert said[str(stopped.address)].startswith("Timed out after 5 s")
     assert "wrong key; compare key files" in said[str(stranger)]

@@ -28,6 +28,7 @@ class RescuingSync(ISyncType):
     """
 
     _awaits_workers: bool = True  # whether a result may need what other workers compute
+    _fewest: Callable[[], int] | None = None  # of each `Wait`
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
@@ -88,7 +89,7 @@ class RescuingSync(ISyncType):
         Raises: TimeoutError naming the variable, the batch, and the blocks or nodes that are missing.
         """
         start, timeout = self.clock(), self.timeout
-        wait = Wait(partial(self.ready, variable), start + timeout, partial(self._describe, variable))
+        wait = Wait(partial(self.ready, variable), start + timeout, partial(self._describe, variable), self._fewest)
         end = yield from until_overdue(wait, timeout, self.clock, self._silence)
         if end is None:
             return
@@ -189,6 +190,9 @@ class SynchronizedSGD(RescuingSync):
         self._previous: Step = (-1, -1)
         self._stash: dict[Step, list[tuple[int, int, Content]]] = {}
         self._open = True  # whether a result of this batch has been asked for
+        # a type derived from it may look at more than the results
+        if type(self) is SynchronizedSGD and codecs.counts_packets:
+            self._fewest = codecs.fewest_packets
 
     def begin(self, step: Step) -> None:
         self._previous = self._step

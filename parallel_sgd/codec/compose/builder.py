@@ -107,6 +107,7 @@ def _traits(base: Traits, composition: Composition, parts: Parts | None) -> Trai
         takes_first_copy=exchange.merges_first_copies and composition.grain(parts).first_copy,
         elementwise=by_number,
         takes_sums=by_number,
+        reads_in_place=by_number,  # sums are made in memory of their own
         gives="parameters" if parts.updates else None,
         takes=traits.takes or ("gradients" if parts.updates else None),
     )

@@ -267,11 +267,18 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             what = "of the worker" if self.units.workers else "over the block"
             raise PayloadError(f"it holds what is {what} {span[0]}, which node({node}) does not supply")
 
-    # `check` has read the packet already; its content is the same object
+    def see(self, content: Any, packet: Packet) -> None:
+        """Keep the packet that a content was read as: `check` and `receive_blocks` get the same object.
+
+        Args:
+            content: the content.
+            packet: the packet.
+        """
+        self._content, self._seen = content, packet
+
     def _packet(self, content: Any) -> Packet:
         if content is not self._content:
-            self._seen = Packet.of(content, self.fingerprint, self._title)
-            self._content = content
+            self.see(content, Packet.of(content, self.fingerprint, self._title))
         return self._seen
 
     def receive_blocks(self, content: Any) -> list[netEncapsulation] | None:
@@ -309,7 +316,9 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         """Take a packet of this batch or of the one before; answer one that asks."""
         step = self.job.step
         # late packets carry their own step, which the bank has set
-        found = next((batch for batch in (self.batch, self.before) if batch is not None and batch.step == step), None)
+        found = self.batch
+        if found is None or found.step != step:
+            found = self.before if self.before is not None and self.before.step == step else None
         # a question is answered even when the batch is over here
         if found is None or (found.done and not packet.flags & ASK):
             self.late += 1

@@ -52,6 +52,11 @@ class Encoders:
         self.uploads = parts.trigger.uploads()
         self._decoder = decoder
 
+    @property
+    def encodes(self) -> bool:
+        """Whether payloads on the way up are encoded shard by shard."""
+        return self._up is not None
+
     def size(self, round_: int, shape: Sequence[int], numbers: int, past: bool) -> int:
         """Return how many numbers the vector of a round has, for a variable of this shape of which `numbers` are sent.
 

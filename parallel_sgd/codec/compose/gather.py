@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ class Units:
             if len(weights) != self.count:
                 raise ValueError(f"WeightedMean 'weights' has {len(weights)} numbers, the job has {self.count} workers")
             self.weights = list(weights)
+
+    @cached_property
+    def most(self) -> int:
+        """Most contributions that a packet can hold the sum over."""
+        return max(map(len, self._assignment.node_2_block)) if self.grain is Grain.SPANS else 1
 
     @property
     def tree(self) -> BlockTree:
@@ -145,6 +151,10 @@ class SpanCollector:
     def has(self, unit: int) -> bool:
         return unit not in self._mean.missing()
 
+    @property
+    def lacks(self) -> int:
+        return self._mean.lacks
+
     def missing(self) -> list[int]:
         return self._mean.missing()
 
@@ -194,6 +204,10 @@ class Gatherer:
     def has(self, unit: int) -> bool:
         return unit in self._here
 
+    @property
+    def lacks(self) -> int:
+        return len(self._wanted) - len(self._here)
+
     def missing(self) -> list[int]:
         return [unit for unit in self._wanted if unit not in self._here]
 
@@ -228,8 +242,8 @@ class Gatherer:
 
 
 #: Takes contributions: `add` is True when nothing is missing any more, `stays` says that the value remains unchanged until
-#: `reset`; a contribution that is there already changes nothing and is counted. `merged` is valid until the next vector is
-#: merged.
+#: `reset`; a contribution that is there already changes nothing and is counted. `lacks` is the number of those that are
+#: missing. `merged` is valid until the next vector is merged.
 Collector = SpanCollector | Gatherer
 
 

@@ -25,7 +25,7 @@ PAST: Final = 32
 _FLAGS: Final = DENSE | DOWN | ASK | RESULT | LACKING | PAST
 _KINDS: Final = frozenset({0, DOWN, ASK, RESULT, LACKING})
 # a bool is an int to Python, and would pass as a flag
-_INTEGERS = frozenset({int})  # not bool
+INTEGERS: Final = frozenset({int})  # not bool
 _BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)
 
 
@@ -74,7 +74,7 @@ class Packet(NamedTuple):
         """
         # types before values: comparisons of other types could raise anything
         _, flags, _, place, _, _, size, payload = self
-        if not _INTEGERS.issuperset(map(type, self[:-1])) or flags & ~_FLAGS or size < 0 or place < 0:
+        if not INTEGERS.issuperset(map(type, self[:-1])) or flags & ~_FLAGS or size < 0 or place < 0:
             raise PayloadError(f"it has the fields {str(self[:-1])[:80]}, which no codec sends")
         # a packet is of one kind; DENSE and PAST may come with each
         if flags & ~(DENSE | PAST) not in _KINDS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -9,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
+from parallel_sgd.codec.interfaces import Array, BlockWeight, CountingPackets, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import MERGE, Remembers, State
 from parallel_sgd.engine.block_tree import Span
@@ -20,12 +22,13 @@ from parallel_sgd.profiles.blockassignment.assignments import FixedBlockAssignme
 from .composed import Batch, Composed
 from .encoders import ANY, Encoders, dense
 from .gather import Assembly, Collector, Gatherer, Merging
-from .packet import ASK, DENSE, DOWN, LACKING, PAST, RESULT, Packet
+from .packet import ASK, DENSE, DOWN, INTEGERS, LACKING, PAST, RESULT, Packet
 from .parts import Grain, Shard
 
 #: A place is a shard of the vector of a round: `round * ROUND + shard`.
 # a vector has at most one shard per worker, far fewer than this, so places of two rounds never meet
 ROUND: Final = 1 << 16
+_MOST_KNOWN: Final = 1 << 12  # packets; a peer may make up fields without end
 
 
 class Reducing(Composed):
@@ -47,6 +50,7 @@ class Reducing(Composed):
         # results that stay beyond the batch must not lie in buffers that it gives back
         self._lasting = self.parts.merge.updates or self.parts.trigger.late
         self._rooms: list[Array] = []
+        self._known: set[tuple[int, ...]] = set()  # fields of packets with numbers as they are, that were found right
         self._cuts: dict[int, list[Shard]] = {}  # by how many numbers they are cut from
         #: Bytes of the payloads that have been encoded for the last contribution.
         self.uploaded = 0
@@ -110,6 +114,13 @@ class Reducing(Composed):
         return owner
 
     def _shards(self, size: int) -> list[Shard]:
+        """Return the shards of a vector of so many numbers."""
+        found = self._cuts.get(size)
+        if found is None:
+            found = self._cuts[size] = self._cut(size)
+        return found
+
+    def _cut(self, size: int) -> list[Shard]:
         """Cut a vector of so many numbers into shards, of clients by the number of blocks, so that the cuts, at which encodings
         begin anew, do not depend on the number of workers.
         """
@@ -130,31 +141,30 @@ class Reducing(Composed):
     def _send_up(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
         assembly = self._assembly(batch, round_, value.size)
         # sum over a span goes to those that cannot make it; to the server it always goes
-        lacking = self.units.lacking(span)
+        node, lacking = self.node_id, self.units.lacking(span)
         for number in self._order(assembly.shards):
             start, stop, owner = assembly.shards[number]
             part, place = value[start:stop], round_ * ROUND + number
             # an owner that holds all the blocks makes the same sum itself
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None = part
-            flags = DENSE | PAST
-            if not batch.dense:
+            flags = DENSE | PAST if batch.dense else DENSE
+            if not batch.dense and self.encoders.encodes:
                 encoder, draw = self._encoder(batch, span), self._draw_up(batch, span[0], number)
                 payload, flags = self.encoders.encode_up(encoder, number, part, draw)
             self.uploaded += 0 if payload is None else payload.nbytes
             if flags & DENSE and targets:
                 payload = self._kept(batch, part)
-            packet = Packet(self.fingerprint, flags, self.node_id, place, *span, part.size, payload)
+            packet = Packet(self.fingerprint, flags, node, place, *span, part.size, payload)
             self.send(batch, targets, packet)
             # its own contribution is decoded as well, from the bytes that the others get
-            if owner is None or owner == self.node_id:
+            if owner is None or owner == node:
                 self._collect(batch, packet)
 
     def _order(self, shards: Sequence[Shard]) -> Iterable[int]:
         """Return the numbers of shards in the order in which they leave: first those of the next nodes, as `from_neighbour`."""
-        first = next(
-            (number for number, shard in enumerate(shards) if shard.owner is not None and shard.owner > self.node_id), 0
-        )
+        node = self.node_id
+        first = next((number for number, shard in enumerate(shards) if shard.owner is not None and shard.owner > node), 0)
         return chain(range(first, len(shards)), range(first))
 
     def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
@@ -177,13 +187,37 @@ class Reducing(Composed):
         else:
             self._collect(batch, packet)
 
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse packets that this composition does not send. Those of each batch differ from those of the one before in their
+        numbers alone: then nothing else is looked at again.
+        """
+        if self._is_known(content, like):
+            self.see(content, Packet._make(content))
+            return
+        super().check(content, like)
+        if like is not None and content[1] & (DENSE | ASK | RESULT | LACKING) == DENSE and len(self._known) < _MOST_KNOWN:
+            self._known.add(content[:-1])
+
+    def _is_known(self, content: Any, like: Like | None) -> bool:
+        """Tell whether all but the numbers of a packet was found right before, and these are finite."""
+        if like is None or like is not self._like or type(content) is not tuple or not content:
+            return False
+        fields, payload = content[:-1], content[-1]
+        return (
+            INTEGERS.issuperset(map(type, fields))  # before they are looked up: 1.0 is equal to 1, and a list has no hash
+            and fields in self._known
+            and fields[2] == self.job.sender
+            and type(payload) is np.ndarray
+            and payload.shape == fields[-1:]
+            and payload.dtype == like.dtype
+            and math.isfinite(np.vdot(payload, payload))
+        )
+
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
         round_, number = divmod(packet.place, ROUND)
         size = self.encoders.size(round_, like.shape, numbers, bool(packet.flags & PAST))
         # cut as for the own values, by numbers alone: a packet may come before these
-        shards = self._cuts.get(size)
-        if shards is None:
-            shards = self._cuts[size] = self._shards(size)
+        shards = self._shards(size)
         if number >= len(shards):
             raise PayloadError(f"it is for shard {number}, and there are {len(shards)}")
         start, stop, owner = shards[number]
@@ -244,8 +278,9 @@ class Reducing(Composed):
         if flags & DENSE:
             payload = self._kept(batch, merged)
         packet = Packet(self.fingerprint, flags | DOWN, self.node_id, place, 0, self.units.count, merged.size, payload)
-        self.send(batch, [node for node in self.job.assignment.nodes if node != self.node_id], packet)
-        if self.node_id != Parameter_Server:
+        own = self.node_id
+        self.send(batch, [node for node in self.job.assignment.nodes if node != own], packet)
+        if own != Parameter_Server:
             # decoded from its own bytes: all replicas have what the others read
             self._fill(batch, place, self._merged(batch, packet))
 
@@ -313,7 +348,7 @@ class Reducing(Composed):
         self._rooms.clear()
 
 
-class Peers(Reducing):
+class Peers(Reducing, CountingPackets):
     """Merging among workers, without a server.
 
     Where packets are views of arrays that the next batch changes, one that asks late gets the whole result instead.
@@ -344,6 +379,36 @@ class Peers(Reducing):
         batch.done, batch.result = True, result
         # without the base, which would give the result at once: under `Delay` it is that of the next batch
         self._deliver()
+
+    @property
+    def counts_packets(self) -> bool:
+        """Whether all that a packet can bring about is known: a class derived from a composition may do more, and the late
+        result of `Delay` and the contributions of clients are counted otherwise.
+        """
+        return "composition" in vars(type(self)) and not self.parts.trigger.late and not self.by_client
+
+    def fewest_packets(self) -> int:
+        """Return the fewest packets of a closed place or of a whole vector, whichever needs fewer of them."""
+        batch = self.batch
+        if batch is not None and batch.done:
+            return sys.maxsize
+        if batch is None or not batch.vectors:
+            return 1
+        # a packet brings one shard of a result, or a sum over no more contributions than its sender has
+        found, here = sys.maxsize, (None, self.node_id)
+        for round_, assembly in batch.vectors.items():
+            whole = 0
+            for number in assembly.left:
+                needed = 1
+                if assembly.shards[number].owner in here:
+                    collector = batch.collectors.get(round_ * ROUND + number)
+                    lacks = self.units.count if collector is None else collector.lacks
+                    needed = max(1, -(-lacks // self.units.most))
+                    found = min(found, needed)
+                whole += needed
+            if whole:
+                found = min(found, whole)
+        return found
 
     def wanted(self) -> Batch | None:
         return self.before if self.parts.trigger.late else self.batch

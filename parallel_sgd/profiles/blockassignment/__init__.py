@@ -1,4 +1,4 @@
-"""Block assignments. Yours is one new file here and one line in this list; its `forms` are its words on the command line."""
+"""Block assignments: `AbsBlockAssignment` says how to add one; its `forms` are its words on the command line."""
 
 from __future__ import annotations
 

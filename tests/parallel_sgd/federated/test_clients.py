@@ -28,6 +28,7 @@ from parallel_sgd.federated import DirichletSplit, LogNormalSizes, PoissonSample
 from parallel_sgd.federated.population import Population, deal, fill_slots
 from parallel_sgd.profiles import FixedBlockAssignment
 from tests.parallel_sgd.federated.reference import Scheme, arrays, model
+from tests.statements import covers
 
 ADAM = (0.01, 0.9, 0.99, 1e-3)
 OPTIONS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.2,), "block_size": 7, "seed": 11, "epoch": 4, "verbose": 0}
@@ -75,6 +76,7 @@ def test_a_scheme_equals_plain_numpy(name: str, tmp_path: Path) -> None:
     assert np.abs(trained(given, 2, tmp_path, dtype="float32") - expected).max() < 1e-5 * change
 
 
+@covers("RES-1")
 def test_any_number_of_workers_any_exact_exchange_and_redundancy_give_the_same_bits(tmp_path: Path) -> None:
     given = clients()
     expected = trained(given, 1, tmp_path, epoch=1).tobytes()
@@ -89,6 +91,7 @@ def test_any_number_of_workers_any_exact_exchange_and_redundancy_give_the_same_b
         assert trained(given, workers, tmp_path, epoch=1, **options).tobytes() == expected, (workers, options)
 
 
+@covers("RES-1")
 @pytest.mark.processes
 def test_local_workers_of_which_one_is_killed_end_with_the_bits_of_one_worker(tmp_path: Path) -> None:
     given = clients(sizes=None, server=ADAMOptimizer(*ADAM))
@@ -142,6 +145,7 @@ def test_a_model_with_two_outputs_has_the_loss_of_each_in_a_row_per_client(tmp_p
     assert len(parts) == 2 and np.isclose(sum(parts), row["Loss"])
 
 
+@covers("RES-1")
 def test_a_training_goes_on_with_the_same_clients_on_other_workers_and_with_no_others(tmp_path: Path) -> None:
     given = clients()
     expected = trained(given, 1, tmp_path / "whole")
@@ -152,6 +156,7 @@ def test_a_training_goes_on_with_the_same_clients_on_other_workers_and_with_no_o
             trained(other, 2, tmp_path, resume="last")  # type: ignore[arg-type]
 
 
+@covers("RES-1")
 def test_slots_are_filled_along_the_merge_tree() -> None:
     sizes = np.array([1, 100, 50, 50, 3, 2])
     # the largest first, each into the half with less work that has room: 100 | 50 + 50, then 3 and 2 where there is room
@@ -166,6 +171,7 @@ def test_slots_are_filled_along_the_merge_tree() -> None:
     assert abs(shares[0] - shares[1]) < 0.01 * sum(shares)
 
 
+@covers("RES-1")
 def test_a_poisson_round_has_empty_slots_and_too_many_clients_are_refused_before_it_begins(tmp_path: Path) -> None:
     given = Clients(20, PoissonSampler(0.2), rounds=4)
     population = Population(given, [len(each) for each in deal(given, arrays()[1], 11)], 11, 7)
@@ -209,6 +215,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@covers("RES-1")
 @pytest.mark.parametrize(("words", "given"), REFUSED, ids=[words[:40] for words, _ in REFUSED])
 def test_what_does_not_go_with_clients_is_refused_with_its_cure(words: str, given: dict[str, Any], tmp_path: Path) -> None:
     given = dict(given)
@@ -223,6 +230,7 @@ def test_what_does_not_go_with_clients_is_refused_with_its_cure(words: str, give
     assert not (tmp_path / "never").exists()
 
 
+@covers("RES-1")
 @pytest.mark.processes
 def test_the_table_of_clients_tells_who_trained_what_and_a_run_is_verified_by_it(tmp_path: Path) -> None:
     given = clients(epochs=3)

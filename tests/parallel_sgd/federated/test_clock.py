@@ -41,6 +41,7 @@ from parallel_sgd.sweeps.identity import identity_of, parts_of_identity
 from parallel_sgd.sweeps.runs import OF_CLIENTS, told_of
 from tests.parallel_sgd.federated.reference import arrays, fedbuff, model
 from tests.parallel_sgd.federated.test_clients import OPTIONS, clients, job, trained
+from tests.statements import covers
 
 SPEEDS = "lognormal 5ms 0.8"
 CLOCK = ClientClock(SPEEDS, up="lognormal 1Mbit/s 0.5", down="10Mbit/s")
@@ -76,6 +77,7 @@ def test_a_round_lasts_until_its_last_client_its_deadline_or_as_many_changes_as_
     assert told(nobody) == ([], 0.0, 2.0, 0, 4) and nobody.round(0).slots == (None,) * 4
 
 
+@covers("RES-1")
 def test_clients_drop_out_by_a_draw_of_the_round() -> None:
     sampler = TimedSampler(4, dropout=0.5)
     given, lost = population(sampler), set()
@@ -148,6 +150,7 @@ def test_samplers_choose_among_the_clients_that_are_there() -> None:
 TIMED = TimedSampler(9, take=6, deadline="1s", dropout=0.1)
 
 
+@covers("RES-1")
 @pytest.mark.parametrize(
     ("sampler", "options"),
     [pytest.param(TIMED, {"redundancy": 2}, marks=pytest.mark.long), (BufferedSampler(6, 12), {"ps": True})],
@@ -297,6 +300,9 @@ def test_seconds_of_rounds_stand_in_history_report_and_comparison_and_a_run_with
     took = (frame["ends"] - frame["begins"])[:5]
     assert f"a round takes {took.min():.3g} to {took.max():.3g} s, {took.mean():.3g} on average; 0.0 clients are lost" in said
     compared = compare_page([RunRecords.read(folder)] * 2)
+    for shown in (page, compared):
+        assert "<h3>bytes of clients</h3>" in shown and "<h3>seconds of the clients&#x27; clock</h3>" in shown
+        assert "client_bytes<" not in shown, "a name of a program"
     assert f"{sum(history['client_bytes']):,.0f}" in compared and "clients&#x27; clock" in compared
     assert json.loads(_said("verify", str(folder), "--json"))["equal"] is True
     told_by_sweep = told_of(folder)

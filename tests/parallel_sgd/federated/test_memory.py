@@ -25,6 +25,7 @@ from parallel_sgd.federated.remembering import check_memory
 from parallel_sgd.profiles import FixedBlockAssignment
 from tests.parallel_sgd.federated.reference import Scheme, arrays, model
 from tests.parallel_sgd.federated.test_clients import OPTIONS, clients, job, trained
+from tests.statements import covers
 
 
 class Half(Stage):
@@ -72,6 +73,7 @@ CASES: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
 ]
 
 
+@covers("RES-1")
 @pytest.mark.long
 @pytest.mark.parametrize(("same", "others"), CASES)
 def test_any_number_of_workers_gives_the_same_bits_with_a_memory(
@@ -84,6 +86,7 @@ def test_any_number_of_workers_gives_the_same_bits_with_a_memory(
         assert trained(FEW, more.pop("workers"), tmp_path, **more).tobytes() == one, other
 
 
+@covers("RES-1")
 def test_a_training_goes_on_with_the_memory_of_all_clients_on_other_workers(tmp_path: Path) -> None:
     options: dict[str, Any] = {"codec": SOME, "dtype": "float32"}
     expected = trained(FEW, 1, tmp_path / "whole", epoch=2, **options)
@@ -100,6 +103,7 @@ def test_a_training_goes_on_with_the_memory_of_all_clients_on_other_workers(tmp_
     assert trained(FEW, 3, tmp_path, resume="last", epoch=2, **options).tobytes() == expected.tobytes()
 
 
+@covers("RES-1")
 @pytest.mark.processes
 @pytest.mark.parametrize("policy", ["restart", pytest.param("shrink", marks=pytest.mark.long)])
 def test_a_lost_worker_takes_no_memory_of_clients_along(policy: str, tmp_path: Path) -> None:

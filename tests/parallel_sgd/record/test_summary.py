@@ -37,8 +37,13 @@ def test_how_the_seconds_were_spent() -> None:
     effort = effort_of([Times(3.0, 0.5, 0.25, 1.0, 0.25), Times(1.0, 0.0, 0.0, 4.0, 0.0), Times(0.0, 0.0, 0.0, 0.0, 0.0)])
     assert effort is not None and effort[:3] == (2, 5.0, 4.0) and effort.speed_up == 0.8
     assert effort.shares == "computing 40 %, exchanging 10 %, waiting 50 %"
-    assert effort.told() == "One worker alone: at most 4.0 s; 2 took 5.0 s: speed-up at most 0.8."
-    assert effort.told(crowded=True) == "One worker alone: at most 4.0 s; 2, which took turns, took 5.0 s."
+    assert effort.told() == (
+        "2 workers took 5.0 s; one alone would have needed at most 4.0 s: more workers are not faster here."
+    )
+    faster = effort._replace(seconds=2.0)
+    assert faster.told().endswith("needed at most 4.0 s: together up to 2 times as fast.")
+    assert effort._replace(seconds=3.9).told().endswith("not faster here."), "by less than the digits that are shown"
+    assert effort.told(crowded=True) == ("2 workers, which took turns, took 5.0 s; one alone would have needed at most 4.0 s.")
     redundant = effort_of([Times(2.0, 0.0, 0.0, 2.0, 0.0)] * 2, copies=2)  # each of both has computed all blocks
     assert redundant is not None and redundant.alone == 2.0 and redundant.computing == 0.5
     sample = effort_of([Times(2.0, 0.0, 0.0, 2.0, 0.0)] * 2, workers=20)

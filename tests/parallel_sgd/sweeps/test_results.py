@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,28 @@ def test_the_page_has_curves_by_each_setting_over_epochs_seconds_and_bytes(tmp_p
     assert thin == [[[0.5, 0.25], [1, 0.5]], [[1.5, 0.35], [3, 0.7]]]
     assert "3 done, 1 failed" in page and "Seconds are measured" in page and "0.6000 ± 0.1414" in page
     assert "<b>no, </b>" not in page, "a message is text"
+
+
+@covers("RES-8")
+def test_a_figure_has_the_mean_of_each_group_in_a_band_of_its_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result, drawn = result_of(tmp_path), list[Any]()
+    monkeypatch.setattr("parallel_sgd.sweeps.results.put_out", lambda figure, *_: drawn.append(figure))
+    result.plot(tmp_path / "plot.svg", x="bytes", over="codec")
+    result.plot(tmp_path / "plot.svg", "accuracy", "seconds")
+    first, second = (figure.axes[0] for figure in drawn)
+    line, band = first.lines[0], first.collections[0].get_paths()[0].vertices
+    assert (line.get_label(), list(line.get_xdata())) == ("plain", [2000, 4000])
+    assert list(line.get_ydata()) == pytest.approx([0.3, 0.6])
+    high = max(y for x, y in band if x == 4000)
+    assert high == pytest.approx(0.6 + math.sqrt(0.02)), "one standard deviation"
+    assert [each.get_label() for each in second.lines] == ["plain, -", "top_k, 0.1"]
+    assert (first.get_xlabel(), second.get_xlabel(), second.get_ylabel()) == ("bytes", "seconds, measured", "accuracy")
+    monkeypatch.undo()
+    result.plot(tmp_path / "plot.svg")
+    assert "<svg" in (tmp_path / "plot.svg").read_text("utf-8")
+    for wrong in ({"figure": "acuracy"}, {"x": "hours"}, {"over": "codex"}):
+        with pytest.raises(ValueError, match=f"'{next(iter(wrong))}' must be one of"):
+            result.plot(tmp_path / "none.svg", **wrong)
 
 
 def test_seconds_that_are_simulated_are_called_so(tmp_path: Path) -> None:

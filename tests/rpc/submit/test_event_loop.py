@@ -31,6 +31,7 @@ from rpc.submit.run_folder import RunFolder
 from rpc.submit.terminal import ProgressDisplay
 from rpc.support.files import RESULT_FILE, write_result
 from rpc.support.identity import code_key, peer_key, peer_keys
+from rpc.support.logs import ConsoleFilter, verbosity
 from tests.network.wires import talk
 from tests.rpc.submitter_bench import JOB, Bench, bench
 
@@ -148,6 +149,19 @@ def test_the_same_cause_is_told_once(team: Team, caplog: pytest.LogCaptureFixtur
         f"Node(0) failed:\n{failed}",
         "Node(1) failed as node(0) did: ValueError: no",
     ]
+
+
+@covers("SUB-10")
+def test_a_short_console_has_one_line_of_a_death(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    """The verdict; that the others have lost that node, the error of the job tells, and the log of the run."""
+    lost = "network.errors.PeerLost: Node(1) at b:1 is lost: reset."
+    killed = Verdict("job", 1, 0, "crashed", "alpha", 4711, "step", 3, 17, 0.1, signal=9)
+    team.say(1, killed, state(1, "failed", "killed by signal 9 (SIGKILL)"), until=lambda: 1 in team.loop.failures)
+    team.say(0, state(0, "failed", lost), until=lambda: 0 in team.loop.failures)
+    with verbosity(0, short=True):
+        told = [record.getMessage() for record in caplog.records if ConsoleFilter().filter(record)]
+    assert len(told) == 1 and told[0].startswith("Node(1) on alpha"), told
+    assert any(message.endswith(lost) for message in caplog.messages)
 
 
 def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest.LogCaptureFixture) -> None:

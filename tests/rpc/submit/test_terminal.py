@@ -18,7 +18,7 @@ import pytest
 
 from rpc.agent.children import project_root
 from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling
-from rpc.support.logs import HEADLINE, ConsoleFilter, attach_console, in_notebook, verbosity
+from rpc.support.logs import HEADLINE, SUBMIT_LOGGER, ConsoleFilter, ConsoleFormatter, attach_console, in_notebook, verbosity
 
 from ...screen import Screen
 from ...statements import covers
@@ -151,6 +151,17 @@ def seen() -> list[bool]:
     kinds: list[tuple[int, dict[str, Any]]] = [(logging.INFO, {}), (logging.INFO, {**HEADLINE}), (logging.WARNING, {})]
     lines = [logger.makeRecord("x", level, "", 0, "text", (), None, extra=extra) for level, extra in kinds]
     return [ConsoleFilter().filter(line) for line in lines]
+
+
+@covers("SUB-10")
+def test_a_short_console_tells_of_errors_as_of_all_else() -> None:
+    """Without time and logger, which the whole story has."""
+    told = []
+    for level in (0, 1, 2):
+        record = logging.makeLogRecord({"name": SUBMIT_LOGGER, "levelno": 40, "levelname": "ERROR", "msg": "Node(1)\nx"})
+        with verbosity(level, short=True):
+            told.append(ConsoleFormatter().format(record))
+    assert told[:2] == ["error    Node(1)\n\tx"] * 2 and told[2].startswith(f"ERROR {SUBMIT_LOGGER}@")
 
 
 @covers("SUB-10")

@@ -1,0 +1,73 @@
+"""Bytes and seconds of clients in the figures that writers get while a job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallel_sgd import Clients, JobResult, in_process
+from parallel_sgd.federated import ClientClock, TimedSampler
+from parallel_sgd.record.history import JobHistory
+from parallel_sgd.writers.live import LiveFigures
+from tests.parallel_sgd.federated.test_clients import OPTIONS, job
+
+
+class Kept:
+    """Writer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.rows: list[Mapping[str, float]] = []
+
+    def start(self, config: Mapping[str, Any]) -> None:
+        pass
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self.rows.append(values)
+
+    def finish(self, status: str) -> None:
+        pass
+
+
+def ran(folder: Path, **options: Any) -> JobResult:
+    # in some rounds a worker has no client
+    given = Clients(30, TimedSampler(6, take=4, dropout=0.2), rounds=5, clock=ClientClock("lognormal 5ms 0.8"))
+    with in_process(2) as nodes:
+        return job("float32").parallel(nodes, clients=given, directory=folder, **{**OPTIONS, "epoch": 2, **options})
+
+
+def test_writers_are_told_bytes_and_seconds_of_clients_with_each_round(tmp_path: Path) -> None:
+    writer = Kept()
+    result = ran(tmp_path, writers=[writer])
+    assert len(writer.rows) == 10
+    for told, row in zip(writer.rows, result.history.steps, strict=True):
+        assert (told["client_bytes"], told["seconds"]) == (row["client_bytes"], row["seconds"])
+    assert sum(row["client_bytes"] for row in writer.rows) == result.history.bytes_until()[2, float("inf")]
+    assert all(row["seconds"] > 0 for row in writer.rows)
+
+
+@pytest.mark.parametrize("late", ["CL", "RO"])
+def test_a_round_is_told_when_the_tables_of_its_clients_are_whole(late: str, tmp_path: Path) -> None:
+    result = ran(tmp_path)
+    pieces: list[JobHistory] = []
+    figures = LiveFigures(lambda: None, pieces.append)
+    figures.begin([0, 1])
+    # as they lie on the disk of an agent at one moment: of a table of worker 1 half has not come yet
+    rest = b""
+    for node, paths in result.files.items():
+        for path in sorted(paths, key=lambda each: each.name):
+            data, whole = path.read_bytes(), True
+            if node == 1 and path.name.startswith(late):
+                lines = data.splitlines(keepends=True)
+                data, rest, whole = b"".join(lines[: len(lines) // 2]), b"".join(lines[len(lines) // 2 :]), False
+                half = path.name, len(data)
+            figures.take(node, path.name, 0, data)
+            assert whole or rest
+    before = [row for piece in pieces for row in piece.steps]
+    assert 0 < len(before) < 10
+    figures.take(1, *half, rest)
+    steps = [row for piece in pieces for row in piece.steps]
+    assert [row["client_bytes"] for row in steps] == [row["client_bytes"] for row in result.history.steps]
+    assert [row["seconds"] for row in steps] == [row["seconds"] for row in result.history.steps]
