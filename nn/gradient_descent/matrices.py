@@ -11,7 +11,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array, Shape, empty
 from nn.gradient_descent.interface import KernelDecay, WholeVariableRule, chunks, keras_names
-from nn.gradient_descent.numerics import norm
+from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, norm
 from nn.gradient_descent.schedule import Schedule
 
 
@@ -217,6 +217,7 @@ class MuonOptimizer(MatrixRule, configured=True):
         x, square, polynomial, other = self.room(change)
         np.multiply(momentum, self.momentum, out=momentum)
         np.add(momentum, change, out=momentum)
+        flush_to_zero(self._step_number, momentum)
         if self.nesterov:
             np.add(change, np.multiply(momentum, self.momentum, out=x), out=change)
         else:
@@ -240,7 +241,9 @@ class MuonOptimizer(MatrixRule, configured=True):
     def _turn_adam(self, change: Array, momentum: Array, velocity: Array) -> None:
         step, (squares, fresh, _, _) = self._step_number, self.room(change)
         _roll(momentum, change, self.beta1, fresh)
+        flush_to_zero(step, momentum)
         _roll(velocity, np.multiply(change, change, out=squares), self.beta2, fresh)
+        flush_squares_to_zero(step, self.beta2, velocity)
         np.divide(velocity, 1 - self.beta2**step, out=change)
         np.sqrt(change, out=change)
         change += self.epsilon
