@@ -6,7 +6,10 @@ compares the final weights, bit by bit, with those of a run in which nothing hap
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

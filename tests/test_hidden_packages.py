@@ -135,6 +135,8 @@ def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
     ("program", "lacking"),
     [
         (("worker.py",), "numpy, tqdm and msgpack"),
+        (("job_submit.py",), "numpy, tqdm and msgpack"),
+        (("tutorial_psgd.py",), "numpy and tqdm"),
         (("-c", "import parallel_sgd"), "numpy, tqdm and msgpack"),
         (("-c", "import nn"), "numpy and tqdm"),
         (("-c", "from nn.layer import Dense"), "numpy and tqdm"),
@@ -151,6 +153,17 @@ def test_a_python_without_our_libraries_is_told_which_one_to_take(program: tuple
         "installed (in a checkout '. .venv/bin/activate'), or install it in this one ('pip install .' in the checkout), with "
         "all that it needs\n"
     )
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").rglob("*.py")), ids=lambda path: path.name)
+def test_an_example_under_a_python_without_our_libraries_is_told_the_same(example: Path, tmp_path: Path) -> None:
+    """Python looks in an example's own folder, from which the checkout is not seen."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    finished = subprocess.run(
+        [sys.executable, "-S", example], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=250, check=False
+    )
+    assert (finished.returncode, finished.stderr.count("\n")) == (2, 1), finished.stderr
+    assert finished.stderr.startswith("numpy, tqdm and msgpack, which Parallel-SGD needs, are not installed in ")
 
 
 def test_nothing_is_said_where_nothing_is_hidden(tmp_path: Path) -> None:

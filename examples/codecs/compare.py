@@ -17,11 +17,14 @@ The picture shows accuracy against bytes and against `total`, epoch by epoch; it
 import argparse
 import csv
 import logging
+import sys
 import tempfile
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 from digits_job import Outcome, Scheme, train

@@ -13,8 +13,11 @@ While one is late the others go on, until the buffers of the connections to it a
 import csv
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 from digits_job import Outcome, Scheme, describe, parser, train

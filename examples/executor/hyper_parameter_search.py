@@ -7,6 +7,10 @@ A task builds a model, trains it and returns a score: results are data, so the m
 
 import argparse
 import itertools
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

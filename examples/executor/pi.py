@@ -4,7 +4,11 @@ python examples/executor/pi.py [--workers N] [--tasks N]
 """
 
 import argparse
+import sys
 from concurrent.futures import as_completed
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

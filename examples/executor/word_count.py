@@ -6,7 +6,11 @@ python examples/executor/word_count.py DIRECTORY [--workers N] [--threads]
 import argparse
 import contextlib
 import re
+import sys
 from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

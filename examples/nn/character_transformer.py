@@ -7,7 +7,10 @@ python examples/nn/character_transformer.py --epochs 6         learns longer, an
 
 import argparse
 import math
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

@@ -8,7 +8,10 @@ python examples/nn/language_model.py --workers 0           trains alone only
 import argparse
 import math
 import pydoc_data.topics
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 
@@ -101,7 +104,8 @@ def main() -> int:
             together = train(options, data, steps, nodes, "together")
         bits = model.store.values.tobytes()
         same = all(each.store.values.tobytes() == bits for each in together.models.values())
-        print(f"The weights of {options.workers} worker(s) are {'equal to the last bit' if same else 'NOT equal'}.")
+        workers = f"{options.workers} worker{'s' * (options.workers != 1)}"
+        print(f"The weights of {workers} are {'equal to the last bit' if same else 'NOT equal'}.")
 
     loss = model.evaluate(test_x, test_y, batch_size=BLOCK)["Loss"]
     bigram = bigram_loss(train_x.reshape(-1), test_x, test_y, tokens.vocabulary)

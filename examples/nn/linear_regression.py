@@ -5,6 +5,10 @@ python examples/nn/linear_regression.py --slope 0.5 --noise 1  fits another line
 """
 
 import argparse
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

@@ -8,7 +8,10 @@ Digits are 1,797 smaller images that are part of the package; the program says w
 """
 
 import argparse
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

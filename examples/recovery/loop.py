@@ -5,7 +5,11 @@ The second worker hangs once: it is found and named, both are ended, and started
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

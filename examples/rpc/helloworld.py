@@ -5,6 +5,10 @@ python examples/rpc/helloworld.py -n 2         on the first two workers of ./wor
 """
 
 import argparse
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

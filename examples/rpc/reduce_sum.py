@@ -5,8 +5,12 @@ python examples/rpc/reduce_sum.py -n 3         on the first three workers of ./w
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

@@ -1,8 +1,11 @@
 """The main job in one go: two workers on this machine train a small network on handwritten digits. `make demo` runs it."""
 
 import logging
+import sys
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 

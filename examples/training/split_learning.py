@@ -8,8 +8,12 @@ In the end the weights are compared, bit for bit, with those of the same network
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for a Python without Parallel-SGD
 
 import psgd
 
