@@ -65,6 +65,12 @@ class Outcome:
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
 
     @property
+    def environment(self) -> Mapping[str, str]:
+        """Where it is computed: software, machine, cores."""
+        environment: Mapping[str, str] = self._about["environment"]
+        return environment
+
+    @property
     def about_model(self) -> str:
         """Model as a table of its layers."""
         return str(self._about["model"]["summary"])
@@ -138,7 +144,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     outcome = Outcome(spec, samples, run.path)
     at_end = contextlib.ExitStack()
     try:
-        live = _live(run, spec, job, at_end, outcome.about_model) if spec.options.page else None
+        live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
         try:
             yield outcome
         except BaseException as error:
@@ -172,7 +178,7 @@ def _can_go_on(folder: Path) -> bool:
     return run is not None and not all(store.is_empty for store in stores_of_run(run))
 
 
-def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, model: str) -> LivePage:
+def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, outcome: Outcome) -> LivePage:
     from .live import LivePage  # noqa: PLC0415 - for a job with `page`
     from .sources import source_of  # noqa: PLC0415
 
@@ -180,8 +186,8 @@ def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack,
     at_end.callback(source.close)
     differs = differing(settings_of_run(Door(run.path)))
     rows = [{"setting": name, "value": value} for name, value in differs.items()]
-    about = {"title": spec.options.mission_title, "settings": rows, "model": model}
-    page = at_end.enter_context(LivePage(source, about=about))
+    about = {"title": spec.options.mission_title, "settings": rows, "model": outcome.about_model}
+    page = at_end.enter_context(LivePage(source, about=about, environment=outcome.environment))
     _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
     return page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -29,6 +30,9 @@ REPORT: Final = PAGE
 _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _MOST_ROWS: Final = 200
+_FIGURE: Final = re.compile(r"[\d.]+ (?:%|ms|s|min|h)(?!\w)")
+_WHOLE: Final = r'<span class="whole">\g<0></span>'
+"""A figure and its unit, which stand in one line also on a phone."""
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _UNDRAWN: Final = "<noscript><p>This browser runs no scripts: tables stand here in place of charts.</p></noscript>"
 _SECTIONS: Final = (
@@ -182,7 +186,7 @@ def _result(records: RunRecords) -> str:
                 (f"\N{LESS-THAN OR EQUAL TO} {effort.speed_up:.2g} \N{MULTIPLICATION SIGN}", "the speed of one worker alone")
             )
     shown = "".join(f"<li><b>{escape(figure)}</b><span>{escape(name)}</span></li>" for figure, name in cards)
-    said = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    said = "".join(f"<li>{_FIGURE.sub(_WHOLE, escape(line))}</li>" for line in lines)
     drawn = (f'<ul class="cards">{shown}</ul>' if shown else "") + note + (f'<ul class="told">{said}</ul>' if said else "")
     return told + drawn + _settings(records)
 

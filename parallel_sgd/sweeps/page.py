@@ -65,7 +65,8 @@ def _page_of(result: SweepResult) -> str:
         "</figure>"
         for number, name in enumerate(names)
     )
-    head, *rows = result.told()
+    # a mean and its deviation stay in one line on a phone
+    head, *rows = ([str(cell).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") for cell in row] for row in result.told())
     sections = [("result", "Mean and spread", f'<p class="note">{_spread(result)}</p>{tables.table(head, rows, "Results")}')]
     if charts:
         note = f'<p class="note drawn">{escape(_note(result))}</p>'

@@ -422,3 +422,17 @@ def test_title_settings_and_model_are_there_before_the_first_batch(tmp_path: Pat
     (state,) = seen
     assert state["title"] == "Digits" and {"setting": "epoch", "value": "3"} in state["about"]["settings"]
     assert "Dense" in state["about"]["model"] or "dense" in state["about"]["model"]
+
+
+def test_links_are_not_blamed_for_turns_on_the_cores(tmp_path: Path) -> None:
+    """Of a run that goes on, which has no outcome that tells where it is computed."""
+    with in_process(2) as nodes:
+        result = ParallelSGD(mlp(units=4), ArrayDataset(X, Y)).parallel(nodes, epoch=3, block_size=4, directory=tmp_path)
+    assert result.folder is not None
+    (result.folder / "outcome.json").unlink()
+    kinds = []
+    for told in ({}, {"workers on these cores": "2", "cores": "1"}):
+        with LivePage(RunSource(lambda: result.folder), environment=told) as live:
+            kinds.append({cause["kind"] for cause in next(states(live.address))["page"]["causes"]})
+    assert "link" in kinds[0] and "cores" not in kinds[0]
+    assert kinds[1] == kinds[0] - {"link"} | {"cores"}
