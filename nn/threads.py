@@ -168,7 +168,7 @@ def describe_blas() -> str:
     """Return NumPy's version and `describe_kernels`: on equal ones the same computation has the same bits.
 
     >>> describe_blas()     # doctest: +SKIP
-    'NumPy 2.4.6, functions for AVX512_ICL, OpenBLAS kernels SkylakeX, 1 thread(s)'
+    'NumPy 2.4.6, functions for AVX512_ICL, OpenBLAS kernels SkylakeX, 1 thread'
     """
     return f"NumPy {np.__version__}, {describe_kernels()}"
 
@@ -182,7 +182,8 @@ def describe_kernels() -> str:
     blas, functions = _openblas(), f"functions for {_features()[-1]}"
     if blas is None:
         return f"{functions}, another BLAS than that of its wheel"
-    return f"{functions}, OpenBLAS kernels {blas.kernels}, {blas_threads()} thread(s)"
+    threads = blas_threads()
+    return f"{functions}, OpenBLAS kernels {blas.kernels}, {threads} thread{'s' * (threads != 1)}"
 
 
 def has_bits(kind: str) -> bool:

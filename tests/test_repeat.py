@@ -243,7 +243,7 @@ def test_the_files_of_a_data_set_are_found_from_any_folder(
     monkeypatch.chdir("elsewhere")
     code, out, _ = psgd(capsys, "verify", run)
     assert code == 0 and "all 4 variables equal" in out
-    assert "path='../../x.npz'" in (run / "job.toml").read_text() and ", 2 thread(s)" not in (run / "job.toml").read_text()
+    assert "path='../../x.npz'" in (run / "job.toml").read_text() and ", 2 threads" not in (run / "job.toml").read_text()
 
 
 def test_what_only_a_program_can_make_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

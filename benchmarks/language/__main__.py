@@ -41,7 +41,7 @@ def measure(task: str, name: str, threads: int, rounds: int) -> bool:
     if task == "sample":
         contenders[WHOLE] = ("benchmarks.language.ours", f"whole:{name}")
     contenders[EAGER] = ("benchmarks.language.torch_peer", f"{task}:{name}")
-    print(f"{workload.title}, windows of {workload.length}, {threads} thread(s): {task}")
+    print(f"{workload.title}, windows of {workload.length}, {threads} thread{'s' * (threads != 1)}: {task}")
     return table(take_turns(contenders, threads, rounds), workload.trained if task == "train" else workload.drawn)
 
 

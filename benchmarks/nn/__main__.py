@@ -69,7 +69,7 @@ def train(name: str, threads: int, rounds: int, *, quick: bool) -> bool:
             contenders["scikit-learn"] = ("benchmarks.nn.sklearn_peer", name)
         contenders["jax.jit"] = ("benchmarks.nn.jax_peer", name)
         contenders["Keras on JAX"] = ("benchmarks.nn.keras_peer", name)
-    print(f"{workload.title}, batch {workload.batch}, {threads} thread(s): a step")
+    print(f"{workload.title}, batch {workload.batch}, {threads} thread{'s' * (threads != 1)}: a step")
     results = take_turns(contenders, threads, rounds)
     goals = {EAGER: workload.goals.get(threads, 1.0)}
     if workload.best:
@@ -83,7 +83,7 @@ def predict(name: str, batch: int, goal: float, threads: int, rounds: int) -> bo
     task = f"predict{batch}:{name}"
     contenders = {OURS: ("benchmarks.nn.ours", task), BOUND: ("benchmarks.nn.bound", task)}
     contenders[EAGER] = ("benchmarks.nn.torch_peer", f"{task}:eager")
-    print(f"{WORKLOADS[name].title}, {threads} thread(s): {batch} prediction(s)")
+    print(f"{WORKLOADS[name].title}, {threads} thread{'s' * (threads != 1)}: {batch} prediction{'s' * (batch != 1)}")
     return table(take_turns(contenders, threads, rounds), repetitions(batch), {EAGER: goal})
 
 
@@ -96,7 +96,11 @@ def steady(name: str, threads: int) -> bool:
     results = take_turns(contenders, threads, STEADY_ROUNDS)
     worst = {contender: max(result.seconds) / result.median for contender, result in results.items()}
     shown = ", ".join(f"{contender} {times:.2f}" for contender, times in worst.items())
-    print(f"{WORKLOADS[name].title}, {threads} thread(s): worst of {STEADY_ROUNDS} rounds over the median: {shown}", flush=True)
+    print(
+        f"{WORKLOADS[name].title}, {threads} thread{'s' * (threads != 1)}: "
+        f"worst of {STEADY_ROUNDS} rounds over the median: {shown}",
+        flush=True,
+    )
     return worst[OURS] <= STEADY
 
 

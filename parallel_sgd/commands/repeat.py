@@ -28,7 +28,7 @@ from ..record.contents import failures_of, left_by_others, misplaced
 from ..record.door import RecordError
 from ..record.files import JOB_FILE
 from ..record.hashes import sha256_of
-from ..record.identity import KERNELS, parts_of
+from ..record.identity import KERNELS, THREADS, parts_of
 from ..record.job_file import JobFile
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
@@ -417,7 +417,7 @@ def _bits_of(file: JobFile, *, here: bool) -> str | None:
 def _threads_of(file: JobFile, asked: int | str) -> int | str:
     """Return the BLAS threads of each process of the run, in place of a number that each host decides on; `asked` where its
     nodes had different ones, or do not tell."""
-    told = {parts_of(text).get("thread(s)", "") for texts in file.nodes.values() for text in texts}
+    told = {parts_of(text).get(THREADS, "") for texts in file.nodes.values() for text in texts}
     only = next(iter(told), "") if len(told) == 1 else ""
     return int(only) if asked == "auto" and only.isdecimal() and int(only) > 0 else asked
 
@@ -455,7 +455,8 @@ def _judge(
         return _tell(given, signature, content, clean_text("\n".join(said)), EXIT_OK)
     why = ""
     if workers != file.workers:
-        why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
+        told = f"{file.workers} worker{'s' * (file.workers != 1)}"
+        why += f" The run had {told}; only codecs that are exact, such as Plain, give equal bits on others."
     if "resume" in file.options and not computed.start:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     content |= {"damaged": wrong, "others": others}

@@ -382,7 +382,7 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
             by = f" by {transport}" if transport else ""
             raise AccountError(
                 f"Node({sender}) sent {posted} of variable {variable} to node({receiver}){by}, where {arrived} arrived and "
-                f"{flying} packet(s) are in flight (packets, raw, wire and overhead bytes)."
+                f"{flying} packet{'s are' if flying != 1 else ' is'} in flight (packets, raw, wire and overhead bytes)."
             )
 
 

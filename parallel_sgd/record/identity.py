@@ -15,8 +15,12 @@ IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
 ATTEMPT_COLUMNS: Final = ("Attempt", "Node", "Computes with")
 KERNELS: Final = "OpenBLAS kernels"
 """Part of an identity that names the set of BLAS kernels."""
+THREADS: Final = "threads"
+"""Part of an identity that tells the number of BLAS threads."""
+# "thread(s)": what runs of versions before 1.1 wrote
+_SPELLINGS: Final = frozenset({"thread", THREADS, "thread(s)"})
 # by name, not by value: two machines differ in them, and portable bits do not
-_ELSEWHERE: Final = frozenset({KERNELS, "functions for", "thread(s)"})
+_ELSEWHERE: Final = frozenset({KERNELS, "functions for", THREADS})
 """Parts that do not count where bits are portable."""
 
 Identities = Mapping[int, list[str]]
@@ -51,13 +55,13 @@ class Told(NamedTuple):
 
 
 def parts_of(identity: str) -> dict[str, str]:
-    """Return the parts of an identity by name, for example `{"NumPy": "2.4.6", "thread(s)": "1"}`."""
+    """Return the parts of an identity by name, for example `{"NumPy": "2.4.6", "threads": "1"}`."""
     found = {}
     for piece in identity.split(", "):
         first, _, rest = piece.partition(" ")
-        # "1 thread(s)" has its number first, "NumPy 2.4.6" last
+        # "1 thread" has its number first, "NumPy 2.4.6" last
         name, _, value = (rest, "", first) if first.isdecimal() else piece.rpartition(" ")
-        found[name] = value
+        found[THREADS if name in _SPELLINGS else name] = value
     return found
 
 

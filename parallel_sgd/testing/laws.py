@@ -146,7 +146,7 @@ class _Trial:
 
     def fail(self, law: str, assignment: ISetting, how: str) -> CodecLawError:
         """Return the error that tells how a law is broken, and with which assignment."""
-        workers = f"{assignment.node_count} worker(s), {type(assignment).__name__}"
+        workers = f"{_workers(assignment)}, {type(assignment).__name__}"
         return CodecLawError(f"{self.codec.__name__} on {workers}: {law} {how}")
 
     def costs(self, assignment: ISetting) -> tuple[float, float, float]:
@@ -164,6 +164,11 @@ class _Trial:
 Law = Callable[[_Trial, ISetting], str]
 
 
+def _workers(assignment: ISetting) -> str:
+    """Return the number of workers of an assignment in words."""
+    return f"{assignment.node_count} worker{'s' * (assignment.node_count != 1)}"
+
+
 def _tried(holds: Law, trial: _Trial, assignment: ISetting) -> str:
     """Return why a law was skipped, "" where it holds. Raises: CodecLawError; an error of the codec, with a note."""
     try:
@@ -173,7 +178,7 @@ def _tried(holds: Law, trial: _Trial, assignment: ISetting) -> str:
     except Exception as error:
         # with the author's line: the error is of the codec and not of the laws
         note(error)
-        told = f"It was tried on {assignment.node_count} worker(s), {type(assignment).__name__}; 'assignments' names others."
+        told = f"It was tried on {_workers(assignment)}, {type(assignment).__name__}; 'assignments' names others."
         vars(error).setdefault("__notes__", []).append(told)  # `add_note` is new in Python 3.11
         raise
 

@@ -284,7 +284,7 @@ class ElasticDriver(Machine):
             self._blacklist.lift(self._now, silent=True)
             ranked = self._ranked()
         if len(ranked) < needed:
-            return actions + self._pause(f"there are {len(ranked)} slot(s) of the {needed} that are needed")
+            return actions + self._pause(f"the job has {len(ranked)} of the {needed} slots that it needs")
         resume = later and not workers.holders.intersection(ranked)
         if resume and not may_resume:
             return self._fail(NO_SURVIVOR)

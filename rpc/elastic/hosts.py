@@ -54,7 +54,7 @@ def parse_hosts(text: str) -> list[Host]:
         # the same line twice is a slip; two numbers for one host are a contradiction
         if slots.setdefault(host.address, host.slots) != host.slots:
             raise ValueError(
-                f"Line {number} of the hosts: {host.address} has {host.slots} slot(s) here and {slots[host.address]} above."
+                f"Line {number} of the hosts: {host.address} has slots={host.slots} here and slots={slots[host.address]} above."
             )
     return [Host(address, count) for address, count in slots.items() if count]
 

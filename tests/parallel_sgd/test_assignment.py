@@ -29,7 +29,7 @@ def test_iid_counts(nodes: int, copies: int) -> None:
     ("kind", "nodes", "copies", "words"),
     [
         (DuplicateAssignment, 4, 3, "'redundancy' must divide the number of workers, got 3 for 4"),
-        (DuplicateAssignment, 2, 4, r"'redundancy' must not exceed the number of workers, got 4 for 2 worker\(s\)"),
+        (DuplicateAssignment, 2, 4, r"'redundancy' must not exceed the number of workers, got 4 for 2"),
         (DuplicateAssignment, 2, 0, "'redundancy' must be a positive integer, got 0"),
         (IIDBlockAssignment, 0, 1, "'node_count' must be a positive integer, got 0"),
         (IIDBlockAssignment, 2, True, "'redundancy' must be a positive integer, got True"),

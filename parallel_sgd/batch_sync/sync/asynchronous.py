@@ -227,7 +227,7 @@ class StaleSynchronizedSGD(ISyncType):
         behind = self._behind()
         if not behind:
             return "the own packets to leave"
-        return f"node(s) {listed(behind)}, more than {self.staleness} batch(es) behind"
+        return f"node(s) {listed(behind)}, more than {self.staleness} batch{'es' * (self.staleness != 1)} behind"
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,7 @@ class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} '{argument}' must be a positive integer, got {value!r}")
         if redundancy > node_count:
-            raise ValueError(
-                f"{name} 'redundancy' must not exceed the number of workers, got {redundancy} for {node_count} worker(s)"
-            )
+            raise ValueError(f"{name} 'redundancy' must not exceed the number of workers, got {redundancy} for {node_count}")
         self._node_count = node_count
         self._redundancy = redundancy
         # copied into lists: a user's `deal` may return anything that can be iterated over

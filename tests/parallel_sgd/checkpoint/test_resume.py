@@ -274,7 +274,7 @@ def test_what_may_differ_is_remarked(saved: Path, tmp_path: Path, caplog: pytest
     old = replace(found.header, versions={**found.header.versions, "numpy": "1.0"})
     (remark,) = Resumption(Snapshot(old, found.arrays, found.numbers), True).remarks(11)
     assert remark.startswith("The checkpoint was made with numpy 1.0 (here ")
-    was, here = "functions for AVX2, OpenBLAS kernels Zen, 1 thread(s)", describe_kernels()
+    was, here = "functions for AVX2, OpenBLAS kernels Zen, 1 thread", describe_kernels()
     other = replace(found.header, versions={**found.header.versions, "kernels": was})
     (remark,) = Resumption(Snapshot(other, found.arrays, found.numbers), True).remarks(11)
     assert remark == f"The checkpoint was made with kernels {was} (here {here}): the last bits may differ."

@@ -75,8 +75,8 @@ def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.
     assert result.restarts == 1
     assert [row[:2] for row in rows] == [("1", "0"), ("1", "1"), ("1", "2"), ("2", "0"), ("2", "1")]
     (text,) = {row[2] for row in rows}
-    assert {"Parallel-SGD", "Python", "NumPy", "OpenBLAS kernels", "thread(s)"} <= parts_of(text).keys()
-    assert parts_of(text)["thread(s)"] == "2"
+    assert {"Parallel-SGD", "Python", "NumPy", "OpenBLAS kernels", "threads"} <= parts_of(text).keys()
+    assert parts_of(text)["threads"] == "2"
     assert JobFile.read(run).nodes == {0: [text], 1: [text], 2: [text]}
     manifest = RunManifest.read(run)
     assert manifest.nodes == {"0": [text], "1": [text], "2": [text]} and "identities.csv" in manifest.files

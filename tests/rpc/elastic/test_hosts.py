@@ -48,7 +48,7 @@ INTEGER = "'slots' must be an integer from 0 to 4096, got"
         ("\n\na b c", r"Line 3 of the hosts: A host is written 'host\[:port\] \[slots=n\]', got 'a b c'"),
         ("a cores=2", r"Line 1 .* got 'a cores=2'"),
         ("a:99999", r"Line 1 of the hosts: The port of an address must be a number from 0 to 65535, got 'a:99999'"),
-        ("a slots=1\na slots=2", r"Line 2 of the hosts: a:15387 has 2 slot\(s\) here and 1 above"),
+        ("a slots=1\na slots=2", r"Line 2 of the hosts: a:15387 has slots=2 here and slots=1 above"),
     ],
 )
 def test_lines_of_hosts(text: str, found: list[Host] | str) -> None:

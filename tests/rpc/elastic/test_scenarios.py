@@ -18,8 +18,8 @@ from .elastic_job import Job, option
 
 ROUNDS = """
 EL-15 EL-17 the start waits for the workers asked for (workers=3)
-  see -> pause: Training waits: there are 0 slot(s) of the 3 that are needed.
-  see a=2 -> pause: Training waits: there are 2 slot(s) of the 3 that are needed.
+  see -> pause: Training waits: the job has 0 of the 3 slots that it needs.
+  see a=2 -> pause: Training waits: the job has 2 of the 3 slots that it needs.
   see a=2
   see a=2 b=1 -> round 0: a[0] a[1] b[0]
 EL-15 EL-19 later rounds need only the minimum (workers=3)
@@ -133,7 +133,7 @@ EL-12 all hosts replaced at once: nobody is left running
 EL-12 the last survivor dies in the pause: the job fails at once, not at the time-out (workers=3 low=3)
   see a=1 b=1 c=1 -> round 0: a[0] b[0] c[0]
   see a=1 -> notify a[0] #1 removed
-  ready -> pause: Training waits: there are 1 slot(s) of the 3 that are needed.
+  ready -> pause: Training waits: the job has 1 of the 3 slots that it needs.
   die b[0]
   die c[0]
   die a[0] -> fail: No hosts from previous set remaining, unable to broadcast state. / The first worker to fail was:
@@ -148,7 +148,7 @@ EL-12 with a checkpoint on disk newcomers resume from it
 EL-13 EL-16 EL-23 below the minimum training pauses, survivors are kept, and it goes on when slots return (low=2)
   see a=1 b=1 -> round 0: a[0] b[0]
   see a=1 -> notify a[0] #1 removed
-  ready -> pause: Training waits: there are 1 slot(s) of the 2 that are needed.
+  ready -> pause: Training waits: the job has 1 of the 2 slots that it needs.
   tick 5
   see a=1
   tick 5
@@ -156,20 +156,20 @@ EL-13 EL-16 EL-23 below the minimum training pauses, survivors are kept, and it 
 EL-16 a host that is back in time has lost nothing (low=2)
   see a=1 b=1 -> round 0: a[0] b[0]
   see -> notify a[0] #1 removed
-  ready -> pause: Training waits: there are 0 slot(s) of the 2 that are needed.
+  ready -> pause: Training waits: the job has 0 of the 2 slots that it needs.
   see b=1 a=1 -> round 1 #1: a[0] b[0]
 EL-16 the time-out before the first round, to the moment (low=2)
-  see a=1 -> pause: Training waits: there are 1 slot(s) of the 2 that are needed.
+  see a=1 -> pause: Training waits: the job has 1 of the 2 slots that it needs.
   tick 599
   see a=1
-  due 1 -> fail: Timed out waiting for minimum number of slots to become available: after 600 s there are 1 slot(s) of the
-    & 2 that are needed.
+  due 1 -> fail: Timed out waiting for minimum number of slots to become available: after 600 s the job has 1 of the 2
+    & slots that it needs.
   over
 EL-16 the time-out in a pause counts from its beginning (low=2)
   see a=1 b=1 -> round 0: a[0] b[0]
   see a=1 -> notify a[0] #1 removed
   tick 50 -> notify a[0] #1 removed
-  ready -> pause: Training waits: there are 1 slot(s) of the 2 that are needed.
+  ready -> pause: Training waits: the job has 1 of the 2 slots that it needs.
   tick 599
   see a=1
   due 1 -> stop a[0]... | stop b[0]... | fail: Timed out waiting for minimum number of slots to become available: ...
@@ -259,8 +259,8 @@ EL-20 READY, then FAILURE counts once (workers=3 reset_limit=1)
 EL-16 EL-19 who dies in the pause is not counted on any more (workers=3 low=3)
   see a=1 b=1 c=1 -> round 0: a[0] b[0] c[0]
   see a=1 b=1 -> notify a[0] #1 removed
-  ready -> pause: Training waits: there are 2 slot(s) of the 3 that are needed.
-  die a[0] -> pause: Training waits: there are 1 slot(s) of the 3 that are needed.
+  ready -> pause: Training waits: the job has 2 of the 3 slots that it needs.
+  die a[0] -> pause: Training waits: the job has 1 of the 3 slots that it needs.
   see a=1 b=1 d=1 e=1 -> remove c[0] | round 1 #1: b[0] d[0]^1 e[0]^1
 FD-14 late words of an earlier round do not count, an end counts once
   see a=1 b=1 -> round 0: a[0] b[0]
