@@ -26,7 +26,6 @@ EXEMPT: dict[str, str] = {
     "RES-7": _LATER,
     "RES-9": _LATER,
     "RES-10": _LATER,
-    "SIM-20": _LATER,
 }
 KINDS = sorted({statement.partition("-")[0] for statement in SENTENCES})
 _ID = re.compile(rf"\b(?:{'|'.join(KINDS)})-\d+\b")

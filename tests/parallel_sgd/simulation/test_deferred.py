@@ -23,6 +23,7 @@ from parallel_sgd.simulation.platform_text import parse_platform
 from parallel_sgd.simulation.queues import Queues
 from tests.parallel_sgd.simulation.test_jobs import STAR, train, weights
 from tests.parallel_sgd.simulation.test_size import calls
+from tests.statements import covers
 
 #: Units of the layers: enough numbers for a shard at each of 32 workers.
 WIDE = (512, 64, 10)
@@ -97,6 +98,7 @@ def test_after_a_time_out_each_packet_is_handed_over_as_it_comes(tmp_path: Path,
     assert told(job("one by one")) == told(together)
 
 
+@covers("SIM-20")
 def test_turns_grow_with_the_workers_and_not_with_their_packets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for count in (8, 32):
@@ -108,6 +110,7 @@ def test_turns_grow_with_the_workers_and_not_with_their_packets(tmp_path: Path, 
     assert found[32] < 1.5 * found[8]
 
 
+@covers("SIM-20")
 def test_a_packet_costs_few_calls_and_its_form_is_looked_at_once(tmp_path: Path) -> None:
     """A batch more of 32 workers, by the calls of functions of Python: of all of it, for each packet."""
     wide(2, tmp_path / "warm", 1)

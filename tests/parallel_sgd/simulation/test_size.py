@@ -78,6 +78,7 @@ def calls(work: Callable[[], object]) -> Counter[Any]:
 
 
 @pytest.mark.long
+@covers("SIM-20")
 @pytest.mark.parametrize("name", ["Ring", "SyncPS"])
 def test_calls_grow_with_the_packets(name: str, tmp_path: Path) -> None:
     """A job of 128 workers has so many times the calls of one of 64 as it has packets, and what is asked about each worker once
@@ -311,6 +312,7 @@ def test_progress_is_shown_and_an_interrupt_leaves_what_there_is(tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.alone
+@covers("SIM-20")
 @pytest.mark.parametrize(
     ("name", "workers", "seconds", "megabytes"),
     [("Ring", 1_000, 12, 2_500), ("SyncPS", 1_000, 2, 1_000), ("SyncPS", 10_000, 40, 3_000)],
@@ -323,6 +325,7 @@ def test_a_step_of_many_workers_takes_seconds(name: str, workers: int, seconds: 
 
 @pytest.mark.long
 @pytest.mark.alone
+@covers("SIM-20")
 def test_the_sizes_of_a_ring_of_a_thousand_take_seconds() -> None:
     seconds, messages, _ = run(FIFO, ring(1_000))
     assert messages == 2 * 999 * 1_000 and seconds <= 20
