@@ -92,7 +92,7 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
     changed = ("--seed", 5, "--codec", "topk", "--learn-rate", 0.2, "--title", "again")
     code, out, err = psgd(capsys, "run", latest, "--local", 1, "--quiet", *changed, "--epochs", 1)
     assert code == 0 and latest.resolve() != run, err
-    assert f"are not those of {run}," in out and "from epoch 1 on" in out
+    assert f"are not those of {run.relative_to(Path.cwd())}," in out and "from epoch 1 on" in out
     assert (
         {"--seed", "--codec", "--learn-rate"} <= set(re.findall(r"--[a-z-]+", out))
         and "--title" not in out

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from urllib.error import HTTPError
 
-from tqdm import tqdm
+from nn.progress import Bar
 
 __all__ = ["DownloadError", "fetch"]
 
@@ -19,12 +19,6 @@ _CHUNK = 1 << 16
 
 class DownloadError(OSError):
     """No mirror gave the file; the message holds one reason per mirror."""
-
-
-class Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
-    """A progress bar without the thread that tqdm starts beside it."""
-
-    monitor_interval = 0
 
 
 def fetch(name: str, mirrors: Sequence[str], md5: str, timeout: float = _TIMEOUT) -> bytes:

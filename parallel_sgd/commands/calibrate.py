@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from network.nodes import NodeAssignment
-from nn.dataset.download import Bar
+from nn.progress import Bar
 from rpc.support.files import publish
 from rpc.support.logs import is_quiet
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from nn.dataset.download import Bar
+from nn.progress import Bar
 from rpc.submit import telling
 from rpc.support.console import in_columns
 from rpc.support.logs import QUIET, SUBMIT_LOGGER, get_logger, is_quiet, verbosity

@@ -76,8 +76,9 @@ def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) 
                 outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
         result.report = outcome.page
         # the page has read the tables: not once more, where they are those of the same nodes
-        if outcome.records is not None and outcome.records.tables.keys() == result.files.keys():
-            result.history = outcome.records.history
+        with spared("The history of the run"):
+            if outcome.records is not None and outcome.records.tables.keys() == result.files.keys():
+                result.history = outcome.records.history
         return result
     finally:
         with spared("The folder of the run"):

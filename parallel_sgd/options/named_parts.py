@@ -48,7 +48,7 @@ def optimizer(option: str, word: str) -> Any:
 
     Raises: UnknownName.
     """
-    known = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
+    known = known_classes(nn.optimizer, IOptimizer, lambda kind: bool(kind.exchanges))
     return find_class(_with_suffix(word, known), IOptimizer, known, option)
 
 
@@ -77,7 +77,7 @@ def callback(option: str, text: str) -> list[Callback]:
 
     Raises: UnknownName.
     """
-    known = {name: kind for name, kind in known_classes(nn.callback, Callback).items() if kind not in _NO_TEXT}
+    known = known_classes(nn.callback, Callback, lambda kind: kind not in _NO_TEXT)
     return [make_object(part, Callback, known, option, several=True) for part in split_objects(text)]
 
 

@@ -53,14 +53,46 @@ class ShippedClasses(Mapping[str, Any]):
         return key in self.names
 
 
-def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
-    """Return the concrete classes derived from `base` that `module` exports, by lower-case name."""
+class ExportedClasses(Mapping[str, Any]):
+    """Concrete classes that a package exports, by lower-case name; each is imported when it is looked up, all when they are
+    listed.
+
+    Args:
+        package: the package.
+        base: class from which they are derived.
+        takes: function that tells if one of them counts.
+    """
+
+    def __init__(self, package: ModuleType, base: Any, takes: Callable[[Any], bool]) -> None:
+        self._package, self._base, self._takes = package, base, takes
+        self._names = {name.lower(): name for name in package.__all__}
+
+    def __getitem__(self, key: str) -> Any:
+        name = self._names[key]
+        found = getattr(self._package, name)
+        # a second name of a class is none of its words
+        if not _is_kind(found, self._base) or inspect.isabstract(found) or found.__name__ != name or not self._takes(found):
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._names if key in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def known_classes(module: ModuleType, base: Any, takes: Callable[[Any], bool] = lambda kind: True) -> Mapping[str, Any]:
+    """Return the concrete classes derived from `base` that `module` exports, by lower-case name.
+
+    Args:
+        module: the package.
+        base: the class.
+        takes: function that tells if one of them counts.
+    """
     # a package that composes its classes on demand: to list them must not import them all
     shipped = getattr(module, "SHIPPED", None)
-    if shipped is not None:
-        return ShippedClasses(module, shipped)
-    exported = (getattr(module, name) for name in module.__all__)
-    return {c.__name__.lower(): c for c in exported if inspect.isclass(c) and issubclass(c, base) and not inspect.isabstract(c)}
+    return ExportedClasses(module, base, takes) if shipped is None else ShippedClasses(module, shipped)
 
 
 def _no_arguments(name: str, found: Any, rest: str) -> str:

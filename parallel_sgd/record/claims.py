@@ -150,11 +150,15 @@ def other_words(run: Path, again: Path, file: JobFile, elsewhere: Collection[str
     """
     told, computed = (read_outcome(Door(place)) for place in (run, again))
     mine, theirs = told.get("settings", {}), computed.get("settings", {})
+    # of a run that was fetched the page may have been made from job.toml, in its words
+    written = {name: str(value) for name, value in {"data": file.dataset or "", **file.options}.items()} if file.fetched else {}
     for name, about in options():
-        decides = about.flag is not None and about.flag.decides and name not in {*_ELSEWHERE, *elsewhere}
-        if decides and name in mine and mine[name] != theirs.get(name):
+        decides = about.flag is not None and about.flag.decides and name not in {*_ELSEWHERE, *elsewhere, *file.unnamed}
+        if decides and name in mine and mine[name] not in (theirs.get(name), written.get(name)):
             yield f"{OUTCOME} says '{name}' {mine[name]}, computed with {theirs.get(name)}"
     samples, expected = mine.get("data", ""), theirs.get("data", "")
+    if samples == written.get("data"):
+        samples = ""
     # samples that were kept have lost the name of their set, and a path may be another one here
     if file.kept is not None or "/" in samples:
         samples, expected = (text.rpartition(", ")[2] for text in (samples, expected))

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from network.faults.plan import FaultPlan
-from nn.dataset.download import Bar
 from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.model.batches import as_type
+from nn.progress import Bar
 from rpc.support.logs import is_quiet
 
 from ..codec import Codec

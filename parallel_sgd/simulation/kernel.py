@@ -479,7 +479,9 @@ class Kernel:
         Raises: Deadlock when there is none.
         """
         waiting = [seat for seat in self._seats.values() if seat.result is None and not seat.gone]
-        found = [seat for seat in waiting if seat.inbox or seat.wait is None or seat.context.run(seat.wait.ready)]
+        # packets that an order holds back let no node go on
+        handed = self.order is None
+        found = [seat for seat in waiting if (handed and seat.inbox) or seat.wait is None or seat.context.run(seat.wait.ready)]
         if not found:
             waits = "; ".join(f"node({seat.node}) for {seat.wait.what()}" for seat in waiting if seat.wait is not None)
             raise Deadlock(f"No node can go on: {waits}.{'' if self.order is None else self.order.excuse}")

@@ -321,7 +321,7 @@ def test_a_passphrase_is_asked_for(run: Path, tmp_path: Path, capsys: Capture, m
 def test_what_is_no_finished_run_is_not_signed(run: Path, tmp_path: Path, capsys: Capture) -> None:
     key, _ = write_keys(tmp_path, "me")
     code, _, err = psgd(capsys, "sign", tmp_path, "--key", key)
-    assert code == 2 and "There is no" in err
+    assert code == 2 and "is no folder of a run: it has neither job.toml nor manifest.json" in err
     _replace_model(run)
     code, _, err = psgd(capsys, "sign", run, "--key", key)
     assert code == 2 and "cannot be signed: Node-0-Retrieve/MODEL-P-SGD-N(0).model is not what its manifest says" in err
