@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shlex
 import socket
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -108,14 +109,21 @@ def dial_all(
     return dialing.sessions, dialing.errors
 
 
-def advised(error: NetworkError, address: Address) -> NetworkError:
-    """Return the error itself, or, for an address where nothing listens, one with advice that names `address`."""
+def advised(error: NetworkError, address: Address, key_file: str | os.PathLike[str] | None = None) -> NetworkError:
+    """Return the error itself, or, for an address where nothing listens, one with advice that names `address`.
+
+    Args:
+        error: why no session was opened.
+        address: the address that was called.
+        key_file: where the key is from, None for where an agent without options looks, too.
+    """
     if not isinstance(error, CannotConnect):
         return error
     if not error.refused:
         advice = "Is the address right, and is there a way to it?"
     elif is_loopback(address.host):
-        advice = f"Start one on this machine with 'psgd-worker --port {address.port}'."
+        key = "" if key_file is None else f" --key-file {shlex.quote(os.fspath(key_file))}"
+        advice = f"Start one on this machine with 'psgd-worker --port {address.port}{key}'."
     else:
         anywhere = "::" if socket.AF_INET6 in error.refused else "0.0.0.0"  # noqa: S104  said, not bound
         advice = f"Start one there with 'psgd-worker --listen {anywhere} --port {address.port} --key-file FILE'."

@@ -80,7 +80,7 @@ class Request:
             for node_id, address in nodes.items()
         }
         sessions, errors = dial_all(targets, limit)
-        return sessions, {node_id: advised(error, nodes[node_id]) for node_id, error in errors.items()}, key
+        return sessions, {node_id: advised(error, nodes[node_id], explicit) for node_id, error in errors.items()}, key
 
     @staticmethod
     def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:

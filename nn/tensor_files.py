@@ -184,7 +184,9 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
 def _read_head(view: memoryview, size: int) -> tuple[int, dict[str, _Entry], dict[str, str]]:
     """Return where the arrays begin, where each lies, and the metadata of a file of `size` bytes, by its first ones."""
     if len(view) < _LENGTH.size:
-        raise ModelFileError(f"it is no tensor file, which has at least {_LENGTH.size} bytes: it has {len(view)}")
+        raise ModelFileError(
+            f"it is no file of a model or of weights, which has at least {_LENGTH.size} bytes: it has {len(view)}"
+        )
     (length,) = _LENGTH.unpack_from(view)
     start = _LENGTH.size + length
     if length > MAX_HEADER or start > size:
@@ -192,7 +194,8 @@ def _read_head(view: memoryview, size: int) -> tuple[int, dict[str, _Entry], dic
         if begin[_LENGTH.size : _LENGTH.size + 1] != b"{":
             kind = next((f", as {kind} do" for mark, kind in _OTHERS.items() if begin.startswith(mark)), "")
             raise ModelFileError(
-                "it is no tensor file: what Model.save() writes begins with the length of its header and a brace, this with "
+                "it is no file of a model or of weights: what Model.save() writes begins with the length of its header and a "
+                "brace, this with "
                 f"{begin[: _LENGTH.size]!r}{kind}"
             )
         raise ModelFileError(

@@ -84,6 +84,11 @@ def _launch(given: argparse.Namespace) -> int:
     _check_readable([("--title", given.title), ("SCRIPT", arguments[0]), *(("ARGUMENT", each) for each in given.arguments)])
     if not (given.workers or given.launch):
         given.local = 1 if given.worker_count is None else _at_least_one(given.worker_count)
+    if given.workers and not given.launch and not os.path.lexists(given.workers):
+        raise FileNotFoundError(
+            f"The node file {given.workers} does not exist; name another one, or leave --workers out: then -n workers are "
+            f"started on this machine."
+        )
     with nodes_of(given, launcher_from(given)) as nodes:
         run_everywhere(run_script, nodes, arguments, **settings, on_print=_show)
     return EXIT_OK

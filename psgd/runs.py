@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
-from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown
+from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown, unreadable_in
 from rpc.support.console import in_columns
 
 from .cli import Task
@@ -86,11 +86,13 @@ def _guarded(task: Task) -> Task:
 def _find(directory: str, name: str) -> Run:
     """Return the run that is meant: by its folder, its name in `runs/` or its job. Raises: ValueError."""
     # names first: a folder of the user's may have the name of a run
-    known = runs_in(Path(directory))
+    known, unreadable = runs_in(Path(directory)), unreadable_in(Path(directory))
     if name == LATEST:
         if not known:
-            raise ValueError(none_in(Path(directory)))
+            raise ValueError(next(iter(unreadable.values()), none_in(Path(directory))))
         return known[0]
+    if problem := unreadable.get(os.path.basename(os.path.normpath(name))):
+        raise ValueError(problem)
     for run in known:
         if name in (run.path.name, run.job):
             return run
@@ -139,6 +141,10 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _list(given: argparse.Namespace) -> int:
     found = [_facts(run) for run in runs_in(Path(given.directory))]
+    # at the end: when they began is not known
+    for name, problem in unreadable_in(Path(given.directory)).items():
+        blank: dict[str, Any] = {"title": "", "job": "", "began": None, "figures": {}, "differs": {}}
+        found.append({"run": name, **blank, "state": "unreadable", "problem": problem})
     return tell(
         given,
         {"runs": found},
@@ -164,7 +170,7 @@ def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
     # a terminal shows the begin, and data seldom differ from run to run
     ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
     differs = ", ".join(f"{name}={value}" for name, value in ordered)
-    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
+    began = "" if facts["began"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     # names of folders, titles and errors may hold control characters
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
 

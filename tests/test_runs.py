@@ -286,6 +286,27 @@ def test_a_strangers_folder_is_told_in_a_sentence(place: Path, capsys: pytest.Ca
     assert not (place / "compare.html").exists()
 
 
+@pytest.mark.parametrize("mode", [0, 0o400])
+def test_a_folder_without_rights_is_told(place: Path, capsys: pytest.CaptureFixture[str], mode: int) -> None:
+    """Also where it is the only one: the list has it, and no command says that there is none."""
+    folder = place / "runs" / "digits-1"
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text("{}")
+    place.chmod(0o755)
+    with nobody(place):
+        os.seteuid(0) if not os.getuid() else None
+        folder.chmod(mode)
+        os.seteuid(os.getuid() or 65534)
+        code, text, _ = psgd(capsys, "runs")
+        assert code == 0 and re.search(
+            r"^digits-1 +unreadable .*job\.json cannot be read: Permission denied", text, re.MULTILINE
+        )
+        (found,) = json.loads(psgd(capsys, "runs", "--json")[1])["runs"]
+        assert (found["run"], found["state"], found["began"]) == ("digits-1", "unreadable", None)
+        for command in (("show",), ("show", "digits-1"), ("show", "runs/digits-1"), ("compare", "digits-1", "digits-1")):
+            assert psgd(capsys, *command) == (2, "", "psgd: ./runs/digits-1/job.json cannot be read: Permission denied\n")
+
+
 def test_without_an_argument_six_commands(capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = psgd(capsys)
     shown = re.findall(r"^  ([a-z-]+) ", text, re.MULTILINE)

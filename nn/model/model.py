@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from nn.plan.plan import OnGradient
 from nn.registry import CustomObjects
 from nn.tensor_files import ModelFileError
 from nn.value.value import Value, Variable
+
+_Kind = TypeVar("_Kind", bound="Model")
 
 if TYPE_CHECKING:
     from nn.dataset.plan.kinds import Unknown
@@ -58,7 +60,7 @@ class Model(
     (2, 1)
     """
 
-    def __new__(cls, *args: Any, **keywords: Any) -> Any:
+    def __new__(cls: type[_Kind], *args: Any, **keywords: Any) -> _Kind:
         """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
         if cls is Model:
             kind = import_module("nn.model").Functional
@@ -66,7 +68,8 @@ class Model(
             if problem is not None:
                 other = "; a model of layers, one after the other, is SequentialModel([-1, 64], layers)" if not args else ""
                 raise TypeError(f"{problem}{other}")
-            return object.__new__(kind)
+            made: _Kind = object.__new__(kind)
+            return made
         return object.__new__(cls)
 
     @checked_call

@@ -22,7 +22,7 @@ from ..options.job_options import JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
-from .output import program_name, verbosity_of
+from .output import program_name, spelt, verbosity_of
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -158,6 +158,14 @@ def add_post_mortem(group: Any) -> None:
     )
 
 
+class _Spelt(argparse.Action):
+    """Option with several names that keeps the one that was written, for messages about its value (`output.spelt`)."""
+
+    def __call__(self, _: argparse.ArgumentParser, found: argparse.Namespace, value: Any, name: str | None = None) -> None:
+        setattr(found, self.dest, value)
+        found.spelt = {**getattr(found, "spelt", {}), self.dest: name}
+
+
 def _add_flag(groups: Mapping[str, Any], field: Field[Any], by: str = "") -> None:
     """Add the argument of an option, whose default is that of `parallel()` unless the flag has one of its own, as a text, or
     the caller finds it out, `by` these words.
@@ -172,7 +180,9 @@ def _add_flag(groups: Mapping[str, Any], field: Field[Any], by: str = "") -> Non
         said += f" (default: {by})" if by else f" (default: {shown:g})" if isinstance(shown, float) else f" (default: {shown})"
     if by:
         settings["default"] = None
-    if "action" not in settings and "choices" not in settings:
+    if len(flag.names) > 1:
+        settings["action"] = _Spelt
+    if settings.get("action") in (None, _Spelt) and "choices" not in settings:
         settings.setdefault("metavar", flag.names[0].strip("-").upper().replace("-", "_"))
     groups[flag.group].add_argument(*flag.names, dest=field.name, help=said, **settings)
 
@@ -192,8 +202,9 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     Raises: ValueError naming the option.
     """
     # by the forms that read job files, too: one value has one reading
-    flagged = ((name, about, about.flag) for name, about in known_options() if about.flag is not None)
-    given = {name: about.form.read(flag.names[0], getattr(options, name)) for name, about, flag in flagged}
+    flagged = ((name, about) for name, about in known_options() if about.flag is not None)
+    names = spelt(options)
+    given = {name: about.form.read(names[name], getattr(options, name)) for name, about in flagged}
     if isinstance(given["gd_params"], dict) and options.learn_rate is not None:
         raise ValueError("--learn-rate does not go with parameters of the rule by name, as the job file has them.")
     if given["gd_params"] and options.learn_rate is None and isinstance(options.gd_params, str):

@@ -35,6 +35,12 @@ JOB_DONE: Final = "The job is done"
 _log = get_logger(SUBMIT_LOGGER)
 
 
+def spelt(options: argparse.Namespace) -> dict[str, str]:
+    """Return the option of each field of `JobOptions`; of one with several names that which was written, else the first."""
+    first = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
+    return {**first, **getattr(options, "spelt", {})}
+
+
 def program_name() -> str:
     return called_as("psgd-submit", "job_submit.py")
 
@@ -83,8 +89,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         more: further entries of the JSON object.
     """
     # users know options by their flags, errors name arguments
-    flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
-    names = {**flags, "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
+    names = {**spelt(options), "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
     plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
     said = re.sub(
         r"^(?:parallel\(\) )?'(\w+)'(?= (?:must|needs?|can|cannot|names|does) )",

@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from nn.progress import Bar
+from rpc.submit import telling
 from rpc.support.console import in_columns
-from rpc.support.logs import QUIET, is_quiet, verbosity
+from rpc.support.logs import QUIET, SUBMIT_LOGGER, get_logger, is_quiet, verbosity
 from rpc.support.processors import load_per_core
 
 from ..nodes import local_workers
@@ -38,6 +39,11 @@ def plan(options: argparse.Namespace) -> int:
 
     Raises: ValueError naming the option.
     """
+    with telling("The plan", get_logger(SUBMIT_LOGGER), whole=True):
+        return _plan(options)
+
+
+def _plan(options: argparse.Namespace) -> int:
     platform = platform_of(options.platform)
     counts = _workers(options.workers)
     if not 0 < options.target < 1:

@@ -107,6 +107,11 @@ class JobFile:
         except OSError as error:
             raise ValueError(f"The job file {path} cannot be read: {error.strerror or error}.") from error
         except RecordError as error:
+            if is_model(path):
+                raise ValueError(
+                    f"The job file must be the job.toml of a run, or its folder, and {path} is a model, which 'psgd submit -m "
+                    f"{path}' trains."
+                ) from error
             raise ValueError(f"The job file {error}.") from error
         try:
             found = path.parent.resolve() / path.name  # a link such as runs/latest names another run once one has begun
@@ -114,6 +119,15 @@ class JobFile:
         except ValueError as error:
             # a question is its own end of the sentence
             raise ValueError(f"The job file {path} cannot be used: {error}{'' if str(error).endswith('?') else '.'}") from error
+
+
+def is_model(path: Path) -> bool:
+    """Tell if a file begins as a model does: with the length of a header (8 bytes) and a brace."""
+    try:
+        with Door(path.parent).open(path.name, MAX_FILE) as file:
+            return file.read(9)[8:] == b"{"
+    except (OSError, RecordError):
+        return False
 
 
 def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ values.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,12 @@ from ..options.forms import FORMS
 from ..options.job_options import options as known_options
 from ..record.bounds import check_title
 from ..record.door import Door, RecordError
-from ..record.job_file import check_type, refuse_unknown, types
+from ..record.job_file import check_type, is_model, refuse_unknown, types
 from ..record.settings import text_of
 from .grid import PARAMETERS, PARTS, WORKERS, checked_options, checked_seeds
 
 __all__ = ["SweepFile"]
+_TAKES: Final = "The sweep file must be a text in TOML with a table [grid]"
 _KEYS: Final[Mapping[str, tuple[type, ...]]] = {
     "title": (str,),
     "model": (str,),
@@ -65,11 +67,15 @@ class SweepFile:
 
         Raises: ValueError naming the file, the key, the expectation and the value.
         """
+        if os.path.isdir(path):
+            raise ValueError(f"{_TAKES}, and {path} is a folder.")
         try:
             content = Door(path.parent).toml(path.name)
         except OSError as error:
             raise ValueError(f"The sweep file {path} cannot be read: {error.strerror or error}.") from error
         except RecordError as error:
+            if is_model(path):
+                raise ValueError(f"{_TAKES}, and {path} is a model.") from error
             raise ValueError(f"The sweep file {error}.") from error
         try:
             return cls(**_checked(content, path.stem))

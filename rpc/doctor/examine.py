@@ -43,8 +43,15 @@ PAIR_SECONDS = 15.0  # for an agent to measure one way: to find the name, to cal
 _LOOK_SECONDS = 0.5
 
 
-def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], None] = lambda done, of: None) -> Report:
-    """Examine the agents at `addresses`, called with `key`; `show` is called with the number of ways measured, and of all."""
+def examine(
+    addresses: Sequence[Address],
+    key: Key,
+    show: Callable[[int, int], None] = lambda done, of: None,
+    key_file: str | Path | None = None,
+) -> Report:
+    """Examine the agents at `addresses`, called with `key`; `show` is called with the number of ways measured, and of all.
+    `key_file` is where the key is from, None for the usual place.
+    """
     targets = {place: Target(address, key, "submitter", "agent") for place, address in enumerate(addresses)}
     # all at once: silent hosts cost five seconds in all, not each
     sessions, errors = dial_all(targets)
@@ -54,7 +61,7 @@ def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], N
         workers: list[Worker] = []
         for place, address in enumerate(addresses):
             if place in errors:
-                workers.append(Worker(address, str(advised(errors[place], address))))
+                workers.append(Worker(address, str(advised(errors[place], address, key_file))))
             else:
                 workers.append(_asked(address, sessions[place]))
         asked = [place for place, worker in enumerate(workers) if worker.status is not None]
@@ -210,7 +217,7 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
         bar.update(done - bar.n)
 
     try:
-        report = examine(addresses, key, show)
+        report = examine(addresses, key, show, settings.key_file)
     finally:
         if bar is not None:
             bar.close()

@@ -85,6 +85,23 @@ def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
     )
 
 
+def unreadable_in(directory: Path) -> dict[str, str]:
+    """Return, by name, why the folders in `directory` that this user may not read cannot be read: `runs_in` lists none of
+    them.
+    """
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError), os.scandir(directory / RUNS) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                try:
+                    os.close(os.open(os.path.join(entry.path, _RECORD), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                except PermissionError as error:
+                    found[entry.name] = f"{shown(Path(error.filename))} cannot be read: {error.strerror}"
+                except OSError:  # no run, or one that has not begun
+                    pass
+    return dict(sorted(found.items()))
+
+
 def find_run(directory: Path, job: str) -> Run | None:
     return next((run for run in runs_in(directory) if run.job == job), None)
 

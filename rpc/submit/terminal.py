@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from html import escape
 from time import monotonic
 from types import FrameType, TracebackType
@@ -293,10 +294,19 @@ def interrupted() -> KeyboardInterrupt:
 
 
 @contextlib.contextmanager
-def telling(what: str, logger: logging.Logger) -> Iterator[None]:
+def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterator[None]:
     """Log Ctrl-C in the block, in a line that begins with `what`, unless it was told already, and end a plain program
     without a traceback.
+
+    Args:
+        what: what is interrupted.
+        logger: takes the line.
+        whole: the blocks within are parts, of which the user knows nothing, so they leave the line to this one.
     """
+    if _is_part.get():
+        yield
+        return
+    before = _is_part.set(whole)
     try:
         yield
     except KeyboardInterrupt as error:
@@ -304,9 +314,12 @@ def telling(what: str, logger: logging.Logger) -> Iterator[None]:
             raise
         logger.warning("%s was interrupted.", what)
         raise interrupted() from None
+    finally:
+        _is_part.reset(before)
 
 
 _TOLD = "told"
+_is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
 
 
 def _show_untold(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

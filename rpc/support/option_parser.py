@@ -50,8 +50,10 @@ class OptionParser(argparse.ArgumentParser):
         found: argparse.Namespace
         found, strange = self.parse_known_args(args, namespace)
         if strange:
-            known = [text for action in self._actions for text in action.option_strings]
-            near = next((near for each in strange if (near := did_you_mean(each.partition("=")[0], known, quoted=False))), "")
+            # by the word alone: the dashes, which all have, would make words near that are not
+            known = {text.lstrip("-"): text for action in self._actions for text in action.option_strings}
+            words = (each.partition("=")[0].lstrip("-") for each in strange)
+            near = next((near for each in words if (near := did_you_mean(each, known, quoted=False, meant=known))), "")
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
         return found
 

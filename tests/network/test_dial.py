@@ -247,7 +247,9 @@ def test_advice_is_of_the_family_that_was_called(named: Callable[..., Address], 
     told = str(advised(caught.value, goal))
     assert told.startswith("No worker is reached at several:1 for node 3: Connection refused. Start one there with ")
     assert f"'psgd-worker --listen {listen} --port 1 --key-file FILE'" in told
-    assert "Start one on this machine" in str(advised(caught.value, Address("::1", 1)))
+    here = "Start one on this machine with 'psgd-worker --port 1"
+    assert str(advised(caught.value, Address("::1", 1))).endswith(f"{here}'.")
+    assert str(advised(caught.value, Address("::1", 1), "a key")).endswith(f"{here} --key-file 'a key''.")
 
 
 def free_port(host: str, stack: contextlib.ExitStack) -> int:

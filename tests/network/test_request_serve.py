@@ -128,7 +128,7 @@ def test_every_address_that_fails_is_named_and_nothing_stays_open(key_file: Path
         nodes = NodeAssignment().add(0, f"127.0.0.1:{silent.getsockname()[1]}").add(1, "127.0.0.1:1")
         with pytest.raises(NetworkError) as caught:
             Request(key_file).request(nodes.add(2, str(serve.address)), limit=0.3)
-    advice = "Start one on this machine with 'psgd-worker --port 1'."
+    advice = f"Start one on this machine with 'psgd-worker --port 1 --key-file {key_file}'."
     assert str(nodes[0]) in str(caught.value)
     assert f"No worker is reached at 127.0.0.1:1 for node 1: Connection refused. {advice}" in str(caught.value)
     with pytest.raises(NotReached, match=r"^No worker is reached at 255\.255\.255\.255:1 for node 0: .* Is the address right"):

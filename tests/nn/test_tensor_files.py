@@ -187,7 +187,9 @@ class TestHostileFiles:
 
     def test_archives_and_polyglots(self) -> None:
         """A small archive that would unpack to 32 MiB; a file that is also an archive or a page."""
-        self.refused(archive(bytes(32 << 20), zipfile.ZIP_DEFLATED), "it is no tensor file: .*, as zip archives")
+        self.refused(
+            archive(bytes(32 << 20), zipfile.ZIP_DEFLATED), "it is no file of a model or of weights: .*, as zip archives"
+        )
         file, zipped = sealed(), archive(b"data")
         for joined in (
             file + zipped, zipped + file, assembled(file[8:] + zipped), assembled(b"{}" + zipped + b"{}"),
@@ -263,7 +265,10 @@ class TestHostileFiles:
         for length in (MAX_HEADER + 1, 1 << 32, 1 << 63, (1 << 64) - 1):
             self.refused(struct.pack("<Q", length) + b"{}", f"it claims {length}")
         assert parse(assembled(b"{}" + b" " * (MAX_HEADER - 2))) == ({}, {})
-        self.refused(b"garbage\n", r"it is no tensor file: what Model.save\(\) writes begins with .*, this with b'garbage\\n'$")
+        self.refused(
+            b"garbage\n",
+            r"it is no file of a model or of weights: what Model.save\(\) writes begins with .*, this with b'garbage\\n'$",
+        )
         self.refused(assembled(b"{}" + b" " * 64)[:-10], "it claims 66; the file is cut off")
         text = r"the header must fit in the file .* and in 1048576 bytes"
         self.refused(assembled(b"{}" + b" " * (MAX_HEADER - 1)), text)

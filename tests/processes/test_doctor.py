@@ -119,7 +119,8 @@ def test_what_is_wrong(own: Cluster, tmp_path: Path, silent: str) -> None:
     said = wrong(found)
     assert set(said) == {str(host) for host in hosts[1:]} - {"no-such-host.invalid"} | {"no-such-host.invalid:15387"}
     assert said[silent].endswith(
-        f"Connection refused. Start one on this machine with 'psgd-worker --port {silent.split(':')[1]}'."
+        "Connection refused. Start one on this machine with "
+        f"'psgd-worker --port {silent.split(':')[1]} --key-file {own.key_file}'."
     )
     assert "cannot be resolved" in said["no-such-host.invalid:15387"]
     assert said[str(stopped.address)].startswith("Timed out after 5 s")

@@ -251,7 +251,10 @@ def test_what_does_not_fit_is_named_and_changes_nothing(
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"\x80\x04 and more of a pickle", "holds no weights that can be read: it is no tensor file.*as pickles do"),
+        (
+            b"\x80\x04 and more of a pickle",
+            "holds no weights that can be read: it is no file of a model or of weights.*as pickles do",
+        ),
         (tensor_files.dump({"a": np.ones(2)}, {}), "holds no weights: 'format' is 'psgd.tensors/1'"),
         (tensor_files.dump(named(made(Dense(3))), {"format": "psgd.weights/1"}), "only the model has a variable 'batchnorm_1"),
     ],

@@ -457,7 +457,8 @@ def test_what_is_no_model_file_is_refused(tmp_path, trained):
         Model.load(tmp_path / "missing.model")
     (tmp_path / "short.model").write_bytes(b"12345")
     with pytest.raises(
-        ModelFileError, match=r"^The model file /.*short\.model cannot be used: it is no tensor file, which has at least"
+        ModelFileError,
+        match=r"^The model file /.*short\.model cannot be used: it is no file of a model or of weights, which has at least",
     ):
         Model.load(tmp_path / "short.model")
 

@@ -261,6 +261,12 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
     with pytest.raises(KeyboardInterrupt), telling("The job", logger):
         raise interrupted()
     assert len(caplog.records) == 1
+    with pytest.raises(KeyboardInterrupt), telling("The plan", logger, whole=True), telling("The job", logger):
+        raise KeyboardInterrupt
+    assert caplog.messages[1:] == ["The plan was interrupted."]
+    with pytest.raises(KeyboardInterrupt), telling("The job", logger):
+        raise KeyboardInterrupt
+    assert caplog.messages[2:] == ["The job was interrupted."]
 
 
 _AT_ONCE = """
