@@ -66,7 +66,7 @@ class Outcome:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Where it is computed: software, machine, cores."""
+        """Software, machine and cores that compute it."""
         environment: Mapping[str, str] = self._about["environment"]
         return environment
 
