@@ -84,7 +84,11 @@ def test_the_page_has_curves_by_each_setting_over_epochs_seconds_and_bytes(tmp_p
     assert mean["seconds"]["points"] == [[1, 0.3], [2, 0.6]] and mean["bytes"]["points"] == [[2000, 0.3], [4000, 0.6]]
     thin = [line["points"] for line in codec["seconds"] if not line["mean"]]
     assert thin == [[[0.5, 0.25], [1, 0.5]], [[1.5, 0.35], [3, 0.7]]]
-    assert "3 done, 1 failed" in page and "Seconds are measured" in page and "0.6000 ± 0.1414" in page
+    assert (
+        "3 done, 1 failed" in page
+        and "Seconds are measured" in page
+        and "0.6000\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.1414" in page
+    )
     assert "<b>no, </b>" not in page, "a message is text"
 
 
