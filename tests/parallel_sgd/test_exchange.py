@@ -271,7 +271,7 @@ def entry(direction: str, peer: int, *, packets: int = 1, raw: int = 4, overhead
     [
         ({0: [entry(SENT, 1)], 1: []}, {}, r"Node\(0\) sent \(1, 4, 9, 5\) of variable 0 to node\(1\) by tcp"),
         ({0: [], 1: [entry(RECEIVED, 0)]}, {}, r"where \(1, 4, 9, 5\) arrived and 0"),
-        ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0)]}, {(0, 1, 0): 1}, r"1 packet\(s\) are in flight"),
+        ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0)]}, {(0, 1, 0): 1}, r"1 packet is in flight"),
         ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0, raw=3)]}, {}, "arrived"),
         ({0: [entry(SENT, 1)._replace(wire=10)], 1: []}, {}, "wire bytes are not raw bytes plus overhead"),
         ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0, by="unix")]}, {}, r"by tcp, where \(0, 0, 0, 0\) arrived"),

@@ -544,7 +544,7 @@ def test_a_worker_may_pause_or_leave(codec: type[Codec]) -> None:
     assert [len(results) for results in job.results.values()] == [8, 8, 8, 2]
     assert job.clock.monotonic() == 8.0
     words = {
-        DummyCodec: r"Waited 20 s for node\(s\) 2, more than 1 batch\(es\) behind",
+        DummyCodec: r"Waited 20 s for node\(s\) 2, more than 1 batch behind",
         AsyncPS: r"the retry did not help. Waited 20 s for variable 1 .* of epoch 1, batch 5",
     }
     with pytest.raises(TimeoutError, match=words[codec]):

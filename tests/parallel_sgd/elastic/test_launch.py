@@ -87,7 +87,7 @@ FIRST = r"All workers have failed\.\nThe first worker to fail was:\nProcess name
     ("options", "message", "failures"),
     [
         # the first round waits for its slots, up to the time-out; a failure of the first look ends the job
-        ({"discovery": list, "timeout": 0.1}, r"Timed out waiting for minimum number of slots .* 0 slot\(s\) of the 2", 0),
+        ({"discovery": list, "timeout": 0.1}, r"Timed out waiting for minimum number of slots .* has 0 of the 2 slots", 0),
         ({"discovery": broken}, r"The first discovery of hosts failed: .*LookupError: no such rack", 0),
         ({}, FIRST, 2),  # who and why; hosts that failed are not tried again
     ],

@@ -185,7 +185,7 @@ def test_rows_that_do_not_agree_are_told() -> None:
     with pytest.raises(AccountError, match=r"Node\(0\) sent \(3, 24, 27, 3\) of variable 0 to node\(1\) by tcp"):
         check_rows({0: sender, 1: receiver}, {})
     check_rows({0: sender, 1: receiver}, {(0, 1, 0): 1})
-    with pytest.raises(AccountError, match=r"2 packet\(s\) are in flight"):
+    with pytest.raises(AccountError, match=r"2 packets are in flight"):
         check_rows({0: sender, 1: receiver}, {(0, 1, 0): 2})
     with pytest.raises(AccountError, match=r"Node\(0\) sent"):
         check_rows({0: sender, 1: accounts(1, {})}, {})
