@@ -218,7 +218,11 @@ def test_callbacks_and_writers_stand_in_the_file(
     text = (run / "job.toml").read_text()
     (run / "job.toml").write_text(text.replace("writers = []", 'writers = ["tests.test_repeat:Printed"]'))
     code, out, _ = psgd(capsys, "run", run, "--epochs", "8", "--local", "1", "-q", "--allow-code")
-    assert code == 0 and out.startswith("start\n1\n2\n") and f"equal those of {run} after each of {ended} epochs" in out
+    assert (
+        code == 0
+        and out.startswith("start\n1\n2\n")
+        and f"equal those of {run.relative_to(tmp_path)} after each of {ended} epochs" in out
+    )
     assert next(Path("runs/latest").glob("Node-*/epochs.csv")).read_bytes() == (run / "Node-0-Retrieve/epochs.csv").read_bytes()
     given = make_parser().parse_args(["-m", "x", "--callback", "none", "--writer", "none"])
     assert not settings_of(given)["callbacks"] and not settings_of(given)["writers"]  # in place of those of the file
@@ -291,6 +295,8 @@ def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureF
         code, out, _ = psgd(capsys, "verify", latest, "--epoch", 3, *where, "--json")
         found = json.loads(out)
         assert (code, found.pop("signature")["state"]) == (0, "none")
+        # tables of steps and packets are those of two workers
+        assert found.pop("not computed") == [f"{kind}-*.csv" for kind in ("TR", "LEDGER", "AC", "BY")]
         assert found == {"equal": True, "epochs": [3, 3], "from": 2, "workers": workers}
 
 
