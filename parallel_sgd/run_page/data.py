@@ -10,9 +10,7 @@ from math import isfinite
 from typing import Any, Final
 
 from network.nodes import PARAMETER_SERVER
-from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, EPOCH, SECONDS, STEP, JobHistory
-from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
@@ -101,10 +99,7 @@ def best_of(records: RunRecords, history: JobHistory) -> Best | None:
 
 def effort_in(records: RunRecords) -> Effort | None:
     """Return how the workers of a run have spent their time; None where none has told it."""
-    try:
-        told = settings_of_run(Door(records.folder)).get("redundancy", "")
-    except RecordError:  # the settings of a page, or of a command, tell of it
-        told = ""
+    told = records.settings.get("redundancy", "")
     copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
     together = str((records.outcome.get("environment") or {}).get(WORKERS_IN_TURN, ""))
     workers = int(together) if together.isdecimal() and len(together) < _MOST_DIGITS else 0

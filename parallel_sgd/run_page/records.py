@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
+from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
 from rpc.submit import Run
 
@@ -177,6 +178,14 @@ class RunRecords:
             {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
             *({node: tables[kind] for node, tables in self.tables.items() if kind in tables} for kind in ("BY", "CL", "RO")),
         )
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """Settings in `job.toml`, as texts; none where it cannot be read, which `problems` or `psgd verify` tell."""
+        try:
+            return settings_of_run(Door(self.folder))
+        except RecordError:
+            return {}
 
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:

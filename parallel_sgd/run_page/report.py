@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from parallel_sgd.record.defaults import differing
-from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.history import BYTES, COUNTS
-from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
@@ -201,10 +199,7 @@ def _crowded(records: RunRecords, workers: int, cores: int) -> str:
 def _settings(records: RunRecords) -> str:
     """Return the settings that differ from the defaults, and below them all settings."""
     found = ""
-    try:
-        differs = differing(settings_of_run(Door(records.folder)))
-    except RecordError:  # then `problems` or `psgd verify` tell
-        differs = {}
+    differs = differing(records.settings)
     if differs:
         caption = "Settings that differ from the defaults"
         found = f"<h3>{caption}</h3>{tables.pairs(differs, caption)}"

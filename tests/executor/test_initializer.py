@@ -7,6 +7,8 @@ import functools
 import logging
 import os
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +41,11 @@ def by_another_function(name: str) -> tuple[int, int, int]:
     return *looked_up(name), os.getpid()
 
 
-def refuse() -> None:
+def refuse(begun: Path) -> None:
+    """Raise an error once all tasks of the test are waiting."""
+    deadline = time.monotonic() + LIMIT
+    while not begun.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
     raise ValueError("no device")
 
 
@@ -93,11 +99,14 @@ def test_each_process_is_initialized_once(agents: NodeAssignment) -> None:
 
 
 @pytest.mark.processes
-def test_one_that_fails_breaks_the_executor(agents: NodeAssignment, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_fails_breaks_the_executor(agents: NodeAssignment, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """'Should initializer raise an exception, all currently pending jobs will raise a BrokenProcessPool, as well as any attempt
     to submit more jobs to the pool.'"""
-    with ClusterExecutor(agents, initializer=refuse) as executor:
-        for future in [executor.submit(abs, number) for number in range(3)]:
+    begun = tmp_path / "begun"
+    with ClusterExecutor(agents, initializer=refuse, initargs=(begun,)) as executor:
+        futures = [executor.submit(abs, number) for number in range(3)]
+        begun.touch()
+        for future in futures:
             error = future.exception(LIMIT)
             assert isinstance(error, cf.BrokenExecutor)
             assert "The initializer failed on Node(" in str(error) and "ValueError: no device" in str(error)
