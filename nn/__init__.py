@@ -2,11 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import _psgd_packages
-
-# before anything of ours is imported: it tells what is not installed
-_psgd_packages.check(__name__)
-
 from nn.lazy import lazily
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 
@@ -28,11 +28,11 @@ def lazily(
     def get(name: str) -> Any:
         # A module comes before a name of another module: `nn.layer` is the package.
         if name in modules:
-            return import_module(f"{package}.{name}")
+            return _imported(f"{package}.{name}")
         if name not in homes:
             here = f"; here it is {meant[name]}" if name in meant else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        value = getattr(_imported(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value
 
@@ -42,3 +42,15 @@ def lazily(
         return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
 
     return get, names
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module of `nn`; raise `NotInstalled`, with the remedy, where a library that it needs is not there."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        # Not before: `import nn` by itself loads next to nothing.
+        import _psgd_packages  # noqa: PLC0415
+
+        _psgd_packages.check("nn")
+        raise

@@ -136,9 +136,9 @@ def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
     [
         (("worker.py",), "numpy, tqdm and msgpack"),
         (("job_submit.py",), "numpy, tqdm and msgpack"),
-        (("tutorial_psgd.py",), "numpy and tqdm"),
+        (("tutorial_psgd.py",), "numpy, tqdm and msgpack"),
         (("-c", "import parallel_sgd"), "numpy, tqdm and msgpack"),
-        (("-c", "import nn"), "numpy and tqdm"),
+        (("-c", "import nn; nn.layer.Dense(3)"), "numpy and tqdm"),
         (("-c", "from nn.layer import Dense"), "numpy and tqdm"),
         (("-c", "import network"), "numpy and msgpack"),
     ],

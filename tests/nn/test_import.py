@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.sources import ROOT
+
 pytestmark = pytest.mark.alone  # of its own, with the machine to itself
 CODE = """
 import json, sys, time
@@ -35,3 +37,11 @@ def test_it_brings_numpy_and_tqdm_only() -> None:
     allowed = {name.partition(".")[0] for name in bare.stdout.split()} | {"nn"}
     others = {name for name in imported()[1] - allowed if name not in sys.stdlib_module_names}
     assert not others, f"import nn imports {sorted(others)}"
+
+
+def test_by_itself_it_loads_next_to_nothing() -> None:
+    """Modules of its own come when they are used, and so does what they need."""
+    code = "import sys; before = {*sys.modules}; import nn; print(*{*sys.modules} - before)"
+    found = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    others = {name for name in found.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert others == {"nn", "nn.lazy"}
