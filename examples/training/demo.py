@@ -37,7 +37,7 @@ def main() -> int:
         seconds = time.perf_counter() - start
     print(result)
     print(f"Trained on {WORKERS} workers in {seconds:.1f} s, submission included. The workers have been stopped.")
-    print("A network as small as this one trains faster on one worker; README.md has one that gains by the second.")
+    print("A second worker gains little, or nothing, with a network as small as this one; README.md has one that gains by it.")
     for what, names in (("Logs", "*.log"), ("Every step", "TR-*.csv"), ("Every epoch", "EV-*.csv"), ("Models", "*.model")):
         found = [path for files in result.files.values() for path in files if path.match(names)]
         print(f"{what + ':':13} {len(found)} files, {result.files[0][0].parents[1]}/Node-*-Retrieve/{names}")
