@@ -29,7 +29,7 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
-from rpc.submit import RunFolder
+from rpc.submit import RunFolder, telling
 from rpc.submit.run_folder import Run, shown
 from rpc.support.files import publish
 from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
@@ -146,7 +146,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     try:
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
         try:
-            yield outcome
+            # before the place of the report
+            with telling("The job", _log):
+                yield outcome
         except BaseException as error:
             outcome.ended_by(error)
             raise
