@@ -176,7 +176,9 @@ def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest
 
 @covers("SUB-44")
 @pytest.mark.parametrize("end_together", [False, True])
-def test_nodes_that_a_person_has_stopped_are_no_errors(team: Team, caplog: pytest.LogCaptureFixture, end_together: bool) -> None:
+def test_nodes_that_a_person_has_stopped_are_no_errors(
+    team: Team, caplog: pytest.LogCaptureFixture, end_together: bool
+) -> None:
     """Each obeys an order, under every policy; an end of another kind is an error all the same."""
     team.loop.end_together = end_together
     team.loop.stop("It was stopped by Ctrl-C.", is_wanted=True)

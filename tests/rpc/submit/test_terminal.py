@@ -311,5 +311,9 @@ def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors.strip()) == (-signal.SIGINT, "", "The start of local workers was stopped by Ctrl-C.")
+    assert (process.returncode, output, errors.strip()) == (
+        -signal.SIGINT,
+        "",
+        "The start of local workers was stopped by Ctrl-C.",
+    )
     assert not list(temporary.iterdir())
