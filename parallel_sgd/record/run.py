@@ -50,7 +50,6 @@ from .hashes import sha256_of
 from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
-from .machine import MACHINE, machine_of
 from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
@@ -185,8 +184,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     Raises: ValueError where it cannot be made.
     """
     resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
-    about = {**spec.about, NODES: nodes, MACHINE: machine_of(spec.options.nodes), **resumes}
-    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, about)
+    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {**spec.about, NODES: nodes, **resumes})
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:

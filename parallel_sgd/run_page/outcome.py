@@ -17,13 +17,14 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
+from parallel_sgd.nodes import machine_of
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
-from parallel_sgd.record.machine import machine_of
+from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
@@ -134,6 +135,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     A page that cannot be made is a warning: neither the job nor its end depends on it.
     """
     outcome = Outcome(spec, samples, run.path)
+    # for pages of a run that goes on
+    run.about[MACHINE] = machine_of(spec.options.nodes)
     at_end = contextlib.ExitStack()
     try:
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
