@@ -19,7 +19,7 @@ from nn.operation.arithmetic import Compare, Maximum, Minimum, Where
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
-from nn.operation.elementwise import Square
+from nn.operation.elementwise import Square, StopGradient
 from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
 from nn.operation.noise import NormalDraw
@@ -29,8 +29,8 @@ from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
     "absolute", "average_pool", "concatenate", "convolution", "equal", "exp", "log", "lookup", "max", "max_pool", "maximum",
-    "mean", "min", "minimum", "normal", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
-    "transpose", "where",
+    "mean", "min", "minimum", "normal", "not_equal", "reshape", "sqrt", "square", "stack", "stop_gradient", "sum", "swapaxes",
+    "tensordot", "transpose", "where",
 ]  # fmt: skip
 
 
@@ -93,6 +93,11 @@ def equal(a: Operand, b: Operand) -> Node:
 def not_equal(a: Operand, b: Operand) -> Node:
     """Return the mask of the places in which a and b differ: 1 or 0, without gradient."""
     return as_value(a).apply(Compare("!="), as_value(b))
+
+
+def stop_gradient(x: Operand) -> Node:
+    """Return the elements of x, of which it gets no gradient: what comes behind takes them as if they were data."""
+    return as_value(x).apply(StopGradient())
 
 
 def sum(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:

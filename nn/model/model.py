@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
 
+VALIDATED = 1024
+"""Samples that `fit` evaluates at a time."""
+
 
 class Model(
     TrainedNetwork, free=("export", "fit", "split", "load", "from_bytes", "train_on_batch", "test_on_batch", "predict_on_batch")
@@ -149,7 +152,9 @@ class Model(
         if validation_data is not None:
             name = "fit() 'validation_data'"
             validation_data = self._known(validation_data)
-            validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
+            # States go on from the batches of training, so these have one size with them.
+            size = batch_size if self.graph.carried else VALIDATED
+            validation = evaluation_source(self, validation_data, name, size, passes=epochs, first=kept)
         # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
         for callback in callbacks:
@@ -294,6 +299,11 @@ class Model(
             raise ValueError(
                 f"split() cuts models of one input and one output, got {len(graph.inputs)} and {len(graph.outputs)}; "
                 "Model(model.input, model.output_of(layer)) is a part of a model that shares its weights"
+            )
+        if graph.carried:
+            raise ValueError(
+                f"split() cuts models without states between batches, got {graph.carried[0].kept.owner.describe()} with "
+                "stateful=True; a state can be an input and an output: initial_state, return_state"
             )
         if isinstance(at, str):
             name = at

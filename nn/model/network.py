@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 class Network(
     Configurable,
-    free=("summary", "plot", "trainable", "get_layer", "output_of"),
+    free=("summary", "plot", "trainable", "get_layer", "output_of", "reset_states"),
     fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure", "given_name"),
     internal=(
         "_outline_graph",
@@ -158,6 +158,12 @@ class Network(
         """Return the last result of a layer as a value, to build another model on: ``Model(model.input, value)``."""
         layer = self.get_layer(name)
         return next(node for node in reversed(self.graph.nodes) if layer in node.layers)
+
+    @checked_call
+    def reset_states(self) -> None:
+        """Have layers with `stateful=True` begin the next batch with states of 0."""
+        for carried in () if self._graph is None else self._graph.carried:
+            carried.kept.rows = None
 
     @contextmanager
     def _mark_unfinished(self) -> Iterator[None]:

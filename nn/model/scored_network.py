@@ -246,6 +246,7 @@ class ScoredNetwork(
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self._take_samples(x)
         count = len(samples[0])
+        self._check_sizes("predict()", count, batch_size)
         # spares a copy: what the runner gives are arrays of their own
         if count <= batch_size:
             return self._shown(self._predict(samples, 0))
@@ -258,6 +259,15 @@ class ScoredNetwork(
             for result, found in zip(results, parts, strict=True):
                 result[rows] = found
         return self._shown(results)
+
+    def _check_sizes(self, owner: str, count: int, batch_size: int) -> None:
+        """Refuse samples that leave a shorter last batch, where layers carry states from batch to batch."""
+        if self.graph.carried and count > batch_size and count % batch_size:
+            raise ValueError(
+                f"{owner} needs batches of one size, as {self.graph.carried[0].kept.owner.describe()} has stateful=True, but "
+                f"{count} samples in batches of {batch_size} leave one of {count % batch_size}; choose a 'batch_size' that "
+                "divides the number of samples"
+            )
 
     def _take_samples(self, x: Any) -> tuple[Array, ...]:
         """Return samples as arrays, one for each input; build the model from them if their shape was not known before."""
@@ -488,6 +498,12 @@ def training_source(
         if steps is not None:
             raise ValueError("fit() takes 'steps_per_epoch' for batches that come one by one, not for arrays")
         arrays = model._take_block(x, label, weight, class_weight)
+        model._check_sizes("fit()", len(arrays[0][0]), batch_size)
+        if model.graph.carried and shuffle:
+            raise ValueError(
+                f"fit() needs shuffle=False, as {model.graph.carried[0].kept.owner.describe()} has stateful=True: sample i of "
+                "a batch goes on where sample i of the batch before has ended"
+            )
         return ArraySource(arrays, batch_size, model.dtype, seed=seed if shuffle else None)
     if weight is not None:
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
@@ -520,7 +536,9 @@ def evaluation_source(
         return stream
     if len(data) not in (2, 3):
         raise ValueError(f"{name} must be (x, label), (x, label, weight) or a DataFeeder, got {len(data)} of them")
-    return ArraySource(model._take_block(*data), batch_size, model.dtype, first=first)
+    arrays = model._take_block(*data)
+    model._check_sizes(name.split()[0], len(arrays[0][0]), batch_size)
+    return ArraySource(arrays, batch_size, model.dtype, first=first)
 
 
 def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:

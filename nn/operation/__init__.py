@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
     from nn.operation.attention import Attention, CachedAttention
     from nn.operation.broadcasting import Broadcasting
-    from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square
+    from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square, StopGradient
     from nn.operation.index import Entry, Index, Lookup
     from nn.operation.matmul import MatMul, TensorDot
     from nn.operation.noise import DropoutOperation, GaussianDropoutOperation, GaussianNoiseOperation, NormalDraw
@@ -27,13 +27,13 @@ __all__ = [
     "DropoutOperation", "Elementwise", "Entry", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
     "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
     "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage",
-    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Rotary", "Sqrt", "Square", "Subtract", "Sum",
-    "TensorDot", "Transpose", "Where", "batch_leads",
+    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Rotary", "Sqrt", "Square", "StopGradient",
+    "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention CachedAttention",
     "broadcasting": "Broadcasting",
-    "elementwise": "Absolute Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
+    "elementwise": "Absolute Elementwise Exp Log Negative Sqrt Square StopGradient", "index": "Entry Index Lookup",
     "matmul": "MatMul TensorDot", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
     "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation NormalDraw",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",

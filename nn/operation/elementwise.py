@@ -41,6 +41,22 @@ class Elementwise(Operation):
         """
 
 
+class StopGradient(Elementwise):
+    """The same elements; what they were computed from gets no gradient through them."""
+
+    aliases: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy, unless the output already is the input's memory."""
+        if not np.may_share_memory(inputs[0], out):
+            np.copyto(out, inputs[0])
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        out.fill(0)
+
+
 class Universal(Elementwise):
     """One universal function of NumPy, computed from one array."""
 

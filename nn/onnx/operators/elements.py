@@ -65,6 +65,7 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     operation.Negative: _operator("Neg"),
     operation.Sqrt: _operator("Sqrt"),
     operation.Square: lambda out, x, found: out.add("Mul", x, x),
+    operation.StopGradient: lambda out, x, found: x,
 })  # fmt: skip
 """Functions of single elements, which any order of the axes suits."""
 

@@ -162,6 +162,8 @@ OPERATIONS = [
     GraphRow(operation.Maximum, lambda: lambda x: function.maximum(x + 1, 1), (4,),
              lambda x: np.maximum(x + 1, 1), label="in place"),
     GraphRow(operation.Minimum, with_variable(lambda x, w: function.minimum(w, x), [3, 1]), (3, 4), np.minimum),
+    GraphRow(operation.StopGradient, lambda: lambda x: x * function.stop_gradient(x > 0), (4,), lambda x: np.maximum(x, 0),
+             apart),
     GraphRow(operation.Compare, lambda: lambda x: x * (x > 0), (4,), lambda x: np.maximum(x, 0), apart),
     GraphRow(operation.Compare, lambda: lambda x: x * function.not_equal(x, x), (4,), np.zeros_like, label="equality"),
     GraphRow(operation.Compare, with_variable(lambda x, w: x + w * (w <= x), [4]), (3, 4), lambda x, w: x + w * (w <= x),
