@@ -6,9 +6,9 @@ import os
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,14 @@ from nn.value.value import Node, Owner, Value, Variable
 
 if TYPE_CHECKING:
     from nn.model.diagram import Summary
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _abstract(method: _Method) -> _Method:
+    """Return a method as an abstract one that type checkers take for another: they would refuse `Model(inputs, outputs)`."""
+    return abstractmethod(method)
 
 
 class Network(
@@ -175,9 +183,10 @@ class Network(
         finally:
             self._made = made
 
-    @abstractmethod
+    @_abstract
     def call(self, x: Value) -> Value:
         """Return the output for the input `x`. Called once, to build the graph."""
+        raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments that shape the model."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from nn import arguments, tensor_files
 from nn.arrays import BATCH, LENGTH, Array, Shape
-from nn.model.functional import Functional
+from nn.model.model import Functional
 from nn.onnx import messages
 from nn.onnx.builder import Builder, Operand
 from nn.onnx.call import Call, File
