@@ -20,7 +20,7 @@ from nn.data import DataFeeder
 from nn.extension import checked_call, misfit
 from nn.layer.layer import Layer, name_layers
 from nn.model import model_file
-from nn.model.batches import Batch, all_finite, as_type
+from nn.model.batches import ArraySource, Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History, Results
 from nn.model.network import check_names, freeze, losses_within, trace
@@ -38,6 +38,7 @@ _Kind = TypeVar("_Kind", bound="Model")
 
 if TYPE_CHECKING:
     from nn.dataset.plan.kinds import Unknown
+    from nn.dataset.transforms.buckets import Buckets
     from nn.model.functional import Ends, Entries
 
 EPOCHS = 4
@@ -107,6 +108,7 @@ class Model(
         steps_per_epoch: int | None = None,
         seed: int | None = None,
         stop_on_nan: bool = True,
+        buckets: Buckets | Sequence[int] | None = None,
     ) -> History:
         """Train for `epoch` (or `epochs`) more epochs (4), or until it is `until_epoch` in all; return the history of all.
 
@@ -124,6 +126,8 @@ class Model(
         * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, of several
           outputs {output: {class: weight}}; their sum is still divided by the number of samples. Metrics do not weigh, but
           for those in `compile(weighted_metrics=)`.
+        * `buckets`, lengths that rise, puts padded sequences of like lengths into a batch and leaves out the padding that all
+          of it have: see `nn.dataset.transforms.Buckets`, which a job takes.
         * `callbacks` are told of epochs and batches, in their order. With `verbose` 0 no progress is shown.
         * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
           batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
@@ -160,6 +164,10 @@ class Model(
         source = training_source(
             self, data, weights, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
         )
+        if buckets is not None:
+            if not isinstance(source, ArraySource):
+                raise ValueError("fit() takes 'buckets' with arrays; a feeder deals batches of any lengths")
+            source.cuts = self._cuts(buckets, source.inputs)
         validation = None
         if validation_data is not None:
             name = "fit() 'validation_data'"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from nn.model.runner import Runner
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
+if TYPE_CHECKING:
+    from nn.dataset.transforms.buckets import Buckets, Cuts
+
 ClassWeight = Mapping[Any, float] | str | None
 Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
@@ -52,7 +55,16 @@ class ScoredNetwork(
     Network,
     free=("predict", "evaluate", "compute_gradients"),
     fixed=("metrics", "_objective", "_from_file", "_runner", "keyless_calls"),
-    internal=("_key_or_next", "_measure_batches", "_take_samples", "_take_labels", "_take_block", "_make_batch"),
+    internal=(
+        "_check_sizes",
+        "_cuts",
+        "_key_or_next",
+        "_make_batch",
+        "_measure_batches",
+        "_take_block",
+        "_take_labels",
+        "_take_samples",
+    ),
     passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
     unlisted=("has_loss", "keyless_calls", "runner"),
@@ -259,6 +271,15 @@ class ScoredNetwork(
             for result, found in zip(results, parts, strict=True):
                 result[rows] = found
         return self._shown(results)
+
+    def _cuts(self, buckets: Buckets | Sequence[int], samples: Sequence[Array]) -> Cuts:
+        """Return the cuts of padded sequences for lengths, or a transform that has them."""
+        from nn.dataset.transforms.buckets import Buckets, Cuts  # noqa: PLC0415 - for sequences that are dealt by length
+
+        limits = buckets if isinstance(buckets, Buckets) else Buckets(buckets)
+        graph = self.graph
+        outputs = [graph.outputs[place].shape for place in self._aim.places]
+        return Cuts(limits.lengths, samples, [entry.shape for entry in graph.inputs], outputs)
 
     def _check_sizes(self, owner: str, count: int, batch_size: int) -> None:
         """Refuse samples that leave a shorter last batch, where layers carry states from batch to batch."""
