@@ -202,7 +202,7 @@ class Recurrent(Layer, configured=True):
         with_cell = self.operation().states > 1
         last = self._last(made, with_cell)
         if not self.return_sequences:
-            return [last[0], *last]
+            return [made[:, 0] if with_cell else made, *last]
         return [made[:, :-1] if with_cell else made, *last]
 
     def reset_states(self) -> None:

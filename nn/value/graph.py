@@ -56,7 +56,7 @@ class Graph:
             elif isinstance(value, Placeholder) and value not in self.inputs:
                 raise ValueError(_foreign(value))
         self.carried = carried
-        """What layers carry from one batch to the next, see `Carried`."""
+        """The states that layers carry from one batch to the next."""
         for kept, calls in Counter(each.kept for each in carried).items():
             if calls > 1:
                 raise ValueError(
@@ -103,7 +103,7 @@ class Graph:
         return other
 
     def carrying(self) -> Graph:
-        """Return a graph that has what layers carry as further inputs, and what follows it as further outputs."""
+        """Return a graph with the states that layers carry as further inputs, and their next values as further outputs."""
         if not self.carried:
             return self
         ends = [each.following for each in self.carried]
@@ -228,7 +228,7 @@ class Kept:
 
 
 class Carried(Placeholder):
-    """State that a layer carries: before a batch it is what the node `following` was in the last one.
+    """State that a layer carries: its value before a batch is that of the node `following` in the last one.
 
     Args:
         kept: where it lies between batches.
