@@ -1,5 +1,6 @@
 """The operations."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -135,6 +136,11 @@ OPERATIONS = [
     GraphRow(operation.Exp, lambda: lambda x: (x + 1).exp(), (4,), lambda x: np.exp(x + 1), label="in place"),
     GraphRow(operation.Log, lambda: lambda x: x.log(), (4,), np.log, positive),
     GraphRow(operation.Sqrt, lambda: lambda x: x.sqrt(), (4,), np.sqrt, positive),
+    GraphRow(operation.Sin, lambda: lambda x: function.sin(x * 3), (4,), lambda x: np.sin(x * 3)),
+    GraphRow(operation.Cos, lambda: lambda x: function.cos(x * 3), (4,), lambda x: np.cos(x * 3)),
+    GraphRow(operation.Erf, lambda: function.erf, (4,), np.vectorize(math.erf, [float])),
+    GraphRow(operation.Erf, lambda: lambda x: function.erf(x * 9) * function.erf(x / 9), (4,),
+             lambda x: np.vectorize(math.erf)(x * 9) * np.vectorize(math.erf)(x / 9), label="far and near"),
     GraphRow(operation.Absolute, lambda: lambda x: abs(x), (4,), np.abs, apart),
     GraphRow(operation.Transpose, lambda: lambda x: x.transpose(0, 3, 1, 2), (2, 3, 4), lambda x: x.transpose(0, 3, 1, 2)),
     GraphRow(operation.Transpose, with_variable(lambda x, w: x @ w.T, [4, 3]), (3,), lambda x, w: x @ w.T, label="variable"),
