@@ -11,7 +11,7 @@ import pytest
 import parallel_sgd
 from parallel_sgd import codec as codecs
 from parallel_sgd.simulation import execution
-from parallel_sgd.simulation.calibrate import fitted_step
+from parallel_sgd.simulation.calibrate import fitted_seconds
 from parallel_sgd.simulation.calibration import Calibration
 from parallel_sgd.simulation.codec_time import CodecTime, Cost
 from parallel_sgd.simulation.link_probe import rounds_of
@@ -100,8 +100,23 @@ def test_the_time_of_a_step_is_what_each_worker_takes_also_where_they_share_core
 
     real = step(0.005)
     assert real - step(0.0) > 0.007
-    assert fitted_step(real, step) == pytest.approx(0.005, rel=0.01)
-    assert fitted_step(step(0.0) / 2, step) == 0.0
+    assert fitted_seconds(real, step) == pytest.approx(0.005, rel=0.01)
+    assert fitted_seconds(step(0.0) / 2, step) == 0.0
+
+
+@covers("SIM-14", "SIM-31")
+def test_a_second_exchange_takes_a_worker_its_time(tmp_path: Path) -> None:
+    """A step of Plain has one exchange, one of Ring two, and one of a server the answer of that."""
+
+    def step(codec: type[codecs.Codec], seconds: float) -> float:
+        own = replace(MEASURED, calibration=replace(CALIBRATION, answer=seconds))
+        nodes = parallel_sgd.simulated(3, own, ps=codec.traits.needs_server, codec_time=0)
+        return step_of(train(nodes, codec, tmp_path, 4))
+
+    assert step(codecs.Plain, 0.01) == pytest.approx(step(codecs.Plain, 0.0), abs=1e-9)
+    assert step(codecs.Ring, 0.01) == pytest.approx(step(codecs.Ring, 0.0) + 0.01, abs=1e-6)
+    assert step(codecs.SyncPS, 0.01) > step(codecs.SyncPS, 0.0) + 0.0099
+    assert fitted_seconds(step(codecs.Ring, 0.01), lambda seconds: step(codecs.Ring, seconds)) == pytest.approx(0.01, rel=1e-3)
 
 
 @covers("SIM-16")
