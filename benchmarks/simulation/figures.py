@@ -138,13 +138,14 @@ def written(page: str, parts: Mapping[str, str]) -> str:
 def makers() -> dict[str, Callable[[dict[str, Any]], str]]:
     """Return the function that makes a part of the page of the content of its file, by name."""
     from benchmarks.simulation import __main__ as speed
-    from benchmarks.simulation import failures, regret, studies, truth
+    from benchmarks.simulation import failures, jobs, regret, studies, truth
 
     found: dict[str, Callable[[dict[str, Any]], str]] = {
         "truth-a": truth.part,
         "truth-b": truth.part,
         "regret": regret.part,
         "simgrid": speed.part,
+        "jobs": jobs.part,
         "failures": failures.part,
     }
     return found | {f"study-{name}": partial(studies.part, name) for name in studies.STUDIES if name != "map"}

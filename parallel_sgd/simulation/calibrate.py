@@ -78,7 +78,7 @@ def calibrate(
         A star where the links are alike, else a matrix; `platform_to_toml` writes it.
 
     Raises:
-        ValueError: There are too few nodes.
+        ValueError: There are too few nodes, or a codec exchanges no gradients in step.
         NetworkError: A node cannot be reached.
     """
     ids = nodes.worker_ids

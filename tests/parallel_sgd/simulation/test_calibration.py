@@ -11,7 +11,7 @@ import pytest
 import parallel_sgd
 from parallel_sgd import codec as codecs
 from parallel_sgd.simulation import execution
-from parallel_sgd.simulation.calibrate import fitted_seconds
+from parallel_sgd.simulation.calibrate import calibrate, fitted_seconds
 from parallel_sgd.simulation.calibration import Calibration
 from parallel_sgd.simulation.codec_time import CodecTime, Cost
 from parallel_sgd.simulation.link_probe import rounds_of
@@ -140,6 +140,13 @@ def test_a_measured_time_of_nothing_is_an_error(
     asked = train(parallel_sgd.simulated(2, compute=0, codec_time=0), codecs.Ring, tmp_path / "b")
     assert asked.simulated is not None and "without the time of codecs" in str(asked.simulated)
     assert CodecTime({}, Cost()).table() == {}
+
+
+@covers("SIM-34")
+def test_a_codec_that_no_calibration_can_time_is_told_before_anything_is_measured() -> None:
+    """Behind one that it could time, and on nodes that cannot be reached."""
+    with pytest.raises(ValueError, match=r"'codecs' \(--codecs\) must be codecs that exchange gradients .* got LocalSGD: "):
+        calibrate(parallel_sgd.in_process(2), [codecs.Plain, codecs.LocalSGD])
 
 
 def test_no_host_measures_two_pairs_at_a_time() -> None:

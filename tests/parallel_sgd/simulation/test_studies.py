@@ -76,7 +76,7 @@ def test_what_choices_rest_on_is_made_once(tmp_path: Path) -> None:
     )
     first = regret.Plans(planner, figures.Kept(path, "a command"))  # type: ignore[arg-type]
     assert first.predict(setting) == (100.0, pytest.approx(0.8)) and first.steps("Plain", 2) == 200.0
-    again = regret.Plans(None, figures.Kept(path, "a command"))  # type: ignore[arg-type] - it needs none
+    again = regret.Plans(None, figures.Kept(path, "a command"))  # type: ignore[arg-type]  # it needs none
     assert again.predict(setting) == first.predict(setting) and again.steps("Plain", 2) == 200.0
     assert [*regret.numbers("12..14")] == [12, 13, 14] and [*regret.numbers("3")] == [3]
     for text in ("3..1", "0..2", "few", ""):
