@@ -115,9 +115,14 @@ def calibrate(
     # a step of one exchange first: what a step of two takes beyond that is the second exchange
     for name, codec in (("step", Plain), ("answer", Ring)):
         seconds = _seconds_of(name, nodes, platform, own, data, codec, block_size, fault)
-        measured = replace(measured, **{name: _rounded(seconds)})
-        platform = replace(platform, calibration=measured)
+        platform = _with(platform, name, _rounded(seconds))
     return platform
+
+
+def _with(platform: Platform, name: str, seconds: float) -> Platform:
+    """Return the platform with seconds of its calibration, by their name."""
+    changed: dict[str, Any] = {name: seconds}
+    return replace(platform, calibration=replace(platform.calibration or Calibration(), **changed))
 
 
 def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> dict[int, dict[str, Any]]:
@@ -200,8 +205,7 @@ def _seconds_of(
             steps.append(step_of(job.parallel(nodes, directory=folder, **options)))
 
     def simulate(seconds: float) -> float:
-        found = platform.calibration or Calibration()
-        own = replace(platform, calibration=replace(found, **{name: seconds}))
+        own = _with(platform, name, seconds)
         with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
             return step_of(job.parallel(simulated(len(nodes.worker_ids), own), directory=folder, **options))
 
