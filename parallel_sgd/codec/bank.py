@@ -488,8 +488,10 @@ class CodecBank:
     @property
     def staleness(self) -> Counter[int]:
         """Gradients that were applied, counted by their age in steps, over the codecs that count it."""
-        counts = (age_counts(codec) for codec in self.codecs)
-        return sum((Counter(ages) for ages in counts), start=Counter[int]())
+        found = Counter[int]()
+        for codec in self.codecs:
+            found.update(age_counts(codec))
+        return found
 
     def dispose(self) -> None:
         """Let the codecs go of memory, at the end of the job."""
