@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,7 @@ class Outcome:
             "figures": dict(figures),
             "failures": [[node, *told] for node, told in failures.items()],
             "problems": list(problems),
-            **({} if simulated is None else {"simulated": asdict(simulated)}),
+            **({} if simulated is None else {"simulated": _times_of(simulated)}),
         }
 
     def ended_by(self, error: BaseException) -> None:
@@ -165,6 +165,11 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     finally:
         with spared("The end of the live page"):
             at_end.close()
+
+
+def _times_of(simulated: Simulated) -> dict[str, Any]:
+    # of a thousand nodes there are thousands of links, which no one changes: not copied one by one
+    return {**asdict(replace(simulated, links={})), "links": simulated.links}
 
 
 def _can_go_on(folder: Path) -> bool:

@@ -208,6 +208,7 @@ class RunRecords:
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}
         logs: dict[str, list[str]] = {}
         ledger: Mapping[str, Column] = {}
+        ledgers: list[str] = []
         problems: list[str] = []
         cut_off: list[str] = []
         outcome: Mapping[str, Any] = {}
@@ -245,11 +246,18 @@ class RunRecords:
                         other.endswith(f"/{file}") and file.startswith("Fit") for other in logs
                     ):
                         logs["/".join(name.split("/")[-2:])] = _tail(door, name)
-                    # that of the job before those of single workers
-                    elif inside and file.startswith("LEDGER-") and ("-N(" not in file or not ledger):
-                        ledger = table(name)
+                    elif inside and file.startswith("LEDGER-"):
+                        ledgers.append(name)
                 except RecordError as error:
                     problems.append(str(error))
+        # one is enough: that of the job before those of single workers
+        for name in sorted(ledgers, key=lambda name: node_of(name) is not None):
+            if ledger:
+                break
+            try:
+                ledger = table(name)
+            except RecordError as error:
+                problems.append(str(error))
         try:
             run = read_run(door)
         except CutOff:

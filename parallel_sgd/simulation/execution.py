@@ -207,10 +207,13 @@ class SimulatedExecution(Execution):
         step = 0.0 if calibration is None else calibration.step / speed
         client_steps = self._client_steps
         begun: tuple[int, int] | None = None
-        agents = None if self._kernel is None else self._kernel.agents
+        kernel = self._kernel
+        agents = None if kernel is None else kernel.agents
 
         def passes(epoch: int, batch: int, block: int) -> None:
             nonlocal begun
+            if kernel is not None:
+                kernel.answers = False
             # a client takes as many steps as its samples fill
             steps = 1 if client_steps is None else client_steps(epoch, batch)[block]
             charge(steps * compute(node, epoch, batch, block) / speed)
@@ -259,6 +262,7 @@ class SimulatedExecution(Execution):
         if before is not None:
             kernel.events, kernel.digest = before.events, before.digest
         kernel.costs = self._costs if self._costs.table() else None
+        kernel.answer = 0.0 if self._platform.calibration is None else self._platform.calibration.answer
         recorder = self._recorder = Recorder(self._ids) if self._arrivals is True else None
         kernel.order = Replayer(self._arrivals) if isinstance(self._arrivals, Arrivals) else recorder
         for nodes in self._hosts:
