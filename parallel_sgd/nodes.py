@@ -317,20 +317,6 @@ def are_here(nodes: NodeAssignment) -> bool:
 _HERE = ("127.", "localhost", "::1")
 
 
-def machine_of(nodes: NodeAssignment, workers: int | None = None) -> dict[str, str]:
-    """Return the cores of this machine, and how many workers share them; of simulated nodes their platform.
-
-    Args:
-        nodes: nodes of a job.
-        workers: how many of them train; None for all.
-    """
-    count = str(len(nodes.worker_ids) if workers is None else workers)
-    found = {CORES_HERE: str(usable_cores())}
-    if not isinstance(nodes, InProcessNodes):
-        return {**found, WORKERS_HERE: count} if are_here(nodes) else found
-    return {**found, SIMULATED: nodes.simulated} if nodes.simulated else {**found, WORKERS_IN_TURN: count}
-
-
 @checked_call
 def in_process(count: int, ps: bool = False) -> InProcessNodes:
     """Return `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching.
@@ -352,3 +338,17 @@ def check_ps(ps: object, instead: str = "") -> None:
     """Refuse a value that Python takes for true, such as a file name."""
     if not isinstance(ps, bool):
         raise TypeError(f"'ps' must be True or False (whether there is a parameter server), got {ps!r}{instead}")
+
+
+def machine_of(nodes: NodeAssignment, workers: int | None = None) -> dict[str, str]:
+    """Return the cores of this machine, and how many workers share them; of simulated nodes their platform.
+
+    Args:
+        nodes: nodes of a job.
+        workers: how many of them train; None for all.
+    """
+    count = str(len(nodes.worker_ids) if workers is None else workers)
+    found = {CORES_HERE: str(usable_cores())}
+    if not isinstance(nodes, InProcessNodes):
+        return {**found, WORKERS_HERE: count} if are_here(nodes) else found
+    return {**found, SIMULATED: nodes.simulated} if nodes.simulated else {**found, WORKERS_IN_TURN: count}

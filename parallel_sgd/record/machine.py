@@ -23,7 +23,7 @@ def crowd_in(environment: Mapping[str, object]) -> tuple[int, int] | None:
     """Return how many workers shared how many cores of one machine; None where each could have one, or where it is unknown.
 
     Args:
-        environment: what `nodes.machine_of` has told, perhaps in a file of a stranger.
+        environment: what `parallel_sgd.nodes.machine_of` has told, perhaps in a file of a stranger.
     """
     told = environment
     # one process: its workers have one core between them

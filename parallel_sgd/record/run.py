@@ -41,6 +41,7 @@ from ..checkpoint.resume import NODES, RESUMES
 from ..checkpoint.schedule import keeps
 from ..engine.accounts import AccountsOfNodes, NodeAccounts
 from ..engine.progress import Position
+from ..nodes import machine_of
 from ..options.spec import JobSpec
 from .bounds import MOST_EPOCHS
 from .door import CutOff, Door, RecordError, is_plain
@@ -50,6 +51,7 @@ from .hashes import sha256_of
 from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
+from .machine import MACHINE
 from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
@@ -184,7 +186,8 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     Raises: ValueError where it cannot be made.
     """
     resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
-    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {**spec.about, NODES: nodes, **resumes})
+    about = {**spec.about, NODES: nodes, MACHINE: machine_of(spec.options.nodes), **resumes}
+    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, about)
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:

@@ -24,7 +24,6 @@ from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
-from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
@@ -135,8 +134,6 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     A page that cannot be made is a warning: neither the job nor its end depends on it.
     """
     outcome = Outcome(spec, samples, run.path)
-    # for pages of a run that goes on
-    run.about[MACHINE] = machine_of(spec.options.nodes)
     at_end = contextlib.ExitStack()
     try:
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
