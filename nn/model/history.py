@@ -127,8 +127,11 @@ class History:
         put_out(figure, "History.plot()", path, "history.png")
 
     _axis = "epoch"
-    _apart = frozenset({"epoch"})
-    """Columns that have no panel."""
+
+    @property
+    def _apart(self) -> frozenset[str]:
+        """Columns that have no panel."""
+        return frozenset({"epoch"})
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
         """Yield the lines of a panel: label, places, values, width."""

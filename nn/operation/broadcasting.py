@@ -62,7 +62,7 @@ class Broadcasting(Operation):
     in_place: ClassVar[bool] = True
 
     computes: ClassVar[bool] = True
-    """Whether `partial` computes in the memory it is given."""
+    """Whether `partial` computes in the memory it is given; one `in_place` that does not hands the gradient on as it is."""
 
     def infer(self, *shapes: Shape) -> Shape:
         return reduce(lambda first, second: broadcast_shape(type(self).__name__, first, second), shapes)
@@ -79,7 +79,8 @@ class Broadcasting(Operation):
         # The first input's is written last: in place its memory is that of `gradient`, which the others read.
         for side in reversed(range(len(wanted))):
             target = wanted[side]
-            if target is not None:
+            # one that is handed on as it is may be in its place already
+            if target is not None and (self.computes or target is not gradient):
                 # Without a sum over repeated axes the derivative is computed in its target, else in scratch memory.
                 space = self._space if self._sides[side].sums else target.reshape(gradient.shape)
                 self._sides[side].reduce(self.partial(side, inputs, output, gradient, space), target)

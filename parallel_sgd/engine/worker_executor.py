@@ -56,7 +56,8 @@ class WorkerExecutor(JobExecutor):
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
         super().__init__(node_id, working_group, initializer_id)
         self._samples: Arrays | None = None
-        self._files: list[Path] = []
+        self._tables: list[Path] = []
+        self._written = Path()
         self._folder: Path | None = None
         self._record: list[Path] = []
 
@@ -117,8 +118,8 @@ class WorkerExecutor(JobExecutor):
         )
         # before training: the job may fail, and a submitter elsewhere may fetch the run at any time (SUB-15)
         self._keep_record(com.output_directory)
-        # before training, so that a job that fails leaves its files, too
-        self._files = [*self._record, *report.paths, self._model_path(com)]
+        # before training, so that a job that fails leaves its files, too; the list itself, since training begins further tables
+        self._tables, self._written = report.paths, self._model_path(com)
         batches = plan.batches(len(self._samples[0]))
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
@@ -180,6 +181,6 @@ class WorkerExecutor(JobExecutor):
         have written.
         """
         # a model that training has not come to write is not told; a checkpoint may have left one
-        *tables, model = self._files or [Path()]
+        model = [self._written] if self._written.is_file() else []
         left = [] if self._folder is None else files_in(self._folder)
-        return [path.name for path in [*tables, *([model] if model.is_file() else []), *left]]
+        return [path.name for path in [*self._record, *self._tables, *model, *left]]

@@ -61,6 +61,8 @@ class Clients(Configurable, configured=True):
         term: term of your own in the objective of each client, or None.
         stragglers: probability that a chosen client does less work: a number of passes that is drawn from 1 to `epochs`, all
             alike (FedProx, Li et al., 2020).
+        test: share of each client's samples, from 0 to below 1, that is held out of its training: after each epoch the model is
+            evaluated on them client by client, with the client's own personal variables (`history.client_tests`).
         clock: speeds, bandwidths and times of the clients, from which the seconds of a round follow; None: rounds have none.
 
     >>> Clients(100, sample=10).rounds
@@ -83,6 +85,7 @@ class Clients(Configurable, configured=True):
         clock: ClientClock | None = None,
         term: ClientTerm | None = None,
         stragglers: float = 0.0,
+        test: float = 0.0,
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
@@ -105,6 +108,7 @@ class Clients(Configurable, configured=True):
         self.clock: ClientClock | None = None if clock is None else arguments.instance(self, "clock", clock, ClientClock)
         self.term: ClientTerm | None = None if term is None else arguments.instance(self, "term", term, ClientTerm)
         self.stragglers = arguments.share(self, "stragglers", stragglers)
+        self.test = arguments.number(self, "test", test, 0, 1)
         for name in ("sample", "split", "sizes", "server", "term"):
             _check_told(name, getattr(self, name))
         if self.stragglers and self.clock is not None:
@@ -125,6 +129,7 @@ class Clients(Configurable, configured=True):
                 "a number, or TimedSampler"
             )
         self.known: tuple[int, ...] | None = None
+        self.own_sizes: tuple[int, ...] | None = None
         self.bytes_up = self.bytes_down = 0
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:
@@ -160,15 +165,15 @@ class Clients(Configurable, configured=True):
             raise ValueError(f"Clients 'split' OwnSplit needs a data set that knows its clients, got {type(data).__name__}")
         if sizes is None or not (self.split is None or isinstance(self.split, OwnSplit)):
             return self
-        own = OwnSplit()
+        own, told = OwnSplit(), tuple(int(each) for each in sizes)
         self._check_sizes(own)
         if len(sizes) != self.count:
             raise ValueError(
                 f"Clients 'count' must be {len(sizes)}, the clients of {type(data).__name__}, got {self.count}; a split deals "
                 f"its samples anew"
             )
-        made = self.knowing(sizes)
-        vars(made)["split"] = own
+        made = self.knowing(told)
+        vars(made).update(split=own, own_sizes=told)
         return made
 
     def knowing(self, sizes: Sequence[int], bytes_up: int = 0, bytes_down: int = 0) -> Clients:
@@ -194,7 +199,8 @@ class Clients(Configurable, configured=True):
         text = ",".join(map(str, self.known or ()))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         clock = "" if self.clock is None else f", {self.clock.identity}"
-        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}{clock}"
+        held = f", {self.test:g} held out" if self.test else ""
+        return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}{held}{clock}"
 
     def argument(self, name: str) -> Any:
         if name == "sample" and type(self.sample) is FixedSampler:

@@ -20,7 +20,7 @@ from .clients import Clients
 from .rounds import Course, Field, Visit, courses
 from .samplers import BufferedSampler
 from .sizes import Sizes
-from .splits import OwnSplit, check_rows
+from .splits import OwnSplit, check_rows, hold_out
 
 Rows = NDArray[np.int64]
 Counts = NDArray[np.int64]
@@ -219,7 +219,20 @@ def fill_slots(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | 
 
 
 def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
-    """Return the rows of each client.
+    """Return the rows with which each client trains.
+
+    Args:
+        clients: the option of the job.
+        labels: of the training set, as the transform leaves them.
+        seed: that of the job.
+
+    Raises: ValueError naming the split, where it and the samples do not go together.
+    """
+    return deal_all(clients, labels, seed)[0]
+
+
+def deal_all(clients: Clients, labels: Array, seed: int) -> tuple[list[Rows], list[Rows]]:
+    """Return the rows with which each client trains, and those that are held out, none without `Clients(test=)`.
 
     Args:
         clients: the option of the job.
@@ -232,7 +245,7 @@ def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
     sizes = None
     split = clients.dealer
     if isinstance(split, OwnSplit):
-        given = clients.known
+        given = clients.own_sizes
     if isinstance(given, Sizes):
         sizes = given.draw(len(labels), clients.count, keyed(seed, "sizes"))
     elif given is not None:
@@ -244,7 +257,7 @@ def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
     check_rows(split, rows, clients.count, len(labels))
     if not any(map(len, rows)):
         raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
-    return rows
+    return hold_out(clients.test, rows, seed)
 
 
 def class_counts(clients: Clients, labels: Array, rows: Sequence[Rows]) -> Counts | None:
@@ -263,8 +276,8 @@ def class_counts(clients: Clients, labels: Array, rows: Sequence[Rows]) -> Count
     return None
 
 
-def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:
-    """Return the rows of each client on a node, where they must be those that the submitter has seen.
+def dealt(clients: Clients, labels: Array, seed: int) -> tuple[list[Rows], list[Rows]]:
+    """Return what `deal_all` does on a node, where the rows of each client must be those that the submitter has seen.
 
     Args:
         clients: the option of the job.
@@ -273,7 +286,7 @@ def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:
 
     Raises: ValueError where the split deals something else here.
     """
-    rows = deal(clients, labels, seed)
+    rows, held = deal_all(clients, labels, seed)
     sizes = tuple(map(len, rows))
     if clients.known is not None and sizes != clients.known:
         differs = next(each for each in range(clients.count) if sizes[each] != clients.known[each])
@@ -281,4 +294,4 @@ def dealt(clients: Clients, labels: Array, seed: int) -> list[Rows]:
             f"Clients 'split' {type(clients.dealer).__name__} must deal the same on every node: client {differs} has "
             f"{sizes[differs]} samples here, {clients.known[differs]} at the submitter"
         )
-    return rows
+    return rows, held

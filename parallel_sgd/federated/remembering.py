@@ -212,13 +212,32 @@ class Remembering:
     @contextmanager
     def evaluated(self) -> Iterator[None]:
         """Let the model have, while it is evaluated, the mean of the personal variables of all clients that have trained."""
+        states, mean = self._memories.all(), {}
+        for name in [PERSONAL + variable.name for variable in self._personal]:
+            found = [state[name] for state in states if name in state]
+            if found:
+                mean[name] = sum(found[1:], found[0]) / len(found)
+        with self._having(mean):
+            yield
+
+    @contextmanager
+    def evaluated_as(self, client: int) -> Iterator[None]:
+        """Let the model have, while it is evaluated, the personal variables of a client; those of one that has not trained are
+        those with which it would begin.
+
+        Args:
+            client: its number.
+        """
+        with self._having(self._memories.of(client)):
+            yield
+
+    @contextmanager
+    def _having(self, values: Mapping[str, Any]) -> Iterator[None]:
         before = [variable.value.copy() for variable in self._personal]
         try:
             for variable in self._personal:
-                name = PERSONAL + variable.name
-                found = [state[name] for state in self._memories.all() if name in state]
-                if found:
-                    np.copyto(variable.value, sum(found[1:], found[0]) / len(found))
+                if PERSONAL + variable.name in values:
+                    np.copyto(variable.value, values[PERSONAL + variable.name])
             yield
         finally:
             for variable, value in zip(self._personal, before, strict=True):

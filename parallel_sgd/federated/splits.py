@@ -15,6 +15,7 @@ from nn.arguments import Configurable
 from nn.arrays import Array
 from nn.dataset.transforms.labels import class_numbers
 from nn.dataset.transforms.order import draw_classes
+from nn.random import keyed
 
 __all__ = ["DirichletSplit", "IIDSplit", "OwnSplit", "RowsSplit", "ShardSplit", "Split"]
 
@@ -248,3 +249,26 @@ def check_rows(split: Split, rows: Sequence[Rows], clients: int, samples: int) -
         raise ValueError(
             f"Clients 'split' {name} must deal each sample once, got row {int(counts.argmax())} {counts.max()} times"
         )
+
+
+def hold_out(share: float, rows: Sequence[Rows], seed: int) -> tuple[list[Rows], list[Rows]]:
+    """Return the rows with which each client trains, in their order, and those that are held out.
+
+    Of n samples round(share n) are drawn, so they are of the client's own classes; of two and more at least one, and at least
+    one stays. A client with one sample trains with it.
+
+    Args:
+        share: that which is held out; of 0 there are no rows at all.
+        rows: those that a split has dealt to each client.
+        seed: that of the job.
+    """
+    if not share:
+        return list(rows), []
+    kept, held = [], []
+    for client, own in enumerate(rows):
+        count = min(max(round(share * len(own)), 1), len(own) - 1) if len(own) > 1 else 0
+        drawn = np.zeros(len(own), bool)
+        drawn[keyed(seed, "held out", client).permutation(len(own))[:count]] = True
+        kept.append(own[~drawn])
+        held.append(own[drawn])
+    return kept, held

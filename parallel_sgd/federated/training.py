@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
 from .contributions import Contributions
+from .held_out import ClientTests
 from .population import Population, Round, Rows, class_counts, dealt
 from .rounds import Visit
 from .versions import Versions
@@ -44,11 +45,12 @@ class ClientFeeder(BlockFeeder):
     Args:
         feeder: arguments of `BlockFeeder`.
         rows: those of each client.
+        held: those of each client that are held out, none where none are.
     """
 
-    def __init__(self, rows: list[Rows], *feeder: object) -> None:
+    def __init__(self, rows: list[Rows], held: list[Rows], *feeder: object) -> None:
         super().__init__(*feeder)  # type: ignore[arg-type]
-        self.rows = rows
+        self.rows, self.held = rows, held
         self._now: Array = np.empty(0, np.int64)
         size, arrays = self._batches.block_size, [array for array, _ in (*self._samples, *self._labels)]
         self._room = size * max(1, _GATHERED // max(size * sum(array[:1].nbytes for array in arrays), 1))
@@ -79,6 +81,17 @@ class ClientFeeder(BlockFeeder):
                 self._now = group[part]
                 weight = None if weights is None else tuple([None if each is None else each[part] for each in weights])
                 yield len(self._now), tuple([each[part] for each in samples]), tuple([each[part] for each in labels]), weight
+
+    def tests(self, model: Model, clients: Iterable[int], memory: Remembering | None) -> ClientTests:
+        """Return the evaluation of clients on the samples that are held out.
+
+        Args:
+            model: that of the job.
+            clients: their numbers.
+            memory: that of the clients.
+        """
+        samples, labels = ([array for array, _ in arrays] for arrays in (self._samples, self._labels))
+        return ClientTests(model, samples, labels, {client: self.held[client] for client in clients}, memory)
 
     def places(self, batch: int, block: int) -> Array:
         return self._now
@@ -114,6 +127,7 @@ class ClientTraining(TrainingProcess):
         self._visited = None if self._report is None else self._report.clients()
         self._rounds = None if self._report is None or self._clients.clock is None else self._report.rounds()
         self._contributions = sent = Contributions(self._exchange, model.store, self._clients)
+        self._tests: ClientTests | None = None
         self._memory: Remembering | None = None
         if memories is not None:
             from .remembering import Remembering  # noqa: PLC0415 - where clients remember something
@@ -122,10 +136,10 @@ class ClientTraining(TrainingProcess):
 
     def _made_feeder(self) -> ClientFeeder:
         samples, labels, weights = self._converted()
-        rows = dealt(self._clients, self._data[1], self._seed)
+        rows, held = dealt(self._clients, self._data[1], self._seed)
         if self._report is not None and self._is_first:
             self._report.population([len(each) for each in rows], class_counts(self._clients, self._data[1], rows))
-        return ClientFeeder(rows, self._batches, samples, labels, SHUFFLED, self._seed, weights)
+        return ClientFeeder(rows, held, self._batches, samples, labels, SHUFFLED, self._seed, weights)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -135,6 +149,18 @@ class ClientTraining(TrainingProcess):
         self._source = feeder
         sizes = [len(each) for each in feeder.rows]
         self._population = Population(self._clients, sizes, self._seed, self._block_size)
+        if self._report is not None and feeder.held:
+            # dealt as evenly as slots are, so that no worker waits long for another one
+            here, count, slots = {block for block, _ in self._blocks}, self._clients.count, self._clients.slots
+            mine = [client for client in range(count) if client * slots // count in here]
+            self._tests = feeder.tests(self._model, mine, self._memory)
+            self._tested = self._report.client_tests(self._model.result_names[1:])
+
+    def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
+        if self._tests is not None:
+            for client, samples, found in self._tests.results(self._alive):
+                self._tested((epoch + 1, client, samples, *found.values()))
+        super()._write(epoch, evaluation)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         store = self._model.store

@@ -19,7 +19,7 @@ from .files import IDENTITIES, JOB_FILE, OUTCOME, TIMELINE
 from .job_record import MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
-from .report import CLIENTS, KINDS, POPULATION, ROUNDS, model_name
+from .report import CLIENT_TESTS, CLIENTS, KINDS, POPULATION, ROUNDS, model_name
 from .run import RunManifest, files_of
 
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
@@ -115,7 +115,8 @@ def _title(manifest: RunManifest) -> str:
 def _of_worker(manifest: RunManifest, node: int) -> list[str]:
     title = _title(manifest)
     clients = str(manifest.settings.get("run", {}).get("clients", ""))
-    kinds = (*KINDS, *([CLIENTS] if clients else []), *([ROUNDS] if "ClientClock(" in clients else []))
+    further = {CLIENTS: clients, CLIENT_TESTS: " held out" in clients, ROUNDS: "ClientClock(" in clients}
+    kinds = (*KINDS, *(kind for kind, begun in further.items() if begun))
     return [*(f"{kind}-{title}-N({node}).csv" for kind in kinds), model_name(title, node)]
 
 

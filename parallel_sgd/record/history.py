@@ -8,18 +8,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from nn import arguments
 from nn.model.history import VALIDATION, History
 
 from .door import Door, RecordError
+from .over_clients import columns_over_clients, is_over_clients, lines_over_clients
 from .tables import Column, Columns, by_node, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
-EPOCH, STEP, TRAFFIC, CLIENTS, ROUNDS = "epoch", "step", "traffic", "clients", "rounds"
+EPOCH, STEP, TRAFFIC, CLIENTS, ROUNDS, CLIENT_TESTS = "epoch", "step", "traffic", "clients", "rounds", "client_tests"
 BYTES, SECONDS, CLIENT_BYTES = "bytes", "seconds", "client_bytes"
 COUNTED: Final = frozenset({BYTES, SECONDS, CLIENT_BYTES})
 """Columns of rows that are counts of an epoch or a batch, no figures of the model."""
@@ -69,7 +70,12 @@ _OF_ROUNDS: Final = {
     "lost": "Lost",
     "late": "Late",
 }
-_MEASURED: Final = ("first_loss", "last_loss", "norm", "seconds", "begins", "arrives", "ends")
+_OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "samples": "Samples"}
+_TENTH: Final = 0.1
+_COUNTS: Final = frozenset((_OF_CLIENTS | _OF_ROUNDS | _OF_TESTS).keys()) - {
+    *("first_loss", "last_loss", "norm", "seconds", "begins", "arrives", "ends")
+}
+"""Figures of clients and rounds that are whole numbers."""
 
 
 class JobHistory(History):
@@ -79,7 +85,9 @@ class JobHistory(History):
     Each is the mean over the workers; in training over all block steps. But `bytes` are those that all nodes together have sent
     in the epoch, the contents of packets as in the column `Raw` of the accounts; of a worker's own history those that it has
     sent. Of a job with clients `client_bytes` are those that clients on machines of their own would have sent and got, and,
-    where the clients have a clock, `seconds` those of the rounds.
+    where the clients have a clock, `seconds` those of the rounds. With `Clients(test=)` `val_clients_<name>` is the mean of a
+    result over all clients, each on the samples that it holds out, `val_clients_<name>_worst` that over the tenth for which it
+    is worst, and `val_clients_<name>_spread` the standard deviation over the clients.
 
     Args:
         steps: rows per step.
@@ -88,6 +96,7 @@ class JobHistory(History):
         traffic: a row per node, codec and batch.
         clients: a row per round and slot, of a job with clients.
         rounds: a row per round of clients with a clock.
+        client_tests: a row per epoch and client with held out samples.
 
     Attributes: `rows`; `steps`, also one row per batch, with `batch` (from 1) and `time`, the seconds since the first batch at
     which the last worker had computed it; `workers`, for each worker the same of it alone; `traffic`, a row per node (-2 is the
@@ -95,7 +104,8 @@ class JobHistory(History):
     a row per round (from 1) and slot with the client, its node, samples, steps, first and last loss, the norm of its change,
     its seconds, the bytes of its change and of the model that it got, the seconds of the clients' clock at which it `begins`
     and its change `arrives`, and the rounds that it has `missed` meanwhile; `rounds`, a row per round of clients with a clock:
-    when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`.
+    when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`;
+    `client_tests`, a row per epoch and client with `samples` that are held out, with loss and metrics on these.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -110,8 +120,10 @@ class JobHistory(History):
         traffic: Sequence[dict[str, int | str]] = (),
         clients: Sequence[Figures] = (),
         rounds: Sequence[Figures] = (),
+        client_tests: Sequence[Figures] = (),
     ) -> None:
         super().__init__()
+        self.client_tests = list(client_tests)
         self.rounds = list(rounds)
         self.clients = list(clients)
         self.traffic = list(traffic)
@@ -134,9 +146,10 @@ class JobHistory(History):
         sent: dict[int, Table] = {}
         visits: dict[int, Table] = {}
         rounds: dict[int, Table] = {}
+        tests: dict[int, Table] = {}
         for node, paths in sorted(files.items()):
             tables: dict[str, Table] = {}
-            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-", "CL-", "RO-"))):
+            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-", "CL-", "RO-", "CT-"))):
                 kind, table = path.name.partition("-")[0], Columns()
                 try:
                     table, remark = read_table(Door(path.parent), path)
@@ -157,7 +170,9 @@ class JobHistory(History):
                 visits[node] = tables["CL"]
             if "RO" in tables:
                 rounds[node] = tables["RO"]
-        return cls.of(found, sent, visits, rounds)
+            if "CT" in tables:
+                tests[node] = tables["CT"]
+        return cls.of(found, sent, visits, rounds, tests)
 
     @classmethod
     def of(
@@ -166,6 +181,7 @@ class JobHistory(History):
         sent: Mapping[int, Table] | None = None,
         visits: Mapping[int, Table] | None = None,
         rounds: Mapping[int, Table] | None = None,
+        tests: Mapping[int, Table] | None = None,
     ) -> JobHistory:
         """Make the history in the columns of tables.
 
@@ -174,6 +190,7 @@ class JobHistory(History):
             sent: `BY` of each node.
             visits: `CL` of each worker.
             rounds: `RO` of each worker, in which all have the same rows.
+            tests: `CT` of each worker.
         """
         traffic = _traffic(sent or {})
         every = list(tables.values())
@@ -183,9 +200,11 @@ class JobHistory(History):
             traffic,
             _placed(visits or {}, _OF_CLIENTS, ("round", "slot")),
             _placed(rounds or {}, _OF_ROUNDS, ("round",)),
+            _placed(tests or {}, _columns_of_tests(tests or {}), ("epoch", "client")),
         )
         whole._add_bytes(bool(sent))
         whole._add_clients()
+        whole._add_tests()
         return whole
 
     @property
@@ -224,12 +243,30 @@ class JobHistory(History):
             for row in self.rows:
                 row[name] = float(sums[(row[EPOCH],)])
 
-    def to_frame(self, per: Per | Literal["traffic", "clients", "rounds"] = "epoch") -> Any:
+    def _add_tests(self) -> None:
+        """Put mean, worst tenth and spread over the clients of what they have on held out samples into the rows of epochs."""
+        by_epoch: defaultdict[float, list[Figures]] = defaultdict(list)
+        for row in self.client_tests:
+            by_epoch[row[EPOCH]].append(row)
+        names = [name for row in self.client_tests[:1] for name in row if name not in (*_OF_TESTS, "node")]
+        best_first = {name: _wants_large(name) for name in names}
+        for row in self.rows:
+            for name in names if row[EPOCH] in by_epoch else ():
+                values = sorted(each[name] for each in by_epoch[row[EPOCH]])
+                mean, worst, spread = columns_over_clients(name)
+                row[mean] = fmean(values)
+                if (large := best_first[name]) is not None:
+                    tenth = math.ceil(_TENTH * len(values))
+                    row[worst] = fmean(values[:tenth] if large else values[-tenth:])
+                row[spread] = pstdev(values)
+
+    def to_frame(self, per: Per | Literal["traffic", "clients", "rounds", "client_tests"] = "epoch") -> Any:
         """Return a pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
 
         With several workers it has a level of columns above: `mean` and the numbers of the workers. Per `"traffic"` it has the
         rows of that, by node, codec, epoch and batch; per `"clients"` those of the clients, by round and slot; per
-        `"rounds"` those of the rounds of clients with a clock.
+        `"rounds"` those of the rounds of clients with a clock; per `"client_tests"` those of clients on held out samples, by
+        epoch and client.
         """
         import pandas  # noqa: PLC0415 - needed here only
 
@@ -239,6 +276,9 @@ class JobHistory(History):
             return pandas.DataFrame(self.clients, columns=[*_OF_CLIENTS, "node"]).set_index(["round", "slot"])
         if per == ROUNDS:
             return pandas.DataFrame(self.rounds, columns=list(_OF_ROUNDS)).set_index("round")
+        if per == CLIENT_TESTS:
+            columns = [*(self.client_tests[0] if self.client_tests else _OF_TESTS)]
+            return pandas.DataFrame(self.client_tests, columns=columns).set_index([EPOCH, "client"])
         # keys of the index: an epoch, or epoch and batch
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
@@ -274,7 +314,7 @@ class JobHistory(History):
         each = max((row["batch"] for row in self.steps), default=0)
         for who, history in self._named().items():
             rows = history._table(self._per_row)
-            for key, label in ((name, "training"), (VALIDATION + name, "test")):
+            for key, label in ((name, "training"), (VALIDATION + name, "test"), *lines_over_clients(name)):
                 points = []
                 for row in (row for row in rows if key in row):
                     # ends of epochs stand behind all their batches
@@ -321,8 +361,13 @@ class JobHistory(History):
         # the batches are in order, so the last of an epoch stays
         return found | {(row[EPOCH], math.inf): row["time"] for row in self.steps}
 
-    # columns that are no figures, so they have no panel of their own
-    _apart = COUNTED | {EPOCH}
+    @property
+    def _apart(self) -> frozenset[str]:
+        """Columns without a panel of their own: those that are no figures, and those over clients, which lie in that of the
+        figure.
+        """
+        return COUNTED | {EPOCH} | {name for name in self.columns() if is_over_clients(name)}
+
     counted = False
     _until: dict[tuple[float, float], float] | None = None
     _per_row = EPOCH
@@ -343,6 +388,21 @@ class JobHistory(History):
     def __repr__(self) -> str:
         last = f", last {self.rows[-1]}" if self.rows else ""
         return f"JobHistory({len(self.workers) or 1} workers, {len(self.steps)} steps, {len(self.rows)} epochs{last})"
+
+
+def _columns_of_tests(tables: Mapping[int, Table]) -> dict[str, str]:
+    # loss and metrics behind those that all have
+    return _OF_TESTS | {name: name for table in tables.values() for name in table if name not in _OF_TESTS.values()}
+
+
+def _wants_large(name: str) -> bool | None:
+    """Tell whether large values of a result are good ones; None where its name does not tell."""
+    from nn.callback.monitor import Monitor  # noqa: PLC0415 - for clients with held out samples
+
+    try:
+        return Monitor(JobHistory, name).mode == "max"
+    except ValueError:
+        return None
 
 
 class _Workers(Mapping[int, JobHistory]):
@@ -412,9 +472,10 @@ def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Seque
     for node, table in sorted(tables.items()):
         for values in zip(*(table.get(name, ()) for name in columns.values()), strict=False):
             row: Figures = {
-                name: float(value) if name in _MEASURED else int(value) for name, value in zip(columns, values, strict=True)
+                name: int(value) if name in _COUNTS else float(value) for name, value in zip(columns, values, strict=True)
             }
-            found.setdefault(tuple([row[key] for key in keys]), {**row, "node": node} if "slot" in keys else row)
+            # of a worker's own clients
+            found.setdefault(tuple([row[key] for key in keys]), row if keys == ("round",) else {**row, "node": node})
     return [row for _, row in sorted(found.items())]
 
 

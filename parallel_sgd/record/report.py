@@ -1,6 +1,7 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA), and for each codec in it (BY); per client of a round (CL), per round of clients with a clock (RO), and per client (PO);
-per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
+(BA), and for each codec in it (BY); per client of a round (CL), per client and epoch on samples that are held out (CT), per
+round of clients with a clock (RO), and per client (PO); per codec (CO); per variable and epoch (WH); per process that trained
+(ID); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ CLIENT_COLUMNS: Final = (
     *("Seconds", "Epochs", "Batches", "Round", "Slot", "Client", "Samples", "Steps"),
     *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down", "Begins", "Arrives", "Missed"),
 )
+CLIENT_TESTS: Final = "CT"
+"""Kind of the table of clients on samples that are held out, of which each worker evaluates some."""
+CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "Samples", "Loss")
+"""Its columns before those of the metrics."""
 ROUNDS: Final = "RO"
 """Kind of the table of the rounds of clients with a clock."""
 POPULATION: Final = "PO"
@@ -109,6 +114,14 @@ class TrainingReport:
         CLIENT_COLUMNS, which goes out with the others.
         """
         return self._further(CLIENTS, CLIENT_COLUMNS)
+
+    def client_tests(self, metrics: Sequence[str]) -> Callable[[tuple[float | int, ...]], None]:
+        """Begin the table of clients on samples that are held out, and return a function that adds one of an epoch.
+
+        Args:
+            metrics: names of the metrics, of which a row has the values behind CLIENT_TEST_COLUMNS.
+        """
+        return self._further(CLIENT_TESTS, (*CLIENT_TEST_COLUMNS, *metrics))
 
     def rounds(self) -> Callable[[tuple[float | int, ...]], None]:
         """Begin the table of the rounds of clients with a clock, and return a function that adds a row of ROUND_COLUMNS."""

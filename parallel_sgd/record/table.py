@@ -111,7 +111,7 @@ class Earlier:
             return True
         if kind == "EV":
             return number < self.position[0]
-        by_epoch = kind in ("TI", "WH", "ID")
+        by_epoch = kind in ("TI", "WH", "ID", "CT")
         epoch = row[0] if by_epoch else row[1]
         if not (epoch.isdecimal() and (by_epoch or row[2].isdecimal())):
             return False

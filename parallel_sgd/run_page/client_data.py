@@ -31,7 +31,13 @@ def clients_data(records: RunRecords, history: JobHistory) -> dict[str, Any] | N
     held: Mapping[str, Column] = next((each["PO"] for each in records.tables.values() if "PO" in each), {})
     sent = [sum(int(row[name]) for row in history.clients) for name in ("bytes_up", "bytes_down")]
     pictures = {"held": _held(held), "drawn": _drawn(history)}
-    return {**pictures, "totals": _totals(history), "rounds": _rounds(history), "bytes": sent}
+    return {
+        **pictures,
+        "totals": _totals(history),
+        "rounds": _rounds(history),
+        "tests": _tests(history),
+        "bytes": sent,
+    }
 
 
 def _held(table: Mapping[str, Column]) -> dict[str, Any]:
@@ -87,3 +93,12 @@ def _rounds(history: JobHistory) -> list[list[Any]]:
     rows = history.rounds[:: -(-len(history.rounds) // _MOST_ROWS) or 1]
     counts = ("asked", "counted", "lost", "late")
     return [[int(row["round"]), row["begins"], row["ends"], *(int(row[name]) for name in counts)] for row in rows]
+
+
+def _tests(history: JobHistory) -> dict[str, Any]:
+    """Return loss and metrics of each client on held out samples after the last epoch, those with the greatest loss first."""
+    last = max((row["epoch"] for row in history.client_tests), default=0)
+    rows = sorted((row for row in history.client_tests if row["epoch"] == last), key=lambda row: (-row["Loss"], row["client"]))
+    names = [name for row in rows[:1] for name in row if name not in ("epoch", "client", "samples", "node")]
+    told = [[int(row["client"]), int(row["samples"]), *(row[name] for name in names)] for row in rows[:_MOST_ROWS]]
+    return {"epoch": int(last), "head": ["client", "held out samples", *names], "rows": told}

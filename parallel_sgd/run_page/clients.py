@@ -45,6 +45,9 @@ def clients_section(data: Mapping[str, Any] | None, chart: Callable[[str, str, s
             [number, tables.Seconds(begins), tables.Seconds(ends), *counts] for number, begins, ends, *counts in data["rounds"]
         ]
         rounds = tables.folded("Rounds on the clients' clock", tables.table(head, rows, "Rounds on the clients' clock"))
+    if (tests := data["tests"])["rows"]:
+        caption = f"Clients on samples that they hold out, after epoch {tests['epoch']}, by loss"
+        rounds += tables.folded(caption, tables.table(tests["head"], tests["rows"], caption))
     up, down = data["bytes"]
     note = (
         f'<p class="note">Clients on machines of their own would have sent {up:,} bytes and got {down:,}. '

@@ -12,6 +12,7 @@ from typing import Any, Final
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, EPOCH, SECONDS, STEP, JobHistory
 from parallel_sgd.record.machine import SIMULATED, WORKERS_IN_TURN, crowd_in
+from parallel_sgd.record.over_clients import is_over_clients, lines_over_clients
 from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
@@ -121,7 +122,8 @@ def curves(history: JobHistory) -> dict[str, Any]:
     """Return lines by epoch and by step: training and test, the mean and each worker; of bytes also each of several codecs."""
     names = [name for name in history.columns() if name != EPOCH and not name.startswith("val_")]
     steps = [name for row in history.steps[:1] for name in row if name not in (EPOCH, "batch", "time")]
-    names = list(dict.fromkeys([*names, *steps, *(name[4:] for name in history.columns() if name.startswith("val_"))]))
+    tested = [name[4:] for name in history.columns() if name.startswith("val_") and not is_over_clients(name)]
+    names = list(dict.fromkeys([*names, *steps, *tested]))
     return {
         "names": names,
         "titles": [*map(figure, names)],
@@ -143,7 +145,8 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
         if name == BYTES:
             yield from _lines_of_codecs(history.traffic, rows, each)
         if per == EPOCH:
-            yield from _line(name, f"val_{name}", "test", rows, each)
+            for column, label in ((f"val_{name}", "test"), *lines_over_clients(name)):
+                yield from _line(name, column, label, rows, each)
 
 
 def _lines_of_codecs(

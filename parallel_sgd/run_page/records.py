@@ -23,7 +23,7 @@ from rpc.submit import Run
 if TYPE_CHECKING:
     from parallel_sgd.record.history import JobHistory
 
-_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
+_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|CT|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
 _OF_ALL: Final = ("TR-", "BY-")
 """Tables that workers without tables of their own share; those files name no node."""
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
@@ -177,7 +177,10 @@ class RunRecords:
 
         return JobHistory.of(
             {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
-            *({node: tables[kind] for node, tables in self.tables.items() if kind in tables} for kind in ("BY", "CL", "RO")),
+            *(
+                {node: tables[kind] for node, tables in self.tables.items() if kind in tables}
+                for kind in ("BY", "CL", "RO", "CT")
+            ),
         )
 
     @cached_property

@@ -81,7 +81,8 @@ def epochs_table(history: History) -> str:
     rows = history.rows if len(history.rows) <= 200 else history.rows[:: -(-len(history.rows) // 200)]
     names = history.columns()
     told = [["" if name not in row else int(row[name]) if name == "epoch" else row[name] for name in names] for row in rows]
-    return table([figure(name).replace("val_", "test ") for name in names], told, "Loss and metrics by epoch")
+    shown = [f"test {figure(name[4:])}" if name.startswith("val_") else figure(name) for name in names]
+    return table(shown, told, "Loss and metrics by epoch")
 
 
 def causes_list(data: Mapping[str, Any]) -> str:

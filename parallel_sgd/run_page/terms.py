@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from network.nodes import PARAMETER_SERVER
+from parallel_sgd.record.over_clients import words_over_clients
 
 __all__ = ["ORDER", "PHASES", "WAIT", "figure", "term", "word", "worker"]
 
@@ -37,7 +38,7 @@ _FIGURES: Final[Mapping[str, str]] = MappingProxyType(
 
 def figure(name: str) -> str:
     """Return the words that a page shows for a figure of a history, such as `client_bytes`; its name where there are none."""
-    return _FIGURES.get(name, name)
+    return _FIGURES.get(name) or words_over_clients(name) or name
 
 
 def word(phase: str) -> str:

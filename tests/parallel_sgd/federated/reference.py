@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -56,7 +57,8 @@ def gradient(vector: Array, x: Array, y: Array) -> Array:
 @dataclass
 class Scheme:
     """What a paper calls its algorithm; `adam` are learning rate, both betas and epsilon of the server, `control` is SCAFFOLD,
-    `fed_back` sends half of each change with error feedback, of the last `personal` parameters each client has its own.
+    `fed_back` sends half of each change with error feedback, of the last `personal` parameters each client has its own; `sent`
+    makes of round, client and change what the client sends, `merged` of round and changes what the server takes.
     """
 
     rows: list[Array]
@@ -71,6 +73,8 @@ class Scheme:
     fed_back: bool = False
     personal: int = 0
     adam: tuple[float, float, float, float] | None = None
+    sent: Callable[[int, int, Array], Array] | None = None
+    merged: Callable[[int, list[Array]], Array] | None = None
 
     def run(self, start: Array, rounds: int) -> Array:
         """The global parameters after so many rounds."""
@@ -103,13 +107,15 @@ class Scheme:
                     given = common - own + left[client]
                     left[client] = given / 2
                     own = common - given / 2
-                changes.append(common - own)
+                changes.append(common - own if self.sent is None else self.sent(number, client, common - own))
                 steps.append(count)
             mean_variate = mean_variate + (variates - old).sum(axis=0) / len(self.rows)
             weights = [len(self.rows[client]) / total for client in chosen]
-            if self.nova:
+            if self.merged is not None:
+                change: Any = self.merged(number, changes)
+            elif self.nova:
                 mean = sum(w * n for w, n in zip(weights, steps, strict=True))
-                change: Any = mean * sum(w * d / n for w, d, n in zip(weights, changes, steps, strict=True))
+                change = mean * sum(w * d / n for w, d, n in zip(weights, changes, steps, strict=True))
             else:
                 change = sum(w * d for w, d in zip(weights, changes, strict=True))
             if self.adam is None:

@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.2,), "block_
 
 def clients(**changes: Any) -> Clients:
     given: dict[str, Any] = {"sizes": LogNormalSizes(1.0), "split": DirichletSplit(0.3), "epochs": 2, "rounds": 5, **changes}
-    return Clients(given.pop("count", 30), 6, **given)
+    return Clients(given.pop("count", 30), given.pop("sample", 6), **given)
 
 
 def job(dtype: str = "float64") -> ParallelSGD:
