@@ -18,7 +18,7 @@ from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
 from rpc.dialing import watch_for_silence
-from rpc.liveness.limits import STOPPED_SECONDS, VERDICT_SECONDS
+from rpc.liveness.limits import STOPPED_SECONDS, VERDICT_HEARTBEATS
 from rpc.submit.coordinator import Coordinator
 from rpc.submit.restarts import Retry
 from rpc.support.logs import get_logger
@@ -77,6 +77,10 @@ class TaskJob:
         for coordinator in set(self._coordinators.values()):
             coordinator.look_after()
         return {node: _ending(node, by) for node, by in self._coordinators.items() if node in by.failures}
+
+    def heartbeats(self, node: int) -> int:
+        """Return how many heartbeats of the newest process of `node` have come."""
+        return self._coordinators[node].heartbeats(node)
 
     def start_again(self, node: int) -> Session:
         """Start a new process on `node`, whose process has crashed, and open a session with it; in any thread.
@@ -175,9 +179,8 @@ class Restarts:
     def __init__(self, job: TaskJob, call: Callable[[], None]) -> None:
         self._job, self._call = job, call
         self._next_look = time.monotonic()
-        self._open: dict[
-            int, tuple[str, float]
-        ] = {}  # nodes whose connection has ended: how, and how long to wait for a verdict
+        # nodes whose connection has ended: how, and the number of its heartbeats by which a verdict has come
+        self._open: dict[int, tuple[str, int]] = {}
         self._vain: dict[int, int] = {}
         self._threads: dict[int, threading.Thread] = {}
         self._results: deque[tuple[int, Session | BaseException]] = deque()
@@ -189,10 +192,9 @@ class Restarts:
 
     def cut(self, node: int, reason: str) -> None:
         """Note that the connection with `node` has ended, for `reason` as far as can be seen from here."""
-        now = time.monotonic()
-        self._open[node] = (reason, now + VERDICT_SECONDS)
+        self._open[node] = (reason, self._job.heartbeats(node) + VERDICT_HEARTBEATS)
         # at once: the verdict may be here already
-        self._next_look = now
+        self._next_look = time.monotonic()
 
     def look(self) -> Iterator[tuple[int, Ending]]:
         """Yield the nodes whose end is known, or never will be, and those that have vanished."""
@@ -205,8 +207,8 @@ class Restarts:
             if ending.vanished and node not in self.under_way:
                 self._open.pop(node, None)
                 yield node, ending
-        for node, (reason, deadline) in list(self._open.items()):
-            if node in endings or now >= deadline:
+        for node, (reason, last) in list(self._open.items()):
+            if node in endings or self._job.heartbeats(node) >= last:
                 del self._open[node]
                 yield node, endings.get(node) or Ending(reason)
         self._next_look = now + (_ASK_SECONDS if self._open else LOOK_SECONDS)

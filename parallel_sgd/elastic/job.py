@@ -66,7 +66,7 @@ class ElasticJob:
         self._round = StartRound(-1, (), 0)  # that was opened last
         self._results: dict[Worker, Any] = {}
         self._failures: dict[int, tuple[str, str]] = {}
-        self._cut_off: dict[Worker, float] = {}  # since when
+        self._cut_off: dict[Worker, int] = {}  # the number of its agent's heartbeats until which the line may heal
         self._awaited: dict[Worker, float] = {}  # workers that have started and not said anything, since when
         self._silent: set[Worker] = set()
 
@@ -211,11 +211,12 @@ class ElasticJob:
             # with its agent all workers of a host are silent
             self._silent.update(handle.worker for handle in self._pool if handle.worker.address == silent.address)
             self._give_up(silent, verdict.headline, agent_lost=True)
+        beats = self._monitor.heartbeats
         for handle in self._pool:
             if not handle.is_cut_off:
                 self._cut_off.pop(handle.worker, None)
             # a short loss heals, or the agent tells its reason in this time
-            elif now - self._cut_off.setdefault(handle.worker, now) > limits.VERDICT_SECONDS:
+            elif beats[handle.node] >= self._cut_off.setdefault(handle.worker, beats[handle.node] + limits.VERDICT_HEARTBEATS):
                 self._give_up(handle.worker, "the line to its process is lost")
         for worker, since in list(self._awaited.items()):
             if now - since > limits.HERE_SECONDS:

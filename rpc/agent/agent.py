@@ -1,4 +1,7 @@
-"""Loop of an agent: one thread, one port, no user code. It survives all that strangers, submitters and jobs do."""
+"""Loop of an agent: one thread, one port, no user code. It survives all that strangers, submitters and jobs do.
+
+A second thread sends heartbeats while the disk holds the loop up, and does nothing else (see `rpc.support.disk`).
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ from network.transport import (
 from ..job import kernels
 from ..support import processors
 from ..support.console import settle_all, tell_where
+from ..support.disk import DiskWatch, at_disk
 from ..support.logs import attach_file, clean, get_logger
 from . import drain
 from .children import ChildProcesses, child_environment
@@ -69,7 +73,7 @@ class Agent:
     def __init__(self, settings: AgentSettings, *, owns_process: bool = False) -> None:
         self._settings = settings
         self._clock = SystemClock()
-        self._keys = _find_keys(settings, self._tell_keys)
+        self._keyring = at_disk(_find_keys(settings, self._tell_keys).current)
         self._stopping = False
         with contextlib.ExitStack() as held:
             # the port first: it names the default work directory, and a second agent there fails before it touches a folder
@@ -81,7 +85,10 @@ class Agent:
             name = f"Worker-{_own_address(settings.listen)}"
             self.logger = get_logger(name)
             log = new_log(work.log, name)
-            held.callback(_detach, attach_file(log))
+            kept = attach_file(log)
+            held.callback(_detach, kept)
+            # around the handler's lock, too: another thread that logs holds nothing that the end of the wait needs
+            kept.handle = at_disk(kept.handle)  # type: ignore[method-assign]
             self._listen_beside(held.callback)
             unix_path = self._listen_unix(work.socket, held)
             self._audit = SecurityLog(work.audit)
@@ -198,7 +205,7 @@ class Agent:
             processors.CAP: processors.cores_as_cap(),
         }
         # asked for each caller: the key file may have changed
-        return Accept({"submitter": self._keys.current()}, "agent", "", caps)
+        return Accept({"submitter": self._keyring()}, "agent", "", caps)
 
     def serve_forever(self) -> None:
         """Serve job after job until `stop` is called."""
@@ -206,8 +213,9 @@ class Agent:
         self.logger.info("Worker started on port: %s", self.address.port)
         if self._metrics.address:
             self.logger.info("Metrics are served at %s", self._metrics.address)
-        while not self._stopping:
-            self._step()
+        with DiskWatch(self._processes.keep_alive):
+            while not self._stopping:
+                self._step()
         self.logger.info("Worker stopped.")
 
     def stop(self) -> None:
@@ -315,7 +323,7 @@ class Agent:
         peer, hello = arrived.session.link.peer, arrived.hello
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
         # read again: the jobs of this session derive their keys from the key that it has proven
-        key = self._keys.current().find(hello.key_id)
+        key = self._keyring().find(hello.key_id)
         if key is None:  # it was removed from the file during the handshake
             arrived.session.close()
         else:

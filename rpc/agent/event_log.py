@@ -17,6 +17,7 @@ from network.errors import ProtocolError
 
 from ..liveness.recorder import Signal
 from ..messages import Verdict, parse
+from ..support.disk import at_disk
 from ..support.files import append
 from ..support.logs import clean
 from ..verdict import BY_DRIVER
@@ -62,6 +63,7 @@ class EventLog:
         # a time of day: several machines' events are laid side by side
         return json.dumps({"time": round(at, 4), "attempt": self._attempt, "event": event, **fields}) + "\n"
 
+    @at_disk
     def _write(self, lines: Iterable[str]) -> None:
         size = 0
         with contextlib.suppress(OSError):
@@ -108,6 +110,7 @@ class SecurityLog:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @at_disk
     def write(self, event: str, detail: str) -> None:
         """Write `event`; `detail`, which may come from peers, is cleaned and cut. A full disk must not end the agent."""
         entry = {"time": round(time.time(), 3), "event": event, "detail": clean(detail)}
@@ -129,6 +132,7 @@ def new_log(folder: Path, name: str) -> Path:
     return folder / f"{name} {time.strftime(_STAMP)}.log"
 
 
+@at_disk
 def logs_between(folder: Path, begin: float, end: float) -> list[Path]:
     """List the files that were written while a job ran, oldest first; times in seconds since 1970.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Tailed
+from ..support.disk import at_disk
 from ..support.files import (
     CONFIGURATION,
     NOT_REGULAR,
@@ -32,6 +33,7 @@ from .standby import log_name
 from .store import JobRecord
 
 CHUNK = 1 << 20
+_read = at_disk(os.pread)
 OUT: Final = "out"
 
 
@@ -59,6 +61,7 @@ def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterato
     yield from send_sources(record, log_sources(record, folder, logs) + report_sources(record, folder))
 
 
+@at_disk
 def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[Source]:
     """List the logs: the agent's own, the job's, and that of a driver if one was started here."""
     driven = [name] if (folder / (name := log_name(record.node))).exists() else []
@@ -69,6 +72,7 @@ def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[S
     ]
 
 
+@at_disk
 def report_sources(record: JobRecord, folder: Path) -> list[Source]:
     """List the reports of a job that has ended: those it registered; of a process that was killed, the tables it had begun."""
     if not record.ended:
@@ -130,6 +134,7 @@ def _contents(file: JoinedParts | BytesIO, size: int) -> Iterator[Operation]:
     yield FileEnd(digest.hexdigest())
 
 
+@at_disk
 def _open_parts(source: Source) -> JoinedParts:
     """Open a file with the parts that continue it.
 
@@ -163,6 +168,7 @@ _MOST_PARTS: Final = 64
 _NUMBERS: Final = (1 << 53) - 1
 
 
+@at_disk
 def tail(
     record: JobRecord, folder: Path, known: Mapping[str, Sequence[int]], samples: Mapping[str, Sequence[int]] | None = None
 ) -> Tailed:
@@ -196,7 +202,7 @@ def tail(
                 at = size - len(content)
             else:
                 # pread: the place in the file is nobody else's
-                content = os.pread(file.fileno(), min(size - at, room), at)
+                content = _read(file.fileno(), min(size - at, room), at)
             if content:
                 places[name], data[name] = [number, at], content
                 room -= len(content)
@@ -299,6 +305,7 @@ def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFi
     return found
 
 
+@at_disk
 def kept_names(folder: Path) -> list[str]:
     """List the names of the newest files that a job keeps in its folder, newest first."""
     return [path.name for path in _files(folder, OUT)[:_MOST_NAMES] if is_safe_name(path.name)]
@@ -315,16 +322,16 @@ def _files(folder: Path, left_out: str) -> list[Path]:
 
 def _check(descriptor: int, kept: KeptFile) -> Generator[None, None, None]:
     begin = _LENGTH.size + len(_PREFIX)
-    head = os.pread(descriptor, begin + _HASH_BYTES, 0)
+    head = _read(descriptor, begin + _HASH_BYTES, 0)
     if head[_LENGTH.size : begin] != _PREFIX or len(head) < begin + _HASH_BYTES:
         kept.whole, kept.why = False, "it does not begin like a file that carries its SHA-256"
         return
     (length,) = _LENGTH.unpack_from(head)
-    kept.about = _about(os.pread(descriptor, min(length, _MOST_HEADER), _LENGTH.size))
+    kept.about = _about(_read(descriptor, min(length, _MOST_HEADER), _LENGTH.size))
     # its own field as zeros, as when the hash was taken
     digest = hashlib.sha256(head[:begin] + b"0" * _HASH_BYTES)
     at = len(head)
-    while data := os.pread(descriptor, STEP, at):
+    while data := _read(descriptor, STEP, at):
         digest.update(data)
         at += len(data)
         # others are served between two MiB

@@ -10,6 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ..support.disk import at_disk
 from ..support.files import open_to_write, open_unlinked
 
 DEFAULT_LIMIT: Final = 64 << 20
@@ -33,6 +34,7 @@ class JobOutput:
     Raises: OSError when there is no pipe, or no log can be made.
     """
 
+    @at_disk
     def __init__(self, path: Path, limit: int = DEFAULT_LIMIT) -> None:
         self._path, self._first, self._later = path, limit // 4, limit * 3 // 8
         # an attempt that continues the job finds the parts of those before
@@ -70,6 +72,7 @@ class JobOutput:
             os.close(self.theirs)
             self.theirs = -1
 
+    @at_disk
     def take(self) -> None:
         taken = 0
         while self._ours >= 0 and taken < _TURN_BYTES:
@@ -83,6 +86,7 @@ class JobOutput:
             taken += len(data)
             self._keep(data)
 
+    @at_disk
     def close(self) -> None:
         """Take the output that the job, which is gone, has left, and none of processes that it may have left behind;
         idempotent.
@@ -173,6 +177,7 @@ def parts_of(log: Path) -> list[Part]:
     return sorted(found)
 
 
+@at_disk
 def last_bytes(log: Path, most: int) -> tuple[bytes, bool]:
     """Read the end of a log, over its newest parts, and whether that is all of it; nothing of a file that is not regular."""
     data = b""
@@ -211,6 +216,7 @@ class JoinedParts:
         ((file, _),) = self._pieces
         self._pieces, self.size = [(file, size)], size
 
+    @at_disk
     def read(self, most: int) -> bytes:
         """Read the next bytes, at most `most`; zeros where a part has become shorter, nothing at the end."""
         while self._pieces:

@@ -169,6 +169,13 @@ class ProcessTable:
                 self._clean_up()
                 self._logger.info("Worker restarting...")
 
+    def keep_alive(self) -> None:
+        """Send the heartbeats that are due, while the agent waits for its disk: its host is not gone."""
+        now = self._clock.monotonic()
+        for supervisor in self._supervisors:
+            for heartbeat in supervisor.keep_alive(now):
+                self._subscribers.tell(supervisor.record.job, supervisor.record.node, heartbeat)
+
     def _clean_up(self) -> None:
         try:
             removed = self._folders.clean_up(self._leases.jobs)

@@ -18,6 +18,7 @@ from network.session import Session
 from ..job.hardening import REFUSE_INSPECTION
 from ..lease.lease import DriverLease, Promise
 from ..messages import Denied, KeepManifest
+from ..support.disk import at_disk
 from ..support.files import open_to_write, open_unlinked, parsed, read_regular, write_private
 from .children import ChildProcesses, child_environment, kill_group
 
@@ -51,6 +52,7 @@ class Standby:
         self.whole = ""
         self.process: StandbyProcess | None = None
 
+    @at_disk
     def keep(self, order: KeepManifest, session: Session) -> bool:
         """Keep the order, which changes from attempt to attempt.
 
@@ -66,6 +68,7 @@ class Standby:
         self.whole = order.sha256
         return True
 
+    @at_disk
     def add(self, data: bytes, session: Session) -> bool:
         """Take the next bytes of the manifest. Those that still come on the connection of an earlier attempt are left out.
 
@@ -102,6 +105,7 @@ class Standby:
             self.process.end()
 
 
+@at_disk
 def remove_manifest(folder: Path) -> None:
     """Remove the files for standby drivers; the job is over, or goes on without this node."""
     for name in (MANIFEST, ATTEMPT_STATE):
@@ -229,6 +233,7 @@ class StandbyProcess:
 LEASE = "lease.json"
 
 
+@at_disk
 def write_promise(folder: Path, promise: Promise) -> None:
     """Write a promise so that it outlasts a loss of power.
 
@@ -237,6 +242,7 @@ def write_promise(folder: Path, promise: Promise) -> None:
     write_private(folder / LEASE, json.dumps(asdict(promise)), lasting=True)
 
 
+@at_disk
 def read_promise(folder: Path) -> Promise:
     """Read the last promise; an empty one where there is none, or none that can be read."""
     try:

@@ -25,6 +25,7 @@ from pathlib import Path
 from network.clock import Clock, SystemClock
 from network.errors import NetworkError
 
+from ..support.disk import at_disk
 from ..support.files import is_safe_name, parsed, read_regular, write_private
 from ..support.identity import process_name
 
@@ -137,6 +138,7 @@ class JobFolders:
         took_part = [record for record in same if record.attempt == last]
         return next((record for record in took_part if record.node == node), took_part[-1] if took_part else None)
 
+    @at_disk
     def create(self, job: str, node: int, title: str, attempt: int = 0, nodes: Sequence[int] = ()) -> JobRecord:
         """Make a new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
 
@@ -180,6 +182,7 @@ class JobFolders:
                 return Path(os.readlink(self._placed / job))
         return None
 
+    @at_disk
     def save(self, record: JobRecord) -> None:
         """Write the record, wholly or not at all; one that the disk refuses is written later, by `save_again`.
 
@@ -194,6 +197,7 @@ class JobFolders:
     def deadline(self) -> float | None:
         return self._next_try if self._unsaved else None
 
+    @at_disk
     def save_again(self) -> None:
         """Write again the records that the disk has refused before, if it is time for that."""
         now = self._clock.monotonic()
@@ -207,6 +211,7 @@ class JobFolders:
     def _write(self, record: JobRecord) -> None:
         write_private(self.folder(record) / _RECORD, json.dumps(asdict(record)))
 
+    @at_disk
     def clean_up(self, needed: Collection[str] = ()) -> list[str]:
         """Remove the oldest ended jobs beyond number, age and size; return their names. A running job stays, and so does one
         of `needed`, which may be started again from its files, until it is too old.
@@ -252,6 +257,7 @@ def _size(folder: Path) -> int:
     return total
 
 
+@at_disk
 def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> None:
     """Write `VERDICT-<title>-N(<node>).json` and register it; `report` is a text in JSON.
 
@@ -319,6 +325,7 @@ class WorkDirectory:
             self.close()
             raise NetworkError(f"The work directory {self.path} cannot be used: {error.strerror}.") from error
 
+    @at_disk
     def room(self) -> tuple[int, str]:
         """Return the free bytes at the jobs' folder, and why no file can be written there, "" where one can: it is tried."""
         free = 0

@@ -294,6 +294,12 @@ class Supervisor:
         if monitor.condemned:
             self.handle(job_state.Condemned(monitor.condemned), now)
 
+    def keep_alive(self, now: float) -> list[Operation]:
+        """Return the heartbeat that is due at `now`; called from another thread while that of the agent waits for its disk."""
+        if self.free:
+            return []
+        return self._monitor.keep_alive(now) if self._has_run else self._monitor.look_at_start(now)
+
     def handle(self, event: object, now: float) -> None:
         if self.free:
             return

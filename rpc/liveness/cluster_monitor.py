@@ -15,6 +15,7 @@ before it came, and nodes wait in vain when those times have a moment in common,
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -33,7 +34,7 @@ class ClusterMonitor:
     """Monitor of one attempt at a job. It decides without I/O: its owner hands over the messages, and the time.
 
     Attributes: `verdicts` in the order in which they came, `causes` the first of them first; `strangers` counts messages of
-    another job or attempt, or in the name of another node.
+    another job or attempt, or in the name of another node, `heartbeats` those of each node.
 
     Args:
         job: id of the job.
@@ -60,6 +61,7 @@ class ClusterMonitor:
         self._settled = False  # a node has failed: the others wait for it
         self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
         self._heard_at: dict[int, float] = {}  # when it came
+        self.heartbeats: Counter[int] = Counter()
         self._bystanders: list[str] | None = [] if causes_first else None  # lines that wait; None: they wait no more
         self._ended: dict[int, bool] = {}  # the nodes that have, and whether well
         self.verdicts: list[Verdict] = []
@@ -127,6 +129,7 @@ class ClusterMonitor:
         elif isinstance(told, Heartbeat):
             if node not in self._ended:  # else it was on its way when the end was told
                 self._last_heartbeats[node], self._heard_at[node] = told, now
+                self.heartbeats[node] += 1
                 if self._running is not None:
                     self._running.hear(node, now)
         elif isinstance(told, Notice):

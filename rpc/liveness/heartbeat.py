@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
@@ -71,6 +71,7 @@ class Pulse:
         self._watch, self._reader = watch, reader
         self.interval, self.due, self.stopped = HEARTBEAT_SECONDS, now, 0.0
         self.newest = now
+        self._last: Heartbeat | None = None
         self._seconds = 0.0  # of processor time when it was seen last
 
     def see(self, pid: int) -> ProcessStatus:
@@ -92,7 +93,17 @@ class Pulse:
             # clipped: the process may have become another one, of less time
             worked, self._seconds = max(0.0, seen.seconds - self._seconds), seen.seconds
         here = (*place, watch.seconds(now), waiting, watch.step_limit, links, worked)
-        return Heartbeat(self._job, self._node, self._attempt, *here)
+        self._last = Heartbeat(self._job, self._node, self._attempt, *here)
+        return self._last
+
+    def again(self, now: float) -> Heartbeat | None:
+        """Make the newest heartbeat once more, at `now`, without its waits and its work, which may be over by then; None before
+        the first one.
+        """
+        if self._last is None:
+            return None
+        self.newest, self.due = now, now + self.interval
+        return replace(self._last, waiting=0.0, links=[], worked=0.0)
 
 
 class ProcessStatus(NamedTuple):

@@ -48,7 +48,9 @@ STACK_SECONDS, STACK_LOOK_SECONDS = 0.3, 0.02
 """For a stuck process to say where it is, and from one look at its output to the next."""
 SUSPECT_SECONDS = 2.0
 """That a verdict may need beyond its limit: the stack of the process is taken, the process ended, and the loss of it seen."""
-VERDICT_SECONDS = 2.0  # for an agent to say why a process has ended, after the connection with that has
+VERDICT_HEARTBEATS = 5
+"""Of an agent, from the end of the connection with a process until it has said why that has ended: it looks for ends before
+each of them. So one that gets little processor time has longer; when it sends none, its host is silent."""
 
 # ---- the start of an attempt
 

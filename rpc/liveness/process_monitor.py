@@ -89,6 +89,12 @@ class ProcessMonitor:
         self.deadline, self._looked = self._pulse.due if leaving else self._next_look(now), now
         return told
 
+    def keep_alive(self, now: float) -> list[Operation]:
+        """Return the heartbeat that is due at `now`, while nothing else can be done: the newest one again, without waits,
+        which may be over.
+        """
+        return [self._pulse.again(now) or self._pulse.heartbeat(self._place, now)] if now >= self._pulse.due else []
+
     def farewell(self, now: float) -> list[Operation]:
         """Return the last messages about a process that has ended well: a warning to be withdrawn."""
         return [self._notice(action) for action in self._read(now) if isinstance(action, Withdraw)]

@@ -452,6 +452,10 @@ class Coordinator(JobOutcome):
         self._loop.step(0.0)
         return {node: detail for node, (state, detail) in self.failures.items() if state == "lost"}
 
+    def heartbeats(self, node: int) -> int:
+        """Return how many heartbeats of `node` have come."""
+        return self._loop.monitor.heartbeats[node]
+
     def await_end(self, seconds: float) -> list[int]:
         """Wait until all nodes have ended, `seconds` at most, without fetching anything; return those that have not."""
         self._loop.step_until(lambda: not self._loop.running, seconds)

@@ -35,13 +35,21 @@ class Lair:
         self.node, self._wait = line.server, line.wait
         self.ended = threading.Event()
         self.endings: dict[int, Ending] = {}
+        self.is_heard = True
+        self.looks = self._heartbeats = 0
         self.may_start = threading.Event()
         self.may_start.set()
         self.dispatcher = Dispatcher({0: line.client}, {0: "Node(0) at a lair"}, 0, False, self)
         self._function = Functions(lambda _: None).of(add)
 
     def look(self) -> dict[int, Ending]:
+        self.looks += 1
         return self.endings
+
+    def heartbeats(self, node: int) -> int:
+        """One more for each question, while the node's agent is heard."""
+        self._heartbeats += self.is_heard
+        return self._heartbeats
 
     def start_again(self, node: int) -> Session:
         assert self.may_start.wait(LIMIT)
@@ -149,6 +157,22 @@ def test_a_node_that_leaves_is_lost() -> None:
         error = future.exception(LIMIT)
         assert isinstance(error, NodeLost)
         assert "it has left" in str(error)
+
+
+def test_an_agent_that_gets_no_processor_time_may_say_later_why() -> None:
+    """As long as no heartbeat of it comes, it has not looked for the end of the process."""
+    with lair() as it:
+        it.is_heard = False
+        future = it.submit()
+        it.hear("run")
+        it.node.leave()
+        assert it.node.send()
+        looks = it.looks
+        wait_for(lambda: it.looks >= looks + 120, "more than two seconds to pass")
+        assert not future.done()
+        it.endings[0] = Ending("its process ended with exit code 3", 0, crashed=True)
+        it.may_start.set()
+        assert "exit code 3" in str(future.exception(LIMIT))
 
 
 def test_a_node_that_is_started_again_is_not_lost_yet() -> None:

@@ -53,9 +53,9 @@ def submit(user: tuple[int, Path], most: int) -> subprocess.CompletedProcess[str
     ("most", "code", "said"),
     [
         (1, 4, "The local workers cannot be started: "),
-        (3, 4, "The worker cannot serve: "),  # its second thread is one too many
+        (3, 4, "The worker cannot serve: "),  # its threads are too many
         (4, 3, "The job process ended without a report: its process could not be forked: "),
-        (6, 1, "The job process may start "),  # the thread that saves checkpoints, after the first epoch
+        (7, 1, "The job process may start "),  # the thread that saves checkpoints, after the first epoch
         (30, 0, ""),
     ],
 )
