@@ -19,18 +19,19 @@ from nn.operation.arithmetic import Compare, Maximum, Minimum, Where
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
-from nn.operation.elementwise import Square
+from nn.operation.elementwise import Cos, Sin, Square, StopGradient
 from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
 from nn.operation.noise import NormalDraw
+from nn.operation.normal import Erf
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.operation.shape import Concatenate
 from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
-    "absolute", "average_pool", "concatenate", "convolution", "equal", "exp", "log", "lookup", "max", "max_pool", "maximum",
-    "mean", "min", "minimum", "normal", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
-    "transpose", "where",
+    "absolute", "average_pool", "concatenate", "convolution", "cos", "equal", "erf", "exp", "log", "lookup", "max",
+    "max_pool", "maximum", "mean", "min", "minimum", "normal", "not_equal", "reshape", "sin", "sqrt", "square", "stack",
+    "stop_gradient", "sum", "swapaxes", "tensordot", "transpose", "where",
 ]  # fmt: skip
 
 
@@ -57,6 +58,21 @@ def square(x: Operand) -> Node:
 def absolute(x: Operand) -> Node:
     """Return |x|; the derivative at 0 is taken as 0."""
     return as_value(x).abs()
+
+
+def sin(x: Operand) -> Node:
+    """Return the sine of each element of x, an angle in radians."""
+    return as_value(x).apply(Sin())
+
+
+def cos(x: Operand) -> Node:
+    """Return the cosine of each element of x, an angle in radians."""
+    return as_value(x).apply(Cos())
+
+
+def erf(x: Operand) -> Node:
+    """Return the error function of each element of x."""
+    return as_value(x).apply(Erf())
 
 
 def maximum(a: Operand, b: Operand) -> Node:
@@ -93,6 +109,11 @@ def equal(a: Operand, b: Operand) -> Node:
 def not_equal(a: Operand, b: Operand) -> Node:
     """Return the mask of the places in which a and b differ: 1 or 0, without gradient."""
     return as_value(a).apply(Compare("!="), as_value(b))
+
+
+def stop_gradient(x: Operand) -> Node:
+    """Return the elements of x as if they were data: no gradient goes back to x through them."""
+    return as_value(x).apply(StopGradient())
 
 
 def sum(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:

@@ -1,23 +1,23 @@
-"""The Gaussian error linear unit, and the tail of the normal distribution, which NumPy does not have."""
+"""The Gaussian error linear unit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.activation.activation import Activation
 from nn.arrays import Array, Shape
+from nn.operation.normal import bell, magnitude, tail_ratio
 
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 _RATE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_FAR, _FAR_TANH = 40.0, 8.0
-"""From here on the tail of the normal distribution is 0, and the tanh of its approximation 1, in every digit: larger numbers
-may stand here, so that nothing overflows and no infinity meets a 0."""
+_FAR_TANH = 8.0
+"""From here on the tanh of the approximation is 1 in every digit."""
 
 
 class GELU(Activation, configured=True):
@@ -54,9 +54,9 @@ class GELU(Activation, configured=True):
             np.multiply(size, second, out=out)
             return
         # f(x) = max(x, 0) - |x| P(X > |x|), exact far to the left too, where 1 - P(X > x) would cancel
-        _size(x, size)
+        magnitude(x, size)
         tail_ratio(size, first, second)
-        _bell(size, first)
+        bell(size, first)
         np.multiply(second, first, out=second)
         np.multiply(second, size, out=second)
         # NumPy compares with an array three times faster than with a number
@@ -72,24 +72,11 @@ class GELU(Activation, configured=True):
         np.multiply(gradient, self._third, out=out)
 
 
-def _size(x: Array, out: Array) -> None:
-    """Write |x|, with `_FAR` in place of larger numbers."""
-    np.abs(x, out=out)
-    np.clip(out, 0, _FAR, out=out)
-
-
-def _bell(x: Array, out: Array) -> None:
-    """Write exp(-x^2 / 2)."""
-    np.multiply(x, x, out=out)
-    np.multiply(out, -0.5, out=out)
-    np.exp(out, out=out)
-
-
 def _slope(x: Array, size: Array, ratio: Array, out: Array, right: Array) -> None:
     """Write f'(x) = r for x < 0 and 1 - r otherwise, with r = P(X > |x|) - |x| exp(-x^2 / 2) / sqrt(2 pi)."""
-    _size(x, size)
+    magnitude(x, size)
     tail_ratio(size, out, ratio)
-    _bell(size, out)
+    bell(size, out)
     np.multiply(size, _DENSITY, out=size)
     np.subtract(ratio, size, out=ratio)
     np.multiply(ratio, out, out=ratio)
@@ -123,50 +110,3 @@ def _tanh_slope(x: Array, square: Array, t: Array, out: Array) -> None:
     np.add(t, 1, out=t)
     np.multiply(out, t, out=out)
     np.multiply(out, 0.5, out=out)
-
-
-class _Fit(NamedTuple):
-    """sum_i coefficients[i] t^(i + 1) with t = scale / (a + scale)."""
-
-    scale: float
-    coefficients: tuple[float, ...]
-
-
-# Interpolation at the Chebyshev points of t for 0 <= a <= 14.5 and 38.6, beyond which exp(-a^2 / 2) is 0, computed with
-# 50 digits; the relative errors, rounding included, are 3.3e-7 and 9e-16.
-_SINGLE = _Fit(
-    3.0,
-    (
-        0.1329484065, 0.1337044221, 0.1113564703, 0.1246047437, -0.06560384185, 0.2383471694, -0.2896100703,
-        0.1390865859, -0.02483388648,
-    ),
-)  # fmt: skip
-_DOUBLE = _Fit(
-    5.0,
-    (
-        0.07978845604646642, 0.07978845814507987, 0.07659685992392917, 0.070214833388966, 0.06101057288368251,
-        0.049887385458959474, 0.036942632479392425, 0.028828832021233403, 0.002625287791041838, 0.04549045344299818,
-        -0.09301364219803947, 0.1814008673831841, -0.2777997701704991, 0.31659389065916244, -0.2675992295585986,
-        0.14829559297109748, -0.03600527323274967, -0.012288273401059698, 0.01280755818557985, -0.004049182771793658,
-        0.00048369055196716273,
-    ),
-)  # fmt: skip
-
-
-def tail_ratio(a: Array, t: Array, out: Array) -> None:
-    """Write exp(a^2 / 2) P(X > a) into `out` for standard normal X and a >= 0; `t` is work space of the same shape.
-
-    The ratio falls smoothly from 1/2 like 1 / (a sqrt(2 pi)), so a polynomial in scale / (a + scale) gives it for all a:
-    the idea of Shepherd and Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity,
-    Mathematics of Computation 36, 1981. Precision is that of the type of `out`, float32 or float64.
-    """
-    # The fit for float64 has more than twice the terms, for digits that float32 does not have.
-    fit = _SINGLE if out.dtype.itemsize == 4 else _DOUBLE
-    np.add(a, fit.scale, out=t)
-    np.divide(fit.scale, t, out=t)
-    # Horner's scheme, from the highest power on.
-    *others, last = fit.coefficients
-    np.multiply(t, last, out=out)
-    for coefficient in reversed(others):
-        np.add(out, coefficient, out=out)
-        np.multiply(out, t, out=out)

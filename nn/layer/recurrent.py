@@ -15,6 +15,7 @@ from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Orthogonal, Zeros
 from nn.layer.layer import Inputs, Layer, bounds, chosen, direct, penalty
+from nn.operation.elementwise import StopGradient
 from nn.operation.recurrent.cells import (
     DroppingGRU,
     DroppingLSTM,
@@ -25,6 +26,7 @@ from nn.operation.recurrent.cells import (
 )
 from nn.operation.recurrent.recurrence import Recurrence
 from nn.operation.shape import Concatenate
+from nn.value.graph import Carried, Kept
 from nn.value.value import Constraint, ConstraintName, Node, Regularizer, RegularizerName, Value
 
 
@@ -60,6 +62,9 @@ class Recurrent(Layer, configured=True):
         kernel_constraint: set to which the kernel for the inputs is brought back, as for `Dense`.
         recurrent_constraint: that of the kernel for the state.
         bias_constraint: that of the biases.
+        stateful: whether a batch begins with the states that the batch before has ended with, sample by sample, as for
+            sequences that are too long for one batch; gradients end where a batch begins. It holds in `fit`, `evaluate` and
+            `predict` alike, with batches of one size, until `reset_states()`. Model files hold no states.
 
     >>> class Linear(nn.layer.Recurrent):
     ...     def operation(self):
@@ -88,6 +93,7 @@ class Recurrent(Layer, configured=True):
         kernel_constraint: Constraint | ConstraintName | None = None,
         recurrent_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
+        stateful: bool = False,
     ) -> None:
         super().__init__(name)
         self.return_state = arguments.flag(self, "return_state", return_state)
@@ -104,6 +110,8 @@ class Recurrent(Layer, configured=True):
         self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
         self.recurrent_constraint = bounds(self, "recurrent_constraint", recurrent_constraint)
         self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
+        self.stateful = arguments.flag(self, "stateful", stateful)
+        self._kept: list[Kept] = []
 
     @abstractmethod
     def operation(self) -> Recurrence:
@@ -137,7 +145,7 @@ class Recurrent(Layer, configured=True):
         x, *states = x if isinstance(x, list) else [x]
         operation = self.operation()
         masks = [] if x.mask is None else [x.mask]
-        asked = masks or states or self.return_state or self.recurrent_dropout
+        asked = masks or states or self.return_state or self.recurrent_dropout or self.stateful
         if asked and not operation.carries:
             raise ValueError(
                 "expected an operation with 'carries', which heeds masks, states and dropout in forward and backward, got "
@@ -145,8 +153,14 @@ class Recurrent(Layer, configured=True):
             )
         if states and len(states) != operation.states:
             raise ValueError(f"'initial_state' must be {operation.states} values (batch, {self.units}), got {len(states)}")
+        carried: list[Carried] = []
+        if self.stateful:
+            if states:
+                raise ValueError("'initial_state' begins every batch, and so does what 'stateful' carries: give one of them")
+            self._kept = self._kept or [Kept(self) for _ in range(operation.states)]
+            states = carried = [Carried(kept, (BATCH, self.units)) for kept in self._kept]
         operation.masked, operation.given = bool(masks), bool(states)
-        operation.with_cell = self.return_state and operation.states > 1
+        operation.with_cell = (self.return_state or self.stateful) and operation.states > 1
         operation.drops = self.recurrent_dropout
         bias = [self.bias] if self.use_bias else []
         made = direct(operation, x, self.kernel, self.recurrent_kernel, *bias, *masks, *states)
@@ -154,7 +168,18 @@ class Recurrent(Layer, configured=True):
             # The cell stands behind the last step, as one more.
             longer = masks and operation.with_cell
             made.mask = x.mask.apply(Concatenate(1), x.mask[:, -1:]) if longer else x.mask
+        for state, last in zip(carried, self._last(made, operation.with_cell), strict=False):
+            state.following = last.apply(StopGradient())
+        if operation.with_cell and not self.return_state:
+            # The cell is there for the next batch alone.
+            made = made[:, :-1] if self.return_sequences else made[:, 0]
         return made
+
+    def _last(self, made: Node, with_cell: bool) -> list[Node]:
+        """Return the states after the last step, of the result of the operation."""
+        if not self.return_sequences:
+            return [made[:, 0], made[:, 1]] if with_cell else [made]
+        return [made[:, -2], made[:, -1]] if with_cell else [made[:, -1]]
 
     # of the base it takes one value more; what the base takes besides is there to be refused
     def __call__(  # type: ignore[override]
@@ -174,11 +199,16 @@ class Recurrent(Layer, configured=True):
         """Return the results of the layer of the one that its operation gives."""
         if not self.return_state:
             return made
+        with_cell = self.operation().states > 1
+        last = self._last(made, with_cell)
         if not self.return_sequences:
-            return [made[:, 0], made[:, 0], made[:, 1]] if self.operation().states > 1 else [made, made]
-        if self.operation().states == 1:
-            return [made, made[:, -1]]
-        return [made[:, :-1], made[:, -2], made[:, -1]]
+            return [made[:, 0] if with_cell else made, *last]
+        return [made[:, :-1] if with_cell else made, *last]
+
+    def reset_states(self) -> None:
+        """Begin the next batch with states of 0, where the layer is `stateful`."""
+        for kept in self._kept:
+            kept.rows = None
 
 
 class SimpleRNN(Recurrent, configured=True):
@@ -210,6 +240,7 @@ class SimpleRNN(Recurrent, configured=True):
         kernel_constraint: Constraint | ConstraintName | None = None,
         recurrent_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
+        stateful: bool = False,
     ) -> None:
         super().__init__(
             units,
@@ -227,6 +258,7 @@ class SimpleRNN(Recurrent, configured=True):
             kernel_constraint=kernel_constraint,
             recurrent_constraint=recurrent_constraint,
             bias_constraint=bias_constraint,
+            stateful=stateful,
         )
         self.activation = chosen(self, "activation", activation, Tanh())
 
@@ -270,6 +302,7 @@ class LSTM(Recurrent, configured=True):
         kernel_constraint: Constraint | ConstraintName | None = None,
         recurrent_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
+        stateful: bool = False,
     ) -> None:
         super().__init__(
             units,
@@ -287,6 +320,7 @@ class LSTM(Recurrent, configured=True):
             kernel_constraint=kernel_constraint,
             recurrent_constraint=recurrent_constraint,
             bias_constraint=bias_constraint,
+            stateful=stateful,
         )
         self.unit_forget_bias = bool(arguments.instance(self, "unit_forget_bias", unit_forget_bias, bool))
 

@@ -35,6 +35,8 @@ class TimeDistributed(Layer, configured=True):
     def __init__(self, layer: Layer, name: str | None = None) -> None:
         super().__init__(name)
         self.layer: Layer = arguments.instance(self, "layer", layer, Layer)
+        if isinstance(layer, Recurrent) and layer.stateful:
+            raise ValueError("TimeDistributed 'layer' must carry no states, as steps become samples, got one with stateful")
 
     def build(self, input_shape: Shape) -> None:
         if len(input_shape) < 3 or BATCH in input_shape[1:]:
@@ -101,6 +103,11 @@ class Bidirectional(Layer, configured=True):
         if self.layer.return_sequences:
             made.mask = x.mask
         return made
+
+    def reset_states(self) -> None:
+        """Begin the next batch with states of 0, where the layers are `stateful`: each carries its own."""
+        self.layer.reset_states()
+        self._back.reset_states()
 
     def _merged(self, forward: Value, backward: Value) -> Node:
         if self.merge_mode == "concat":

@@ -7,9 +7,8 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.model.convolutional import AlexNet, LeNet5, ResNet20
     from nn.model.decoder import CachedDecoder
-    from nn.model.functional import Functional
     from nn.model.history import History
-    from nn.model.model import Fragment, Model
+    from nn.model.model import Fragment, Functional, Model
     from nn.model.sequential import DNN, SequentialModel
     from nn.model.transformer import Transformer
     from nn.tensor_files import ModelFileError
@@ -19,7 +18,7 @@ __all__ = [
     "SequentialModel", "Transformer",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "convolutional": "AlexNet LeNet5 ResNet20", "decoder": "CachedDecoder", "functional": "Functional",
-    "history": "History", "model": "Fragment Model",
+    "convolutional": "AlexNet LeNet5 ResNet20", "decoder": "CachedDecoder",
+    "history": "History", "model": "Fragment Functional Model",
     "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",
 }, meant={"Sequential": "nn.model.SequentialModel", "load_model": "nn.model.Model.load"})  # fmt: skip

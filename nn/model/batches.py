@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from numbers import Integral
 from operator import length_hint
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from nn import arguments
 from nn.arrays import LENGTH, Array, Shape, as_array, empty, fits
 from nn.data import DataFeeder
 from nn.random import keyed
+
+if TYPE_CHECKING:
+    from nn.dataset.transforms.buckets import Cuts
 
 _LOG = logging.getLogger(__name__)
 
@@ -166,6 +169,8 @@ class ArraySource(Source):
         first: int = 0,
     ) -> None:
         self._seed, self._first = seed, first
+        self.cuts: Cuts | None = None
+        """Puts samples of like lengths into a batch, and leaves out padding."""
         xs, labels, weights = arrays
         count = len(xs[0])
         self._size = min(size, count)
@@ -174,9 +179,16 @@ class ArraySource(Source):
         self._labels = [_Rows.of(label, self._size) for label in labels]
         self._weights = None if weights is None else [None if w is None else _Rows.of(w, self._size) for w in weights]
 
+    @property
+    def inputs(self) -> list[Array]:
+        """The samples of each input."""
+        return [each.array for each in self._xs]
+
     def deal(self, epoch: int) -> Iterator[Batch]:
         count, size = self.samples or 0, self._size
         order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(count)
+        if self.cuts is not None and order is not None:
+            order = self.cuts.dealt(order, size)
         for start in range(0, count, size):
             stop = min(start + size, count)
             rows = slice(start, stop) if order is None else order[start:stop]
@@ -198,6 +210,10 @@ class ArraySource(Source):
             if self._weights is not None:
                 weight = tuple([None if w is None else select_rows(w.array, rows, w.memory) for w in self._weights])
             places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
+            if self.cuts is not None:
+                x, given = self.cuts.samples(rows, x), self.cuts.samples(rows, given)
+                label = self.cuts.labels(rows, label)
+                weight = None if weight is None else tuple(self.cuts.labels(rows, weight))
             yield Batch(tuple(x), tuple(label), weight, tuple(given), places)
 
 

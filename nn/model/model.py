@@ -1,4 +1,4 @@
-"""The model, which a person builds, trains, evaluates and saves; and its parts, for model-parallel and split learning."""
+"""The model, which a person builds, trains, evaluates and saves; that of values; and parts, for split learning."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
 
 from nn import arguments, registry, tensor_files
-from nn.arrays import Array, Shape, as_array, is_rows
+from nn.activation.activation import Linear
+from nn.arrays import BATCH, Array, DType, Shape, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.extension import checked_call, misfit
+from nn.layer.layer import Layer, name_layers
 from nn.model import model_file
-from nn.model.batches import Batch, all_finite, as_type
+from nn.model.batches import ArraySource, Batch, all_finite, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History, Results
-from nn.model.network import freeze, trace
+from nn.model.network import check_names, freeze, losses_within, trace
 from nn.model.scored_network import evaluation_source, split_validation, training_source
 from nn.model.section import FragmentRunner, Section
 from nn.model.trained_network import TrainedNetwork
@@ -29,15 +31,21 @@ from nn.model.training import Training
 from nn.plan.plan import OnGradient
 from nn.registry import CustomObjects
 from nn.tensor_files import ModelFileError
-from nn.value.value import Value, Variable
+from nn.value.graph import Graph
+from nn.value.value import Node, Value, Variable
 
 _Kind = TypeVar("_Kind", bound="Model")
 
 if TYPE_CHECKING:
     from nn.dataset.plan.kinds import Unknown
+    from nn.dataset.transforms.buckets import Buckets
+    from nn.model.functional import Ends, Entries
 
 EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
+
+VALIDATED = 1024
+"""Samples that `fit` evaluates at a time."""
 
 
 class Model(
@@ -60,15 +68,23 @@ class Model(
     (2, 1)
     """
 
+    # The class itself makes a functional model; subclasses are checked by their constructors.
+    @overload
+    def __new__(
+        cls: type[Model], inputs: Entries, outputs: Ends, name: str | None = None, *, seed: int = 0, dtype: DType = "float32"
+    ) -> Functional: ...
+
+    @overload
+    def __new__(cls: type[_Kind], *args: Any, **keywords: Any) -> _Kind: ...
+
     def __new__(cls: type[_Kind], *args: Any, **keywords: Any) -> _Kind:
         """Make a functional model of `Model(inputs, outputs)`; other models are subclasses."""
         if cls is Model:
-            kind = import_module("nn.model").Functional
-            problem = misfit(kind, args, keywords, cls.__name__)
+            problem = misfit(Functional, args, keywords, cls.__name__)
             if problem is not None:
                 other = "; a model of layers, one after the other, is SequentialModel([-1, 64], layers)" if not args else ""
                 raise TypeError(f"{problem}{other}")
-            made: _Kind = object.__new__(kind)
+            made: _Kind = object.__new__(Functional)  # type: ignore[assignment]
             return made
         return object.__new__(cls)
 
@@ -92,6 +108,7 @@ class Model(
         steps_per_epoch: int | None = None,
         seed: int | None = None,
         stop_on_nan: bool = True,
+        buckets: Buckets | Sequence[int] | None = None,
     ) -> History:
         """Train for `epoch` (or `epochs`) more epochs (4), or until it is `until_epoch` in all; return the history of all.
 
@@ -109,6 +126,8 @@ class Model(
         * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, of several
           outputs {output: {class: weight}}; their sum is still divided by the number of samples. Metrics do not weigh, but
           for those in `compile(weighted_metrics=)`.
+        * `buckets`, lengths that rise, puts padded sequences of like lengths into a batch and leaves out the padding that all
+          of it have: see `nn.dataset.transforms.Buckets`, which a job takes.
         * `callbacks` are told of epochs and batches, in their order. With `verbose` 0 no progress is shown.
         * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
           batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
@@ -145,11 +164,17 @@ class Model(
         source = training_source(
             self, data, weights, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
         )
+        if buckets is not None:
+            if not isinstance(source, ArraySource):
+                raise ValueError("fit() takes 'buckets' with arrays; a feeder deals batches of any lengths")
+            source.cuts = self._cuts(buckets, source.inputs)
         validation = None
         if validation_data is not None:
             name = "fit() 'validation_data'"
             validation_data = self._known(validation_data)
-            validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
+            # States go on from the batches of training, so these have one size with them.
+            size = batch_size if self.graph.carried else VALIDATED
+            validation = evaluation_source(self, validation_data, name, size, passes=epochs, first=kept)
         # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
         for callback in callbacks:
@@ -294,6 +319,11 @@ class Model(
             raise ValueError(
                 f"split() cuts models of one input and one output, got {len(graph.inputs)} and {len(graph.outputs)}; "
                 "Model(model.input, model.output_of(layer)) is a part of a model that shares its weights"
+            )
+        if graph.carried:
+            raise ValueError(
+                f"split() cuts models without states between batches, got {graph.carried[0].kept.owner.describe()} with "
+                "stateful=True; a state can be an input and an output: initial_state, return_state"
             )
         if isinstance(at, str):
             name = at
@@ -479,6 +509,190 @@ class Fragment(Model, configured=True):
             rule = deepcopy(model.rule)
             rule.load_state_dict(state_for(model.rule, model.store.variables, sources))
             self._adopt_rule(model.op_type, rule)
+
+
+class Functional(Model, configured=True):
+    """Model of the values between inputs and outputs. `nn.model.Model(inputs, outputs)` makes one.
+
+    Layers that several models share have the same variables in all of them, which lie in memory once: an encoder, a decoder
+    and the whole of both are trained by whichever is trained. A model is called like a layer, on values; on arrays it predicts.
+
+    >>> title, body = nn.Input([-1, 20], name="title"), nn.Input([-1, 50], name="body")
+    >>> x = nn.layer.Concatenate()([nn.layer.Dense(8, "relu")(title), nn.layer.Dense(8, "relu")(body)])
+    >>> urgent, kind = nn.layer.Dense(1, "sigmoid", name="urgent")(x), nn.layer.Dense(4, "softmax", name="kind")(x)
+    >>> model = nn.model.Model([title, body], [urgent, kind])
+    >>> model.compile("adam", ["binary_crossentropy", "categorical_crossentropy"], loss_weights={"urgent": 0.5})
+    >>> [output.shape for output in model.predict({"title": np.zeros((3, 20)), "body": np.zeros((3, 50))})]
+    [(3, 1), (3, 4)]
+
+    Args:
+        inputs: values of `nn.Input`: one, a list, or a dict by name. Several have the names of `nn.Input`, else input_1, ...
+        outputs: values computed from them: one, a list, or a dict by name. The names of others are those of their layers.
+        name: name by which the model stands in others.
+        seed: seed of first weights and masks, at least 0.
+        dtype: type of variables and results, float32 or float64.
+        calls: of a model that a file describes, the calls of layers: inputs are then pairs of name and shape, and outputs pairs
+            of name and number of a call.
+        added: numbers of calls with results that are part of the loss, as `add_loss` says.
+        by_name: whether `predict` returns a dict, as it does where `outputs` are one.
+
+    Raises ValueError for outputs that depend on other inputs, or on none of them, and for inputs that no output depends on.
+    """
+
+    _of_files: ClassVar[tuple[str, ...]] = ("calls", "added", "by_name")
+    """Arguments that a model file gives."""
+
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        name: str | None = None,
+        calls: Sequence[Any] | None = None,
+        added: Sequence[int] = (),
+        by_name: bool = False,
+        *,
+        seed: int = 0,
+        dtype: DType = "float32",
+    ) -> None:
+        self._by_name = arguments.flag(self, "by_name", by_name) or (calls is None and isinstance(outputs, Mapping))
+        from nn.model.functional import ends_of, entries_of  # noqa: PLC0415 - for functional models: others are made without
+
+        losses: list[Node] = []
+        if calls is not None:
+            from nn.model.calls import rebuilt  # noqa: PLC0415 - for models that a file describes
+
+            inputs, outputs, losses = rebuilt(inputs, outputs, calls, added)
+        entries, names = entries_of(inputs)
+        ends, self._ends = ends_of(outputs)
+        if name is not None and (not isinstance(name, str) or not name or "/" in name):
+            raise ValueError(f"Model 'name' must be a non-empty text without '/', got {name!r}")
+        super().__init__(entries[0].shape, seed=seed, dtype=dtype)
+        self.given_name = name or ""
+        self._names = names
+        if calls is None:
+            losses = losses_within(Graph(entries, ends))
+        self._take_graph(Graph(entries, [*ends, *losses], len(losses)))
+
+    @property
+    def name(self) -> str:
+        """The name by which it stands in other models."""
+        return self.given_name or type(self).__name__.lower()
+
+    @property
+    def input(self) -> Any:
+        """The input, a value; of several a list."""
+        entries = self.graph.inputs
+        return entries[0] if len(entries) == 1 else list(entries)
+
+    @property
+    def output(self) -> Any:
+        """The output, a value; of several a list."""
+        ends = self._outputs()
+        return ends[0] if len(ends) == 1 else list(ends)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, in the order of their first use."""
+        return tuple([layer for layer in self.graph.layers if isinstance(layer, Layer)])
+
+    def call(self, x: Any) -> Value:
+        """Return the first output for values in place of the inputs."""
+        return self.graph.applied(list(x) if isinstance(x, (list, tuple)) else [x])[0]
+
+    def add_loss(self, value: Value) -> None:
+        """Make a value of the graph part of the loss, in training and in `evaluate`, such as a penalty of activations.
+
+        Args:
+            value: a number for each sample, ``(-1,)`` or ``(-1, 1)``, of which the mean is added, or a single one, ``()``, as
+                ``((x - y) ** 2).mean()`` is. It is computed from inputs of the model. Models that this one is called in have
+                it as well.
+
+        Raises:
+            ValueError: for other shapes, a value of other inputs, and once the model has its variables.
+        """
+        arguments.instance("add_loss()", "value", value, Value)
+        if self.built:
+            raise ValueError("add_loss() must come before compile(), setup() and predict(): the graph is built by then")
+        if value.shape not in ((), (1,), (BATCH,), (BATCH, 1)):
+            raise ValueError(
+                f"add_loss() 'value' must be one number for each sample or for the batch, got shape {value.shape}; "
+                "value.sum(axis=...) or value.mean() make one"
+            )
+        node = value if isinstance(value, Node) and value not in self.graph.outputs else value.apply(Linear())
+        self._take_graph(Graph(self.graph.inputs, [*self.graph.outputs, node], self.graph.added + 1))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments in the form of a file: the calls of layers."""
+        from nn.model.calls import described  # noqa: PLC0415 - for model files
+
+        return {
+            "name": self.given_name or None,
+            "by_name": self._by_name,
+            **described(self.graph, self._names, self._ends),
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(inputs={list(self._names)}, outputs={list(self._ends)})"
+
+    @property
+    def store(self) -> Any:
+        """The variables' memory, which is made when it is first needed."""
+        if self._store is None:
+            self._allocate(self.graph)
+        return super().store
+
+    @property
+    def _input_names(self) -> Sequence[str]:
+        return self._names
+
+    @property
+    def _output_names(self) -> Sequence[str]:
+        return self._ends
+
+    @property
+    def _adds_losses(self) -> bool:
+        return bool(self.graph.added)
+
+    def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
+        if self._inputs is None and (len(self._names) > 1 or isinstance(x, Mapping)):
+            return x  # arrays by input
+        if len(self._names) > 1:
+            raise ValueError(f"{type(self).__name__} 'inputs', a plan of columns, is for a model of one input")
+        return super()._rows_as_samples(owner, x, unknown)
+
+    def _take_samples(self, x: Any) -> tuple[Array, ...]:
+        self.store  # noqa: B018 - makes it
+        return super()._take_samples(x)
+
+    def _trace(self, input_shape: Shape) -> Graph:
+        return self.graph
+
+    def _build_if_known(self) -> None:
+        self._allocate(self.graph)
+
+    def _allocate(self, graph: Graph) -> None:
+        try:
+            super()._allocate(graph)
+        finally:
+            self._graph = graph
+
+    def _outputs(self) -> tuple[Node, ...]:
+        return self.graph.outputs[: len(self.graph.outputs) - self.graph.added]
+
+    def _shown(self, outputs: Sequence[Array]) -> Any:
+        return dict(zip(self._ends, outputs, strict=True)) if self._by_name else super()._shown(outputs)
+
+    def _take_graph(self, graph: Graph) -> None:
+        unused = [
+            name
+            for name, entry in zip(self._names, graph.inputs, strict=True)
+            if not any(entry in node.inputs for node in graph.nodes)
+        ]
+        if unused:
+            raise ValueError(f"Model 'inputs' must be values that the outputs depend on, but none depends on '{unused[0]}'")
+        name_layers(graph.layers, again=True)
+        check_names(graph)
+        self._graph = graph
 
 
 def _untrained(whole: Model) -> Model:

@@ -6,9 +6,9 @@ import os
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,9 +29,17 @@ if TYPE_CHECKING:
     from nn.model.diagram import Summary
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _abstract(method: _Method) -> _Method:
+    """Return a method as an abstract one that type checkers take for another: they would refuse `Model(inputs, outputs)`."""
+    return abstractmethod(method)
+
+
 class Network(
     Configurable,
-    free=("summary", "plot", "trainable", "get_layer", "output_of"),
+    free=("summary", "plot", "trainable", "get_layer", "output_of", "reset_states"),
     fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure", "given_name"),
     internal=(
         "_outline_graph",
@@ -159,6 +167,12 @@ class Network(
         layer = self.get_layer(name)
         return next(node for node in reversed(self.graph.nodes) if layer in node.layers)
 
+    @checked_call
+    def reset_states(self) -> None:
+        """Have layers with `stateful=True` begin the next batch with states of 0."""
+        for carried in () if self._graph is None else self._graph.carried:
+            carried.kept.rows = None
+
     @contextmanager
     def _mark_unfinished(self) -> Iterator[None]:
         """Let `call` set any attribute: it is the second half of the constructor."""
@@ -169,9 +183,10 @@ class Network(
         finally:
             self._made = made
 
-    @abstractmethod
+    @_abstract
     def call(self, x: Value) -> Value:
         """Return the output for the input `x`. Called once, to build the graph."""
+        raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments that shape the model."""

@@ -20,7 +20,7 @@ from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan, bytes_held
 from nn.threads import Team, blas_threads
-from nn.value.graph import Graph
+from nn.value.graph import Graph, Kept
 from nn.value.value import Constant, Node, Variable
 
 KEPT_BYTES = 128 * 1024**2
@@ -55,6 +55,20 @@ class _Compiled(NamedTuple):
     plan: Plan
     losses: Sequence[_Scored]
     bytes: int
+    kept: Sequence[Kept] = ()
+    """States between batches, which the plan takes as its last inputs, and gives as its last outputs."""
+
+    def run(self, x: tuple[Array, ...], mode: Mode) -> tuple[Array, ...]:
+        """Compute the outputs for samples, and carry the states on."""
+        if not self.kept:
+            return self.plan.forward(x, mode)
+        ends = self.plan.outputs[-len(self.kept) :]
+        states = [kept.before(end.shape, end.dtype) for kept, end in zip(self.kept, ends, strict=True)]
+        outputs = self.plan.forward((*x, *states), mode)
+        for kept, end in zip(self.kept, outputs[-len(self.kept) :], strict=True):
+            # Not in place: backward, and the search for numbers that are not finite, read the states before the batch.
+            kept.rows = end.copy()
+        return outputs[: -len(self.kept)]
 
 
 class Runner:
@@ -115,9 +129,10 @@ class Runner:
         before there is any gradient. `add`: the gradients are added to those of the block before.
         """
         with self._lock:
-            plan, losses, _ = self._compile("train", x, weight)
+            compiled = self._compile("train", x, weight)
+            plan, losses = compiled.plan, compiled.losses
             self._last = plan
-            outputs = plan.forward(x, Mode(training=True, key=key))
+            outputs = compiled.run(x, Mode(training=True, key=key))
             value = self._value(losses, label, outputs, weight)
             if on_loss is not None:
                 # Before gradients are computed, so that a loss that is not finite stops the step.
@@ -149,8 +164,8 @@ class Runner:
     ) -> tuple[float, tuple[Array, ...]]:
         """Compute loss and predictions of one block outside training; the predictions are valid until the next run."""
         with self._lock:
-            plan, losses, _ = self._compile("score", x, weight)
-            outputs = plan.forward(x, INFERENCE)
+            compiled = self._compile("score", x, weight)
+            losses, outputs = compiled.losses, compiled.run(x, INFERENCE)
             return self._value(losses, label, outputs, weight), self._seen(losses, outputs)
 
     def _own_block(self) -> Block | None:
@@ -298,7 +313,7 @@ class Runner:
     def predict(self, x: tuple[Array, ...]) -> tuple[Array, ...]:
         """Compute the model's outputs, arrays of their own. Several threads may predict; they take turns."""
         with self._lock:
-            return tuple([output.copy() for output in self._compile("predict", x).plan.forward(x, INFERENCE)])
+            return tuple([output.copy() for output in self._compile("predict", x).run(x, INFERENCE)])
 
     @property
     def lanes(self) -> Team | None:
@@ -347,6 +362,8 @@ class Runner:
         graph = self._scored if scored else self._predicted
         if graph is None:
             raise ValueError("a part of a model without a loss has no gradients of its own; use forward() and backward()")
+        carried, graph = graph.carried, graph.carrying()
+        given = [*given, *[(given[0][0], *each.shape[1:]) for each in carried]]
         plan = Plan(
             graph,
             given,
@@ -376,7 +393,8 @@ class Runner:
         variables = self._graph.variables
         shared = [each.value for each in variables] + [each.gradient for each in variables if each.has_gradient]
         shared += [] if self._block is None else self._block.pieces
-        return _Compiled(plan, losses, bytes_held((plan, losses), shared, ARRAY_OBJECT) + PLAN_OBJECTS)
+        size = bytes_held((plan, losses), shared, ARRAY_OBJECT) + PLAN_OBJECTS
+        return _Compiled(plan, losses, size, [each.kept for each in carried])
 
 
 def _rows_shape(shape: Shape, axes: int) -> Shape:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from nn.model.runner import Runner
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
+if TYPE_CHECKING:
+    from nn.dataset.transforms.buckets import Buckets, Cuts
+
 ClassWeight = Mapping[Any, float] | str | None
 Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
@@ -52,7 +55,16 @@ class ScoredNetwork(
     Network,
     free=("predict", "evaluate", "compute_gradients"),
     fixed=("metrics", "_objective", "_from_file", "_runner", "keyless_calls"),
-    internal=("_key_or_next", "_measure_batches", "_take_samples", "_take_labels", "_take_block", "_make_batch"),
+    internal=(
+        "_check_sizes",
+        "_cuts",
+        "_key_or_next",
+        "_make_batch",
+        "_measure_batches",
+        "_take_block",
+        "_take_labels",
+        "_take_samples",
+    ),
     passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
     unlisted=("has_loss", "keyless_calls", "runner"),
@@ -246,6 +258,7 @@ class ScoredNetwork(
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self._take_samples(x)
         count = len(samples[0])
+        self._check_sizes("predict()", count, batch_size)
         # spares a copy: what the runner gives are arrays of their own
         if count <= batch_size:
             return self._shown(self._predict(samples, 0))
@@ -258,6 +271,24 @@ class ScoredNetwork(
             for result, found in zip(results, parts, strict=True):
                 result[rows] = found
         return self._shown(results)
+
+    def _cuts(self, buckets: Buckets | Sequence[int], samples: Sequence[Array]) -> Cuts:
+        """Return the cuts of padded sequences for lengths, or a transform that has them."""
+        from nn.dataset.transforms.buckets import Buckets, Cuts  # noqa: PLC0415 - for sequences that are dealt by length
+
+        limits = buckets if isinstance(buckets, Buckets) else Buckets(buckets)
+        graph = self.graph
+        outputs = [graph.outputs[place].shape for place in self._aim.places]
+        return Cuts(limits.lengths, samples, [entry.shape for entry in graph.inputs], outputs)
+
+    def _check_sizes(self, owner: str, count: int, batch_size: int) -> None:
+        """Refuse samples that leave a shorter last batch, where layers carry states from batch to batch."""
+        if self.graph.carried and count > batch_size and count % batch_size:
+            raise ValueError(
+                f"{owner} needs batches of one size, as {self.graph.carried[0].kept.owner.describe()} has stateful=True, but "
+                f"{count} samples in batches of {batch_size} leave one of {count % batch_size}; choose a 'batch_size' that "
+                "divides the number of samples"
+            )
 
     def _take_samples(self, x: Any) -> tuple[Array, ...]:
         """Return samples as arrays, one for each input; build the model from them if their shape was not known before."""
@@ -488,6 +519,12 @@ def training_source(
         if steps is not None:
             raise ValueError("fit() takes 'steps_per_epoch' for batches that come one by one, not for arrays")
         arrays = model._take_block(x, label, weight, class_weight)
+        model._check_sizes("fit()", len(arrays[0][0]), batch_size)
+        if model.graph.carried and shuffle:
+            raise ValueError(
+                f"fit() needs shuffle=False, as {model.graph.carried[0].kept.owner.describe()} has stateful=True: sample i of "
+                "a batch goes on where sample i of the batch before has ended"
+            )
         return ArraySource(arrays, batch_size, model.dtype, seed=seed if shuffle else None)
     if weight is not None:
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
@@ -520,7 +557,9 @@ def evaluation_source(
         return stream
     if len(data) not in (2, 3):
         raise ValueError(f"{name} must be (x, label), (x, label, weight) or a DataFeeder, got {len(data)} of them")
-    return ArraySource(model._take_block(*data), batch_size, model.dtype, first=first)
+    arrays = model._take_block(*data)
+    model._check_sizes(name.split()[0], len(arrays[0][0]), batch_size)
+    return ArraySource(arrays, batch_size, model.dtype, first=first)
 
 
 def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:

@@ -31,9 +31,16 @@ class File:
         self.folder, self.version = folder, version
         self.done: set[int] = set()
         """Nodes, by `id`, that were read, some together with the node before."""
+        self._arrays: dict[int, Array] = {}
         self.users: dict[str, list[NodeProto]] = {}
         """The nodes that take a value, by name."""
         self._note_users(graph)
+
+    def once(self, source: object, make: Callable[[], Array]) -> Array:
+        """Return the numbers of a tensor or a constant: the same array in each step of a loop, so that it is one weight."""
+        if id(source) not in self._arrays:
+            self._arrays[id(source)] = make()
+        return self._arrays[id(source)]
 
     def _note_users(self, graph: GraphProto) -> None:
         for node in graph.node:

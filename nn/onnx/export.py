@@ -45,6 +45,12 @@ def save(model: Network, path: str | os.PathLike[str]) -> None:
 def to_bytes(model: Network) -> bytes:
     """Return the content of the ONNX file of a model; raise as `save` does."""
     arguments.instance("nn.onnx.save()", "model", model, Network)
+    if model.graph.carried:
+        raise ValueError(
+            f"nn.onnx.save() 'model' must carry no states from batch to batch, got "
+            f"{model.graph.carried[0].kept.owner.describe()} with stateful=True; in a model of initial_state and return_state "
+            "they are inputs and outputs"
+        )
     size = sum(variable.value.nbytes for variable in model.store.everything)
     if size > LARGEST:
         raise ValueError(f"nn.onnx.save() 'model' must have at most {LARGEST} bytes of weights, got {size}")

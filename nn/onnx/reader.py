@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy as np
 
 from nn import arguments, tensor_files
 from nn.arrays import BATCH, LENGTH, Array, Shape
-from nn.model.functional import Functional
+from nn.model.model import Functional
 from nn.onnx import messages
 from nn.onnx.builder import Builder, Operand
 from nn.onnx.call import Call, File
 from nn.onnx.folding import FOLDS, SAME_NUMBERS
+from nn.onnx.loops import Step, looped, nodes_of, scanned
 from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
 from nn.onnx.nodes import NODES
 from nn.tensor_files import ModelFileError
@@ -188,8 +190,7 @@ class Reader:
         """Read the nodes of a graph into an environment, the values by name."""
         for tensor in graph.initializer:
             self.builder.at = f"tensor {(tensor.name or '')[:80]!r}: "
-            array = messages.to_array(tensor, self._file.folder)
-            environment[tensor.name or ""] = self.builder.keep(array, tensor.name or "", stored=True)
+            environment[tensor.name or ""] = self._file.once(tensor, partial(self._tensor, tensor))
         # First: what a node takes besides may decide about the layer that it becomes.
         for node in [*(each for each in graph.node if each.op_type == "Constant"), *graph.node]:
             if id(node) not in self._file.done:
@@ -219,9 +220,11 @@ class Reader:
                 f"{call.title}: nn reads the operators of ONNX, got one of the domain {call.node.domain[:80]!r}"
             )
         if kind == "Constant":
-            return [call.stored()]
+            return [self._file.once(call.node, call.stored)]
         if kind == "If":
             return self._chosen(call)
+        if kind in ("Loop", "Scan"):
+            return (looped if kind == "Loop" else scanned)(call, self._stepper(call))
         if kind in ("Shape", "Size"):
             return [call.lengths(kind)]
         if kind in FOLDS and call.inputs and all(not isinstance(each, Value) for each in call.inputs):
@@ -236,6 +239,22 @@ class Reader:
             raise ModelFileError(f"{call.title}: nn must have the operator, got {kind[:80]!r}, which it lacks{near}")
         made_values = NODES[kind](call)
         return made_values if isinstance(made_values, list) else [made_values]
+
+    def _tensor(self, tensor: messages.TensorProto) -> Array:
+        array = messages.to_array(tensor, self._file.folder)
+        return self.builder.keep(array, tensor.name or "", stored=True)
+
+    def _stepper(self, call: Call) -> Step:
+        """Return the function that reads the body of a loop for one step."""
+
+        def step(body: GraphProto, entries: dict[str, Operand]) -> list[Operand]:
+            # Read again for each step.
+            self._file.done.difference_update(map(id, nodes_of(body)))
+            environment = {**call.environment, **entries}
+            self.run(body, environment)
+            return [environment[info.name or ""] for info in body.output]
+
+        return step
 
     def _chosen(self, call: Call) -> Sequence[Operand]:
         condition = call.array(0)

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
     from nn.operation.attention import Attention, CachedAttention
     from nn.operation.broadcasting import Broadcasting
-    from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square
+    from nn.operation.elementwise import Absolute, Cos, Elementwise, Exp, Log, Negative, Sin, Sqrt, Square, StopGradient
     from nn.operation.index import Entry, Index, Lookup
     from nn.operation.matmul import MatMul, TensorDot
     from nn.operation.noise import DropoutOperation, GaussianDropoutOperation, GaussianNoiseOperation, NormalDraw
+    from nn.operation.normal import Erf
     from nn.operation.normalization import BatchNormalize, GroupNormalize, LayerNormalize, RMSNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
@@ -23,18 +24,18 @@ if TYPE_CHECKING:
     from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
 
 __all__ = [
-    "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "CachedAttention", "Compare", "Concatenate", "Divide",
-    "DropoutOperation", "Elementwise", "Entry", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
-    "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
-    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage",
-    "PoolMax", "Power", "RMSNormalize", "Reduction", "Repeat", "Reshape", "Rotary", "Sqrt", "Square", "Subtract", "Sum",
-    "TensorDot", "Transpose", "Where", "batch_leads",
+    "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "CachedAttention", "Compare", "Concatenate", "Cos",
+    "Divide", "DropoutOperation", "Elementwise", "Entry", "Erf", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
+    "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul", "Max", "Maximum", "Mean", "Min", "Minimum",
+    "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage", "PoolMax", "Power", "RMSNormalize",
+    "Reduction", "Repeat", "Reshape", "Rotary", "Sin", "Sqrt", "Square", "StopGradient", "Subtract", "Sum", "TensorDot",
+    "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention CachedAttention",
     "broadcasting": "Broadcasting",
-    "elementwise": "Absolute Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
-    "matmul": "MatMul TensorDot", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
+    "elementwise": "Absolute Cos Elementwise Exp Log Negative Sin Sqrt Square StopGradient", "index": "Entry Index Lookup",
+    "matmul": "MatMul TensorDot", "normal": "Erf", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
     "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation NormalDraw",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
     "reduction": "Max Mean Min Reduction Sum", "rotary": "Rotary",

@@ -41,6 +41,22 @@ class Elementwise(Operation):
         """
 
 
+class StopGradient(Elementwise):
+    """The same elements, through which no gradient goes back."""
+
+    aliases: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy, unless the output already is the input's memory."""
+        if not np.may_share_memory(inputs[0], out):
+            np.copyto(out, inputs[0])
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        out.fill(0)
+
+
 class Universal(Elementwise):
     """One universal function of NumPy, computed from one array."""
 
@@ -115,3 +131,30 @@ class Square(Universal):
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
+
+
+class Sin(Universal):
+    """sin(a), of an angle in radians; the derivative is cos(a)."""
+
+    function: ClassVar[np.ufunc] = np.sin
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._derivative = self.scratch.empty(output, dtype)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.cos(x, out=self._derivative)
+        np.multiply(gradient, self._derivative, out=out)
+
+
+class Cos(Universal):
+    """cos(a), of an angle in radians; the derivative is -sin(a)."""
+
+    function: ClassVar[np.ufunc] = np.cos
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        self._derivative = self.scratch.empty(output, dtype)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.sin(x, out=self._derivative)
+        np.negative(self._derivative, out=self._derivative)
+        np.multiply(gradient, self._derivative, out=out)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, LENGTH, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.value.value import Node, Owner, Value, Variable
 
 
@@ -38,6 +42,7 @@ class Graph:
         self.nodes: list[Node] = []
         layers: dict[Owner, None] = {}
         variables: dict[Variable, None] = {}
+        carried: list[Carried] = []
         for value in needed_by(self.outputs):
             if isinstance(value, Node):
                 self.nodes.append(value)
@@ -46,8 +51,18 @@ class Graph:
             elif isinstance(value, Variable):
                 # A layer's together, and in its order, also where the graph meets them in another one.
                 variables.update(dict.fromkeys([value] if value.owner is None else value.owner._own_variables))
+            elif isinstance(value, Carried):
+                carried.append(value)
             elif isinstance(value, Placeholder) and value not in self.inputs:
                 raise ValueError(_foreign(value))
+        self.carried = carried
+        """The states that layers carry from one batch to the next."""
+        for kept, calls in Counter(each.kept for each in carried).items():
+            if calls > 1:
+                raise ValueError(
+                    f"{kept.owner.describe()} carries its state from batch to batch, so a model calls it once, got {calls} "
+                    "calls; let other calls begin with initial_state, in a layer without stateful"
+                )
         self.layers = list(layers)
         self.variables = list(variables)
 
@@ -66,7 +81,8 @@ class Graph:
 
         Raises ValueError, naming the layer, where an operation cannot be computed for these.
         """
-        shapes: dict[Value, Shape] = dict(zip(self.inputs, given, strict=True))
+        shapes: dict[Value, Shape] = {each: (given[0][0], *each.shape[1:]) for each in self.carried}
+        shapes.update(zip(self.inputs, given, strict=True))
         for node in self.nodes:
             shapes.update((source, source.shape) for source in node.inputs if source not in shapes)
             try:
@@ -83,6 +99,15 @@ class Graph:
     def ending_in(self, outputs: Sequence[Node], added: int = 0) -> Graph:
         """Return a graph with the same inputs and variables and other outputs; `added` as in the constructor."""
         other = Graph(self.inputs, outputs, added)
+        other.variables, other.trained = self.variables, self.trained
+        return other
+
+    def carrying(self) -> Graph:
+        """Return a graph with the states that layers carry as further inputs, and their next values as further outputs."""
+        if not self.carried:
+            return self
+        ends = [each.following for each in self.carried]
+        other = Graph([*self.inputs, *self.carried], [*self.outputs, *ends], self.added + len(ends))
         other.variables, other.trained = self.variables, self.trained
         return other
 
@@ -107,20 +132,30 @@ class Graph:
 def copied(nodes: Sequence[Node], copies: dict[Value, Value]) -> dict[Node, Node]:
     """Return copies of nodes, inputs before their users, which take those of `copies` in place of values."""
     made: dict[Node, Node] = {}
+    carried: list[tuple[Carried, Carried]] = []
 
-    def of_mask(mask: Value) -> Value:
-        # A mask that no operation takes is none of the nodes; the few nodes behind it are copied when it is met.
-        if isinstance(mask, Node) and mask not in copies:
-            copies[mask] = Node(mask.operation, [of_mask(source) for source in mask.inputs])
-        return copies.get(mask, mask)
+    def beside(value: Value) -> Value:
+        # A mask that no operation takes, or a state for the next batch, is none of the nodes; the few nodes between are copied
+        # when it is met.
+        if isinstance(value, Node) and value not in copies:
+            copies[value] = Node(value.operation, [beside(source) for source in value.inputs])
+        return copies.get(value, value)
 
     for node in nodes:
+        for source in node.inputs:
+            if isinstance(source, Carried) and source not in copies:
+                other_state = copies[source] = Carried(source.kept, source.shape)
+                carried.append((source, other_state))
         other = made[node] = Node(node.operation, [copies.get(source, source) for source in node.inputs])
         if node.mask is not None:
-            other.mask = of_mask(node.mask)
+            other.mask = beside(node.mask)
         other.layers = node.layers
         other.given = tuple([copies.get(source, source) for source in node.given])
         copies[node] = other
+    for source, other_state in carried:
+        following = beside(source.following)
+        if isinstance(following, Node):
+            other_state.following = following
     return made
 
 
@@ -167,6 +202,44 @@ class Placeholder(Value):
             raise ValueError(f"Model 'input_shape' must begin with -1, the batch, got {list(shape)}")
         super().__init__(axes)
         self.name = name
+
+
+class Kept:
+    """State of a layer between batches: a row for each sample of the last batch, none before the first one.
+
+    Args:
+        owner: the layer, which messages name.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.rows: Array | None = None
+
+    def before(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return the state before a batch, of this shape; raise ValueError where the last batch had another size."""
+        if self.rows is None:
+            return np.zeros(shape, dtype)
+        if self.rows.shape != shape:
+            raise ValueError(
+                f"{self.owner.describe()} carries the states of {len(self.rows)} samples, got a batch of {shape[0]}; batches "
+                "must have one size until reset_states()"
+            )
+        return self.rows
+
+
+class Carried(Placeholder):
+    """State that a layer carries: its value before a batch is that of the node `following` in the last one.
+
+    Args:
+        kept: where it lies between batches.
+        shape: its shape, (-1, ...).
+    """
+
+    following: Node
+
+    def __init__(self, kept: Kept, shape: Shape) -> None:
+        super().__init__(shape)
+        self.kept = kept
 
 
 def Input(shape: Sequence[int | None], name: str | None = None) -> Placeholder:

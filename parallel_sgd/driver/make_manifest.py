@@ -56,6 +56,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         SETTING: {
             "options": options.travelling(VALUE),
             "order": plan.order,
+            "limits": list(plan.limits),
             # with the type: the server, which has no model, refuses arrays of another one (SEC-24)
             "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
             "has_buffers": bool(spec.model.store.buffers),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from nn.arrays import Array, empty
 from nn.model.batches import select_rows
 from nn.random import keyed
+
+if TYPE_CHECKING:
+    from nn.dataset.transforms.buckets import Cuts
 
 __all__ = ["FIXED", "ORDERS", "SHUFFLED", "SHUFFLED_IN_BLOCKS", "Batches", "Rounds"]
 
@@ -135,8 +138,9 @@ class BlockFeeder:
         order: str,
         seed: int,
         weights: tuple[Array | None, ...] | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
-        self._batches, self._weights = batches, weights
+        self._batches, self._weights, self._cuts = batches, weights, cuts
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
         self._epoch = -1
@@ -150,6 +154,8 @@ class BlockFeeder:
         """Begin an epoch, from 0; again is no effort, for workers that share a feeder."""
         if epoch != self._epoch:
             self._order, self._epoch = self._batches.order(self._kind, self._seed, epoch), epoch
+            if self._cuts is not None and self._order is not None and self._kind == SHUFFLED:
+                self._order = self._cuts.dealt(self._order, self._batches.batch_size)
 
     def deal(self, batch: int, block: int) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None]:
         """Return samples, labels and weights of a block of the epoch; empty arrays where the tail has no samples for it."""
@@ -162,6 +168,9 @@ class BlockFeeder:
         for array, memory in self._labels:
             labels += [select_rows(array, rows, memory)]
         weights = None if self._weights is None else tuple([None if w is None else w[rows] for w in self._weights])
+        if self._cuts is not None:
+            samples, labels = self._cuts.samples(rows, samples), self._cuts.labels(rows, labels)
+            weights = None if weights is None else tuple(self._cuts.labels(rows, weights))
         return tuple(samples), tuple(labels), weights
 
     def places(self, batch: int, block: int) -> range | Array:

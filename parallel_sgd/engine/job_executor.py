@@ -101,7 +101,10 @@ class JobExecutor(AbsExecutable):
         setting = self._parts[SETTING]
         # the workers of this attempt: after a loss fewer than the job began with
         assignment = reassigned(self.shipped["assignment"], setting["workers"])
-        return WorkerPlan(assignment, self._options, self.shipped["default_codec"], setting["order"], setting["attempt"])
+        limits = tuple(setting["limits"])
+        return WorkerPlan(
+            assignment, self._options, self.shipped["default_codec"], setting["order"], setting["attempt"], limits
+        )
 
     @property
     def _server_keeps(self) -> bool:

@@ -39,6 +39,7 @@ class WorkerPlan:
         default_codec: codec of the variables for which the options name none.
         order: one of `batches.ORDERS`.
         attempt: number of the attempt, from 0.
+        limits: lengths to which blocks of sequences are cut, see `nn.dataset.transforms.Buckets`; () for none.
 
     Raises: ValueError for another order.
     """
@@ -48,6 +49,12 @@ class WorkerPlan:
     default_codec: type[Codec] = Plain
     order: str = SHUFFLED
     attempt: int = 0
+    limits: tuple[int, ...] = ()
+
+    @property
+    def dealt(self) -> str:
+        """Words for the order, with all on which it depends besides seed and epoch."""
+        return f"{self.order}, cut to {', '.join(map(str, self.limits))} steps" if self.limits else self.order
 
     @cached_property
     # built on first use, and once: workers inside one process share the plan
@@ -121,7 +128,7 @@ class WorkerPlan:
             node=node,
             title=self.options.mission_title,
             seed=self.options.seed,
-            order=self.order,
+            order=self.dealt,
             # filled in by the keeper for each checkpoint
             progress=Progress(),
             personal=True,

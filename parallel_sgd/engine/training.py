@@ -170,7 +170,7 @@ class TrainingProcess:
         )  # of gradients, in large simulations
         self._epochs = options.epoch
         self._seed = options.seed
-        self._order = plan.order
+        self._order, self._limits = plan.order, plan.limits
         self._class_weight = options.class_weight
         scaled = getattr(optimizer, "puts", "") == "gradients"  # an update of a worker's own samples is by its own mean
         # without scaling a worker steps by the mean over its own blocks, so only their sizes count
@@ -329,7 +329,8 @@ class TrainingProcess:
     def _made_feeder(self) -> BlockFeeder:
         # the feeder keeps these arrays for the whole training, so nothing is converted twice
         samples, labels, weights = self._converted()
-        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+        cuts = self._model._cuts(self._limits, samples) if self._limits else None
+        return BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights, cuts)
 
     def _converted(self) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array | None, ...] | None]:
         """Check the samples, and bring their labels into the form of the loss; return them and the weights of samples."""

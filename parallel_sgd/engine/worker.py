@@ -142,7 +142,7 @@ def _resumed(
     options = plan.options
     # before the model is changed: a checkpoint of something else must leave it as it was
     resumption.check_clients(plan.population)
-    resumption.check(batches, plan.order, options.seed, options.epoch)
+    resumption.check(batches, plan.dealt, options.seed, options.epoch)
     restore_values(model, resumption.snapshot)
     for remark in resumption.remarks(options.seed):
         _log.warning("%s", remark)

@@ -59,6 +59,19 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     op_type, sync_type, variables = plan.options.op_type, plan.options.sync_type, len(model.trainable_variables())
     kinds = choose_codecs(plan.codec, plan.default_codec, variables)
     servers = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables) if has_server else []
+    if model.graph.carried:
+        raise ValueError(
+            f"'model' must carry no states from batch to batch, got {model.graph.carried[0].kept.owner.describe()} with "
+            "stateful=True: a state belongs to the process that has computed it, so bits would depend on the workers; train it "
+            "with fit(), or give longer sequences, or make the state an input and an output (initial_state, return_state)"
+        )
+    if plan.limits and not model.graph.has_lengths:
+        raise ValueError(
+            "'transform' Buckets cuts sequences, so an input of 'model' must have an axis of any length, [-1, None, ...], got "
+            f"{', '.join(str(entry.shape) for entry in model.graph.inputs)}"
+        )
+    if plan.limits and plan.options.clients is not None:
+        raise ValueError("'transform' Buckets deals samples by their lengths, and 'clients' by their owners: give one of them")
     check_exchanges(op_type)
     op_type.admit(plan.optimizer.rule())
     check_sharded(op_type, plan.codec, sync_type, has_server)

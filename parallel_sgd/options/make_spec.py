@@ -195,6 +195,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         ),
         default.codec,
         order=_order(options.shuffle, transform),
+        limits=() if transform is None else transform._limits,
     )
     # after all that is open was decided: the parts are checked as they will be used
     check_parts(plan, model, has_server)

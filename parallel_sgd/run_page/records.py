@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
+from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
@@ -186,6 +187,14 @@ class RunRecords:
             return settings_of_run(Door(self.folder))
         except RecordError:
             return {}
+
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """Software, machine and cores of a run that has ended; of one that goes on what its submitter knew of the machine."""
+        told = self.outcome.get("environment")
+        if told is None and self.run is not None:
+            told = self.run.about.get(MACHINE)
+        return {name: value for name, value in told.items() if isinstance(value, str)} if isinstance(told, dict) else {}
 
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:

@@ -261,6 +261,7 @@ EXAMPLES = {
     "CategoryEncoding": (3,), "CenterCrop": (2, 2), "Resizing": (2, 2),
     "Lambda": (nn.function.exp,), "TimeDistributed": (Dense(2),),
     "Dirichlet": (0.5, 2, 2), "Make_Non_IID": (2, 0.5), "True_Non_IID": (2, 0.5), "Windows": (2,), "TopKAccuracy": (2,),
+    "Buckets": ([2],),
 }  # fmt: skip
 
 WITH_EFFECT = {

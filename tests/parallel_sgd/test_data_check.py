@@ -213,3 +213,10 @@ def test_rows_of_given_parts_are_named_as_they_are() -> None:
     x[7, 1] = np.nan
     with in_process(1) as nodes, pytest.raises(ValueError, match=r"sample 7 has nan at test_x\[7, 1\]$"):
         ParallelSGD(of([4]), ArrayDataset(ROWS, KINDS, x, KINDS)).parallel(nodes, epoch=1, block_size=4)
+
+
+def test_a_model_that_carries_states_is_refused() -> None:
+    model = nn.model.SequentialModel([-1, 2, 2], [nn.layer.GRU(4, stateful=True), nn.layer.Dense(3, "softmax")])
+    model.compile("sgd", "crossentropy")
+    with in_process(2) as nodes, pytest.raises(ValueError, match=r"'model' must carry no states .* got GRU 'gru_1' .* fit\(\)"):
+        ParallelSGD(model, ArrayDataset(ROWS.reshape(-1, 2, 2), KINDS)).parallel(nodes, epoch=1, block_size=4)

@@ -22,12 +22,35 @@ from tests.sources import ROOT, parse
 MOST = 3000  # characters of a hover
 
 RIGHT = """
+from nn import Input
 from nn.layer import Dense
-from nn.model import SequentialModel
+from nn.model import Functional, Model, SequentialModel
+from nn.value import Value
 from parallel_sgd import ParallelSGD
 from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.codec import SizeAdaptive, TopK
 from network import NodeAssignment
+
+class Own(Model):
+    def __init__(self, units: int) -> None:
+        super().__init__([-1, 8])
+        self.units = units
+
+    def call(self, x: Value) -> Value:
+        return Dense(self.units)(x)
+
+class Plain(Model):
+    def call(self, x: Value) -> Value:
+        return x * 2
+
+def build() -> list[Model]:
+    x = Input([-1, 8])
+    single: Functional = Model(x, Dense(3)(x))
+    several: Functional = Model({"x": x}, {"y": Dense(3)(x)}, name="several", seed=3, dtype="float64")
+    single.add_loss(single.output.mean())
+    own: Own = Own(3)
+    plain: Plain = Plain([-1, 8], seed=1)
+    return [single, several, own, plain, SequentialModel([-1, 8], [Dense(3)])]
 
 def train(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> None:
     job.parallel(nodes, codec="topk", ps_codec="syncps", sync_type="asgd", gd_type="adam", op_type="psgd")
@@ -49,6 +72,7 @@ WRONG = {
     "discovery": "job.parallel(nodes, discovery=3)",
     "activation": 'Dense(3, activation="rleu")',
     "loss": 'model.setup("mse2", "accuracy")',
+    "Own": 'Own("three")',
 }
 
 

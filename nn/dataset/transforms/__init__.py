@@ -6,6 +6,7 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.dataset.transforms.abstract import AbsTransformer, Chain, build, describe
+    from nn.dataset.transforms.buckets import Buckets
     from nn.dataset.transforms.images import Augment, ImageCls
     from nn.dataset.transforms.labels import OneHot
     from nn.dataset.transforms.normalize import Normalize, NormalizeLabels
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from nn.dataset.transforms.windows import Windows
 
 __all__ = [
-    "AbsTransformer", "Augment", "Chain", "Dirichlet", "ImageCls", "Make_Non_IID", "Normalize", "NormalizeLabels", "OneHot",
-    "Shuffle", "StringLookup", "TextVectorization", "True_Non_IID", "Windows", "build", "describe",
+    "AbsTransformer", "Augment", "Buckets", "Chain", "Dirichlet", "ImageCls", "Make_Non_IID", "Normalize", "NormalizeLabels",
+    "OneHot", "Shuffle", "StringLookup", "TextVectorization", "True_Non_IID", "Windows", "build", "describe",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "abstract": "AbsTransformer Chain build describe", "images": "Augment ImageCls", "labels": "OneHot",
+    "abstract": "AbsTransformer Chain build describe", "buckets": "Buckets", "images": "Augment ImageCls", "labels": "OneHot",
     "normalize": "Normalize NormalizeLabels", "order": "Dirichlet Make_Non_IID Shuffle True_Non_IID",
     "texts": "StringLookup TextVectorization", "windows": "Windows",
 })  # fmt: skip

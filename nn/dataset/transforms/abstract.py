@@ -14,7 +14,7 @@ __all__ = ["AbsTransformer", "Chain", "build", "check_fields", "check_order", "d
 
 _KINDS = (
     "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
-    "Windows", "StringLookup", "TextVectorization",
+    "Windows", "StringLookup", "TextVectorization", "Buckets",
 )  # fmt: skip
 """The built-in transforms."""
 
@@ -92,6 +92,11 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
         """Whether the order it gives the samples says which block of a job gets which; a job then leaves them there."""
         return False
 
+    @property
+    def _limits(self) -> tuple[int, ...]:
+        """Lengths to which a job cuts blocks of sequences, see `Buckets`; none: it cuts nothing."""
+        return ()
+
     @checked_call
     def add(self, other: "AbsTransformer") -> "AbsTransformer":
         """Return the transform that applies this one, then `other`; neither of the two changes."""
@@ -122,6 +127,10 @@ class Chain(AbsTransformer, configured=True):
     @property
     def deals_blocks(self) -> bool:
         return any(step.deals_blocks for step in self._steps)
+
+    @property
+    def _limits(self) -> tuple[int, ...]:
+        return next((step._limits for step in reversed(self._steps) if step._limits), ())
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         arrays = (train_x, train_y, test_x, test_y)

@@ -8,9 +8,11 @@ from types import MappingProxyType
 from nn import activation, function, operation
 from nn.onnx.call import Read
 from nn.onnx.nodes.cells import recurrent
+from nn.onnx.nodes.einsum import einsum
 from nn.onnx.nodes.elements import (
     applied,
     cast,
+    celu,
     choice,
     clip,
     function_of,
@@ -22,12 +24,15 @@ from nn.onnx.nodes.elements import (
     prelu,
     same,
     selu,
+    swish,
+    thresholded,
 )
 from nn.onnx.nodes.shapes import (
     beside,
     cut_out,
     expand,
     flatten,
+    log_sum_exp,
     over_places,
     permuted,
     reduction,
@@ -35,9 +40,10 @@ from nn.onnx.nodes.shapes import (
     split,
     squeeze,
     tile,
+    triangle,
     unsqueeze,
 )
-from nn.onnx.nodes.weights import batch_norm, gather, gemm, group_norm, layer_norm, matmul, softmax
+from nn.onnx.nodes.weights import batch_norm, gather, gemm, group_norm, layer_norm, matmul, rms_norm, softmax
 from nn.onnx.nodes.windows import convolved, depth_to_space, pad, pool, resize, space_to_depth, transposed
 
 NODES: Mapping[str, Read] = MappingProxyType({
@@ -47,15 +53,20 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "AveragePool": pool(operation.PoolAverage),
     "BatchNormalization": batch_norm,
     "Cast": cast,
+    "CastLike": lambda call: call.value(0),
+    "Celu": celu,
     "Clip": clip,
     "Concat": beside,
     "Conv": convolved,
     "ConvTranspose": transposed,
+    "Cos": function_of(lambda given: operation.Cos()),
     "DepthToSpace": depth_to_space,
     "Div": applied(operation.Divide),
     "Dropout": same,
+    "Einsum": einsum,
     "Elu": function_of(lambda given: activation.ELU(float(given.get("alpha", 1.0)))),
     "Equal": pairs(function.equal),
+    "Erf": function_of(lambda given: operation.Erf()),
     "Exp": function_of(lambda given: operation.Exp()),
     "Expand": expand,
     "Flatten": flatten,
@@ -72,6 +83,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "HardSwish": function_of(lambda given: activation.HardSwish()),
     "Identity": same,
     "InstanceNormalization": group_norm,
+    "IsNaN": lambda call: call.builder.orders.through(call.value(0), lambda x: function.not_equal(x, x)),
     "LSTM": recurrent,
     "LayerNormalization": layer_norm,
     "LeakyRelu": leaky,
@@ -92,10 +104,13 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "PRelu": prelu,
     "Pad": pad,
     "Pow": power,
+    "RMSNormalization": rms_norm,
     "RNN": recurrent,
     "Reciprocal": lambda call: call.builder.orders.through(call.value(0), lambda x: 1 / x),
     "ReduceL1": reduction(operation.Sum, "absolute"),
     "ReduceL2": reduction(operation.Sum, "square", "root"),
+    "ReduceLogSum": reduction(operation.Sum, "", "logarithm"),
+    "ReduceLogSumExp": log_sum_exp,
     "ReduceMax": reduction(operation.Max),
     "ReduceMean": reduction(operation.Mean),
     "ReduceMin": reduction(operation.Min),
@@ -106,6 +121,8 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Resize": resize,
     "Selu": selu,
     "Sigmoid": function_of(lambda given: activation.Sigmoid()),
+    "Sign": lambda call: call.builder.orders.through(call.value(0), lambda x: (x > 0) - (x < 0)),
+    "Sin": function_of(lambda given: operation.Sin()),
     "Slice": cut_out,
     "Softmax": softmax(activation.Softmax),
     "Softplus": function_of(lambda given: activation.Softplus()),
@@ -116,9 +133,12 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Squeeze": squeeze,
     "Sub": applied(operation.Subtract),
     "Sum": applied(operation.Add),
+    "Swish": swish,
     "Tanh": function_of(lambda given: activation.Tanh()),
+    "ThresholdedRelu": thresholded,
     "Tile": tile,
     "Transpose": permuted,
+    "Trilu": triangle,
     "Unsqueeze": unsqueeze,
     "Upsample": resize,
     "Where": choice,

@@ -58,6 +58,29 @@ def selu(call: Call) -> Operand:
     return call.builder.orders.through(call.value(0), compute)
 
 
+def celu(call: Call) -> Operand:
+    alpha = float(call.given.get("alpha", 1.0))
+
+    def compute(x: Value) -> Value:
+        return x.apply(activation.ELU(1.0)) if alpha == 1 else (x / alpha).apply(activation.ELU(1.0)) * alpha
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def swish(call: Call) -> Operand:
+    alpha = float(call.given.get("alpha", 1.0))
+
+    def compute(x: Value) -> Value:
+        return x.apply(activation.SiLU()) if alpha == 1 else x * (x * alpha).apply(activation.Sigmoid())
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def thresholded(call: Call) -> Operand:
+    alpha = float(call.given.get("alpha", 1.0))
+    return call.builder.orders.through(call.value(0), lambda x: function.where(x > alpha, x, 0.0))
+
+
 def clip(call: Call) -> Operand:
     bounds = []
     for number, name in ((1, "min"), (2, "max")):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nn import function
+from nn import function, operation
 from nn.arrays import BATCH, LENGTH
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
@@ -20,12 +20,12 @@ from nn.value.value import Value, as_value
 def over_places(kind: Callable[..., Operation]) -> Read:
     def read(call: Call) -> Operand:
         x = call.value(0)
-        return _reduced(call, x, list(range(2, len(x.shape))), kind, keep=True)
+        return reduced(call, x, list(range(2, len(x.shape))), kind, keep=True)
 
     return read
 
 
-def _reduced(call: Call, x: Value, axes: Sequence[int], kind: Callable[..., Operation], *, keep: bool) -> Value:
+def reduced(call: Call, x: Value, axes: Sequence[int], kind: Callable[..., Operation], *, keep: bool) -> Value:
     """Return a reduction over axes, computed before a change of their order."""
     source, order = call.builder.orders.source(x)
     rank = len(x.shape)
@@ -40,7 +40,7 @@ def _reduced(call: Call, x: Value, axes: Sequence[int], kind: Callable[..., Oper
 
 
 def reduction(kind: Callable[..., Operation], before: str = "", after: str = "") -> Read:
-    """Return the reader of a reduction of x, |x| or x^2, and of its root."""
+    """Return the reader of a reduction of x, |x| or x^2, and of its root or logarithm."""
 
     def read(call: Call) -> Operand:
         x = call.value(0)
@@ -51,10 +51,29 @@ def reduction(kind: Callable[..., Operation], before: str = "", after: str = "")
             axes = list(range(len(x.shape)))
         if before:
             x = call.builder.orders.through(x, lambda each: abs(each) if before == "absolute" else each**2)
-        made = _reduced(call, x, axes, kind, keep=bool(call.given.get("keepdims", 1)))
-        return made.sqrt() if after else made
+        made = reduced(call, x, axes, kind, keep=bool(call.given.get("keepdims", 1)))
+        return made if not after else made.sqrt() if after == "root" else made.log()
 
     return read
+
+
+def log_sum_exp(call: Call) -> Operand:
+    """Return log(sum(exp(x))) over axes, with the greatest number taken out of the sum, which would overflow."""
+    x = call.value(0)
+    axes = call.numbers(1, "axes") or list(range(len(x.shape)))
+    greatest = reduced(call, x, axes, operation.Max, keep=True)
+    found = greatest + reduced(call, (x - greatest).exp(), axes, operation.Sum, keep=True).log()
+    return found if call.given.get("keepdims", 1) else squeezed(call, found, axes)
+
+
+def triangle(call: Call) -> Operand:
+    """Return x with zeros above or below a diagonal of its last two axes."""
+    x = call.value(0)
+    if len(x.shape) < 2 or BATCH in x.shape[-2:] or LENGTH in x.shape[-2:]:
+        raise call.refuse("the last two axes must have lengths that are known", list(x.shape))
+    diagonal = integers(call.array(1))[0] if call.has(1) else 0
+    kept = (np.triu if call.given.get("upper", 1) else np.tril)(np.ones(bounded(x.shape[-2:])), diagonal)
+    return function.where(call.builder.value(kept), x, 0.0)
 
 
 def reshaped(call: Call) -> Operand:

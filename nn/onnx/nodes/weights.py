@@ -83,6 +83,15 @@ def layer_norm(call: Call) -> Operand:
     return made
 
 
+def rms_norm(call: Call) -> Operand:
+    x, scale = call.value(0), call.array(1)
+    if int(call.given.get("axis", -1)) % len(x.shape) != len(x.shape) - 1:
+        raise call.refuse("nn normalises over the last axis", call.given["axis"])
+    epsilon = float(call.given.get("epsilon", 1e-5))
+    made: Value = call.builder.layer(layer.RMSNorm, {"scale": scale}, [scale], epsilon=epsilon)(x)
+    return made
+
+
 def group_norm(call: Call) -> Operand:
     x, scale, bias = call.value(0), call.array(1), call.array(2)
     groups = -1 if call.node.op_type == "InstanceNormalization" else int(call.given.get("num_groups", 1))

@@ -58,13 +58,17 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     Flip: lambda out, x, found: x,
     operation.Absolute: _operator("Abs"),
     operation.DropoutOperation: lambda out, x, found: x,
+    operation.Cos: _operator("Cos"),
+    operation.Erf: _operator("Erf"),
     operation.Exp: _operator("Exp"),
     operation.GaussianDropoutOperation: lambda out, x, found: x,
     operation.GaussianNoiseOperation: lambda out, x, found: x,
     operation.Log: _operator("Log"),
     operation.Negative: _operator("Neg"),
+    operation.Sin: _operator("Sin"),
     operation.Sqrt: _operator("Sqrt"),
     operation.Square: lambda out, x, found: out.add("Mul", x, x),
+    operation.StopGradient: lambda out, x, found: x,
 })  # fmt: skip
 """Functions of single elements, which any order of the axes suits."""
 

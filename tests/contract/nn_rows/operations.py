@@ -1,5 +1,6 @@
 """The operations."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -135,6 +136,11 @@ OPERATIONS = [
     GraphRow(operation.Exp, lambda: lambda x: (x + 1).exp(), (4,), lambda x: np.exp(x + 1), label="in place"),
     GraphRow(operation.Log, lambda: lambda x: x.log(), (4,), np.log, positive),
     GraphRow(operation.Sqrt, lambda: lambda x: x.sqrt(), (4,), np.sqrt, positive),
+    GraphRow(operation.Sin, lambda: lambda x: function.sin(x * 3), (4,), lambda x: np.sin(x * 3)),
+    GraphRow(operation.Cos, lambda: lambda x: function.cos(x * 3), (4,), lambda x: np.cos(x * 3)),
+    GraphRow(operation.Erf, lambda: function.erf, (4,), np.vectorize(math.erf, [float])),
+    GraphRow(operation.Erf, lambda: lambda x: function.erf(x * 9) * function.erf(x / 9), (4,),
+             lambda x: np.vectorize(math.erf)(x * 9) * np.vectorize(math.erf)(x / 9), label="far and near"),
     GraphRow(operation.Absolute, lambda: lambda x: abs(x), (4,), np.abs, apart),
     GraphRow(operation.Transpose, lambda: lambda x: x.transpose(0, 3, 1, 2), (2, 3, 4), lambda x: x.transpose(0, 3, 1, 2)),
     GraphRow(operation.Transpose, with_variable(lambda x, w: x @ w.T, [4, 3]), (3,), lambda x, w: x @ w.T, label="variable"),
@@ -162,6 +168,8 @@ OPERATIONS = [
     GraphRow(operation.Maximum, lambda: lambda x: function.maximum(x + 1, 1), (4,),
              lambda x: np.maximum(x + 1, 1), label="in place"),
     GraphRow(operation.Minimum, with_variable(lambda x, w: function.minimum(w, x), [3, 1]), (3, 4), np.minimum),
+    GraphRow(operation.StopGradient, lambda: lambda x: x * function.stop_gradient(x > 0), (4,), lambda x: np.maximum(x, 0),
+             apart),
     GraphRow(operation.Compare, lambda: lambda x: x * (x > 0), (4,), lambda x: np.maximum(x, 0), apart),
     GraphRow(operation.Compare, lambda: lambda x: x * function.not_equal(x, x), (4,), np.zeros_like, label="equality"),
     GraphRow(operation.Compare, with_variable(lambda x, w: x + w * (w <= x), [4]), (3, 4), lambda x, w: x + w * (w <= x),

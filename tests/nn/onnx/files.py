@@ -20,8 +20,12 @@ def node(kind: str, inputs: str, outputs: str, **given: Any) -> NodeProto:
     return NodeProto(inputs.split(), outputs.split(), f"the {kind}", kind, attributes)
 
 
-def file_of(*nodes: NodeProto, inputs: Any = (), tensors: Any = (), version: int = 20, outputs: str = "y") -> bytes:
+def file_of(
+    *nodes: NodeProto, inputs: Any = (), tensors: Any = (), version: int = 20, outputs: str = "y", axes: int = 2
+) -> bytes:
     stored = [messages.to_tensor(np.asarray(array), name) for name, array in dict(tensors).items()]
     entries = list(inputs) or [info("x", "batch", 4)]
-    graph = GraphProto(list(nodes), "model", stored, entries, [info(each, "batch", None) for each in outputs.split()])
+    graph = GraphProto(
+        list(nodes), "model", stored, entries, [info(each, "batch", *[None] * (axes - 1)) for each in outputs.split()]
+    )
     return messages.ModelProto(9, graph=graph, opset_import=[OperatorSet("", version)]).write()

@@ -14,6 +14,7 @@ from nn.model import Model
 from nn.onnx import messages
 from nn.value import Value
 from tests.contract.nn_rows import GraphRow
+from tests.nn.onnx.foreign import FOREIGN, Foreign
 from tests.nn.onnx.rows import ROWS, assert_equal, model_of, name_of, samples
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra onnx, make extras)")
@@ -31,6 +32,13 @@ def run(file: bytes | str, *inputs: Array) -> list[Array]:
 def test_it_gives_the_same_for_every_kind(row: GraphRow) -> None:
     model, x = model_of(row.applied(), row.sample), samples(row)
     assert_equal(run(nn.onnx.to_bytes(model), x)[0], model.predict(x))
+
+
+@pytest.mark.parametrize("case", [case for case in FOREIGN if case.version < 23], ids=lambda case: case.name)
+def test_files_of_other_exporters(case: Foreign) -> None:
+    with np.errstate(invalid="ignore"):
+        found = nn.onnx.from_bytes(case.data()).predict(case.x())
+    assert_equal(found, run(case.data(), case.x())[0])
 
 
 @pytest.mark.parametrize("length", [4, 9])

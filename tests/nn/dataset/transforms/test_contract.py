@@ -11,6 +11,7 @@ from nn.dataset import Digits
 from nn.dataset.transforms import (
     AbsTransformer,
     Augment,
+    Buckets,
     Chain,
     Dirichlet,
     ImageCls,
@@ -42,6 +43,7 @@ ROWS = {
     True_Non_IID: lambda: True_Non_IID(batch_size=4, disorder=0.5),
     Dirichlet: lambda: Dirichlet(0.5, blocks=2, block_size=2),
     Windows: lambda: Windows(2, horizon=1),
+    Buckets: lambda: Buckets([2, 4]),
     StringLookup: lambda: StringLookup(max_tokens=3),
     TextVectorization: lambda: TextVectorization(output_sequence_length=3),
 }

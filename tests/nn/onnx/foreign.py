@@ -1,0 +1,161 @@
+"""Files of operators that nn does not write, as exporters of other libraries do, with what they compute in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.onnx import messages
+from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
+from tests.nn.onnx.files import file_of, info, node
+
+
+class Foreign(NamedTuple):
+    """A file, its input, and its output.
+
+    Args:
+        name: of the test.
+        nodes: of the graph, from "x" to "y".
+        value: the output for the input and the tensors.
+        tensors: stored ones by name.
+        sample: axes of the input behind the batch.
+        version: of the operators.
+        positive: whether the input is above 0.
+    """
+
+    name: str
+    nodes: list[NodeProto]
+    value: Callable[..., Any]
+    tensors: dict[str, Array] = {}
+    sample: tuple[int, ...] = (4,)
+    version: int = 20
+    positive: bool = False
+
+    def data(self) -> bytes:
+        entry, axes = info("x", "batch", *self.sample), self.expected().ndim
+        return file_of(*numbered(self.nodes, "node"), inputs=[entry], tensors=self.tensors, version=self.version, axes=axes)
+
+    def x(self) -> Array:
+        draw = np.random.default_rng(3).normal(size=(5, *self.sample)).astype(np.float32)
+        return np.abs(draw) + np.float32(0.1) if self.positive else draw
+
+    def expected(self) -> Array:
+        return np.asarray(self.value(self.x().astype(float), **self.tensors), np.float32)
+
+
+def drawn(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+erf = np.vectorize(math.erf, [float])
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def numbered(nodes: list[NodeProto], name: str) -> list[NodeProto]:
+    """Return nodes with names of their own, which onnxruntime asks for."""
+    return [replace(each, name=f"{name} {number}") for number, each in enumerate(nodes)]
+
+
+def body(nodes: list[NodeProto], inputs: str, outputs: str, tensors: Any = ()) -> GraphProto:
+    """Return the body of a loop; i is the number of the step, and go whether it was to be done."""
+    stored = [messages.to_tensor(array, name) for name, array in dict(tensors).items()]
+    kinds = {"i": 7, "go": 9}
+    entries = [info(each, elements=kinds[each]) if each in kinds else ValueInfo(each) for each in inputs.split()]
+    return GraphProto(numbered(nodes, "step"), "body", stored, entries, [ValueInfo(each) for each in outputs.split()])
+
+
+def cell(x: Array, w: Array, u: Array, back: bool = False) -> tuple[Array, Array]:
+    """Return the last state and all of h = tanh(x w + h u), steps on axis 1, from zeros."""
+    state, found = np.zeros((len(x), u.shape[0])), []
+    for t in reversed(range(x.shape[1])) if back else range(x.shape[1]):
+        state = np.tanh(x[:, t] @ w + state @ u)
+        found.append(state)
+    return state, np.stack(found[::-1] if back else found, axis=1)
+
+
+STEP = [node("MatMul", "s w", "a"), node("MatMul", "h u", "b"), node("Add", "a b", "c"), node("Tanh", "c", "n")]
+ZEROS = [node("Shape", "x", "whole"), node("Slice", "whole zero one", "batch"), node("Concat", "batch units", "wanted", axis=0),
+         node("ConstantOfShape", "wanted", "h0")]  # fmt: skip
+CELL = {"w": drawn(4, 3) * 0.5, "u": drawn(3, 3) * 0.5}
+KNOWN = {"zero": np.int64([0]), "one": np.int64([1]), "units": np.int64([3])}
+
+FOREIGN = [
+    # torch writes GELU so below version 20
+    Foreign(
+        "gelu of torch",
+        [node("Div", "x root", "a"), node("Erf", "a", "b"), node("Add", "b one", "c"), node("Mul", "x c", "d"),
+         node("Mul", "d half", "y")],
+        lambda x, **_: x * (1 + erf(x / math.sqrt(2))) / 2,
+        {"root": np.float32(math.sqrt(2)), "one": np.float32(1), "half": np.float32(0.5)},
+        version=17,
+    ),
+    Foreign("erf of numbers", [node("Erf", "w", "e"), node("Add", "x e", "y")], lambda x, w: x + erf(w), {"w": drawn(4)}),
+    Foreign("sine and cosine", [node("Sin", "x", "a"), node("Cos", "x", "b"), node("Concat", "a b", "y", axis=-1)],
+            lambda x: np.concatenate([np.sin(x), np.cos(x)], -1)),
+    Foreign("sign", [node("Sign", "x", "a"), node("Sign", "w", "b"), node("Mul", "a b", "y")],
+            lambda x, w: np.sign(x) * np.sign(w), {"w": drawn(4)}),
+    # torch writes a row of a masked attention in which nothing is left so
+    Foreign("rows without a number", [node("Div", "x x", "a"), node("Log", "x", "l"), node("IsNaN", "l", "n"),
+            node("Where", "n zero a", "y")], lambda x, zero: np.where(x < 0, 0, 1), {"zero": np.float32(0)}),
+    Foreign("celu", [node("Celu", "x", "a", alpha=1.5), node("Celu", "a", "y")],
+            lambda x: (lambda c: np.maximum(c, 0) + np.minimum(0, np.exp(c) - 1))(
+                np.maximum(x, 0) + np.minimum(0, 1.5 * (np.exp(x / 1.5) - 1)))),
+    Foreign("swish", [node("Swish", "x", "a"), node("Swish", "a", "y", alpha=2.0)],
+            lambda x: (lambda s: s * sigmoid(2 * s))(x * sigmoid(x)), version=24),
+    Foreign("thresholded", [node("ThresholdedRelu", "x", "y", alpha=0.3)], lambda x: np.where(x > 0.3, x, 0)),
+    Foreign("hard activations and a choice",
+            [node("HardSwish", "x", "a"), node("HardSigmoid", "x", "b", alpha=0.25), node("Greater", "a b", "g"),
+             node("Where", "g a b", "y")],
+            lambda x: np.maximum(x * np.clip(x / 6 + 0.5, 0, 1), np.clip(0.25 * x + 0.5, 0, 1))),
+    Foreign("greatest and least", [node("Max", "x w zero", "a"), node("Min", "a w one", "y")],
+            lambda x, w, zero, one: np.minimum(np.minimum(np.maximum(np.maximum(x, w), zero), w), one),
+            {"w": drawn(4), "zero": np.float32(-0.5), "one": np.float32(0.5)}),
+    Foreign("cast like", [node("CastLike", "x one", "y")], lambda x, one: x, {"one": np.float32(1)}),
+    Foreign("logarithm of a sum", [node("ReduceLogSum", "x axes", "y")], lambda x, axes: np.log(x.sum(1, keepdims=True)),
+            {"axes": np.int64([1])}, positive=True),
+    Foreign("logarithm of a sum of powers", [node("ReduceLogSumExp", "x axes", "y", keepdims=0)],
+            lambda x, axes: np.log(np.exp(x).sum(1)), {"axes": np.int64([1])}, (3, 2)),
+    Foreign("triangles", [node("Trilu", "x", "a"), node("Trilu", "a k", "y", upper=0)],
+            lambda x, k: np.tril(np.triu(x), 1), {"k": np.int64(1)}, (3, 4)),
+    Foreign("norm of roots", [node("RMSNormalization", "x scale", "y", epsilon=1e-3)],
+            lambda x, scale: scale * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-3), {"scale": drawn(4)}, version=23),
+    # attention of Keras: projections, scores, and values of each head
+    Foreign("einsum of weights", [node("Einsum", "x w", "a", equation="abc,cde->abde"),
+            node("Einsum", "a o", "y", equation="abcd,cde->abe")],
+            lambda x, w, o: np.einsum("abcd,cde->abe", np.einsum("abc,cde->abde", x, w), o),
+            {"w": drawn(4, 2, 3), "o": drawn(2, 3, 5)}, (6, 4)),
+    Foreign("einsum of heads", [node("Einsum", "x x", "s", equation="aecd,abcd->acbe"), node("Softmax", "s", "p", axis=3),
+            node("Einsum", "p x", "y", equation="acbe,aecd->abcd")],
+            lambda x: (lambda s: np.einsum("acbe,aecd->abcd", np.exp(s) / np.exp(s).sum(-1, keepdims=True), x))(
+                np.einsum("aecd,abcd->acbe", x, x)), {}, (5, 2, 3)),
+    Foreign("einsum of one operand", [node("Einsum", "x", "y", equation="bij->bj")], lambda x: x.sum(1), {}, (3, 4)),
+    Foreign("einsum with dots", [node("Einsum", "x w", "y", equation="...i,ij")],
+            lambda x, w: np.einsum("...i,ij", x, w), {"w": drawn(4, 3)}, (3, 4)),
+    Foreign("einsum with weights in front", [node("Einsum", "w x", "y", equation="oi,bi->bo")], lambda x, w: x @ w.T,
+            {"w": drawn(3, 4)}),
+    Foreign("a cell in a Scan", [*ZEROS, node("Scan", "h0 x", "last y", num_scan_inputs=1, scan_input_axes=[1],
+            scan_output_axes=[1], body=body([*STEP, node("Identity", "n", "out")], "h s", "n out"))],
+            lambda x, w, u, **_: cell(x, w, u)[1], {**CELL, **KNOWN}, (5, 4)),
+    Foreign("a Scan from behind", [*ZEROS, node("Scan", "h0 x", "last all", num_scan_inputs=1, scan_input_axes=[1],
+            scan_input_directions=[1], scan_output_axes=[1], scan_output_directions=[1],
+            body=body([*STEP, node("Identity", "n", "out")], "h s", "n out")),
+            node("Unsqueeze", "last one", "l"), node("Concat", "l all", "y", axis=1)],
+            lambda x, w, u, **_: (lambda found: np.concatenate([found[0][:, None], found[1]], 1))(cell(x, w, u, True)),
+            {**CELL, **KNOWN}, (5, 4)),
+    Foreign("a cell in a Loop", [*ZEROS, node("Loop", "steps yes h0", "last all", body=body(
+            [node("Gather", "x i", "s", axis=1), *STEP, node("Identity", "n", "out"), node("Identity", "go", "on")],
+            "i go h", "on n out", {})), node("Transpose", "all", "y", perm=[1, 0, 2])],
+            lambda x, w, u, **_: cell(x, w, u)[1], {**CELL, **KNOWN, "steps": np.int64(5), "yes": np.bool_(True)}, (5, 4)),
+    Foreign("a Loop that ends by its condition", [node("Loop", "most yes x", "y", body=body(
+            [node("Mul", "h two", "n"), node("Less", "i three", "on")], "i go h", "on n",
+            {"two": np.float32(2), "three": np.int64(3)}))],
+            lambda x, **_: x * 16, {"most": np.int64(99), "yes": np.bool_(True)}),
+]  # fmt: skip
