@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 from network.faults.plan import FaultPlan
@@ -79,9 +79,8 @@ class Execution:
             plan = replace(plan, options=replace(plan.options, ssgd_timeout_limit=limit))
         if not self.shared:
             return plan
-        return SharedPlan(
-            plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt, self._distinct, self._learns
-        )
+        content = {field.name: getattr(plan, field.name) for field in fields(WorkerPlan)}
+        return SharedPlan(**content, distinct=self._distinct, learns=self._learns)
 
     def _limit(self, usual: float, nodes: int) -> float:
         """Return the limit of waiting of some nodes, of which `usual` is that of a node with a machine of its own."""
