@@ -16,9 +16,11 @@ from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of,
 from rpc.support.files import parsed, read_text
 from rpc.support.forks import OwnProcess
 from rpc.support.logs import attach_console
+from rpc.support.processors import usable_cores
 
 from .engine.channel import Parameter_Server
 from .options.checks import positive
+from .record.machine import CORES_HERE, SIMULATED, WORKERS_HERE, WORKERS_IN_TURN
 from .record.spared import spared
 
 
@@ -336,3 +338,17 @@ def check_ps(ps: object, instead: str = "") -> None:
     """Refuse a value that Python takes for true, such as a file name."""
     if not isinstance(ps, bool):
         raise TypeError(f"'ps' must be True or False (whether there is a parameter server), got {ps!r}{instead}")
+
+
+def machine_of(nodes: NodeAssignment, workers: int | None = None) -> dict[str, str]:
+    """Return the cores of this machine, and how many workers share them; of simulated nodes their platform.
+
+    Args:
+        nodes: nodes of a job.
+        workers: how many of them train; None for all.
+    """
+    count = str(len(nodes.worker_ids) if workers is None else workers)
+    found = {CORES_HERE: str(usable_cores())}
+    if not isinstance(nodes, InProcessNodes):
+        return {**found, WORKERS_HERE: count} if are_here(nodes) else found
+    return {**found, SIMULATED: nodes.simulated} if nodes.simulated else {**found, WORKERS_IN_TURN: count}

@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from network.nodes import NodeAssignment
-from rpc.support.processors import usable_cores
-
-from ..nodes import InProcessNodes, are_here
-
-__all__ = ["CORES_HERE", "MACHINE", "SIMULATED", "WORKERS_HERE", "WORKERS_IN_TURN", "crowd_in", "machine_of"]
+__all__ = ["CORES_HERE", "MACHINE", "SIMULATED", "WORKERS_HERE", "WORKERS_IN_TURN", "crowd_in"]
 MACHINE: Final = "machine"
 """Fact of a run that has begun: its machine, for pages that are made before its outcome is known."""
 CORES_HERE: Final = "cores"
@@ -24,25 +19,11 @@ SIMULATED: Final = "simulated on"
 _MOST_DIGITS: Final = 18
 
 
-def machine_of(nodes: NodeAssignment, workers: int | None = None) -> dict[str, str]:
-    """Return the cores of this machine, and how many workers share them; of simulated nodes their platform.
-
-    Args:
-        nodes: nodes of a job.
-        workers: how many of them train; None for all.
-    """
-    count = str(len(nodes.worker_ids) if workers is None else workers)
-    found = {CORES_HERE: str(usable_cores())}
-    if not isinstance(nodes, InProcessNodes):
-        return {**found, WORKERS_HERE: count} if are_here(nodes) else found
-    return {**found, SIMULATED: nodes.simulated} if nodes.simulated else {**found, WORKERS_IN_TURN: count}
-
-
 def crowd_in(environment: Mapping[str, object]) -> tuple[int, int] | None:
     """Return how many workers shared how many cores of one machine; None where each could have one, or where it is unknown.
 
     Args:
-        environment: what `machine_of` has told, perhaps in a file of a stranger.
+        environment: what `parallel_sgd.nodes.machine_of` has told, perhaps in a file of a stranger.
     """
     told = environment
     # one process: its workers have one core between them

@@ -41,6 +41,7 @@ from ..checkpoint.resume import NODES, RESUMES
 from ..checkpoint.schedule import keeps
 from ..engine.accounts import AccountsOfNodes, NodeAccounts
 from ..engine.progress import Position
+from ..nodes import machine_of
 from ..options.spec import JobSpec
 from .bounds import MOST_EPOCHS
 from .door import CutOff, Door, RecordError, is_plain
@@ -50,7 +51,7 @@ from .hashes import sha256_of
 from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
-from .machine import MACHINE, machine_of
+from .machine import MACHINE
 from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of

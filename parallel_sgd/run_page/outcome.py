@@ -17,13 +17,13 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
+from parallel_sgd.nodes import machine_of
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
-from parallel_sgd.record.machine import machine_of
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated

@@ -15,9 +15,8 @@ from typing import Any, Final, Protocol
 
 from network.nodes import NodeAssignment
 from parallel_sgd.errors import JobFailed
-from parallel_sgd.nodes import InProcessNodes
+from parallel_sgd.nodes import InProcessNodes, machine_of
 from parallel_sgd.record.door import Door
-from parallel_sgd.record.machine import machine_of
 from parallel_sgd.record.tables import Columns, TableRows
 from rpc.agent import EVENT_LOG
 from rpc.messages import Verdict

@@ -29,8 +29,8 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.engine.accounts import BATCH_COLUMNS
 from parallel_sgd.engine.progress import COLUMNS
+from parallel_sgd.nodes import machine_of
 from parallel_sgd.record.door import Door
-from parallel_sgd.record.machine import machine_of
 from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
