@@ -65,7 +65,7 @@ class ClusterExecutor(Executor):
         initializer, initargs: called as `initializer(*initargs)` in each process before its first task. Globals that it sets in
             its module are those of all tasks. If it raises, the executor is broken: all futures raise `BrokenExecutor`.
 
-    Attributes: `job`, the id of the job that keeps the nodes, which `job_submit.py` or a `Reclaimer` can stop.
+    Attributes: `job`, the id of the job that keeps the nodes, which `psgd stop` or a `Reclaimer` can stop.
 
     Raises: NetworkError (SubmissionError, NodeBusy) naming the node that cannot be had.
 

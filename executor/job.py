@@ -64,7 +64,7 @@ class TaskJob:
         try:
             first = self._made(com)
             self.job = first.job
-            """Its id, as `job_submit.py --stop` takes it."""
+            """Its id, as `psgd stop` takes it."""
             self.sessions: Mapping[int, Session] = _start(first)
         except BaseException:
             com.close()

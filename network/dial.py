@@ -123,10 +123,10 @@ def advised(error: NetworkError, address: Address, key_file: str | os.PathLike[s
         advice = "Is the address right, and is there a way to it?"
     elif is_loopback(address.host):
         key = "" if key_file is None else f" --key-file {shlex.quote(os.fspath(key_file))}"
-        advice = f"Start one on this machine with 'psgd-worker --port {address.port}{key}'."
+        advice = f"Start one on this machine with 'psgd worker --port {address.port}{key}'."
     else:
         anywhere = "::" if socket.AF_INET6 in error.refused else "0.0.0.0"  # noqa: S104  said, not bound
-        advice = f"Start one there with 'psgd-worker --listen {anywhere} --port {address.port} --key-file FILE'."
+        advice = f"Start one there with 'psgd worker --listen {anywhere} --port {address.port} --key-file FILE'."
     return NotReached(error.node_id, str(address), error.why, advice)
 
 

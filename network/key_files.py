@@ -58,7 +58,7 @@ def load_key_file(path: str | os.PathLike[str]) -> Keyring:
     if keyring is None:
         raise KeyFileError(
             f"Key file {path} does not exist; copy it from a machine of the cluster and 'chmod 600' it, "
-            f"name another one with --key-file, or make a new one with 'psgd-worker --new-key --key-file {path}'."
+            f"name another one with --key-file, or make a new one with 'psgd worker --new-key --key-file {path}'."
         )
     return keyring
 

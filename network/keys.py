@@ -121,7 +121,7 @@ def parse_keyring(text: str, origin: str) -> Keyring:
         raise KeyFileError(f"{origin}: {error}; remove one of the lines.") from None
 
 
-_HOW_TO_REPLACE = "copy the file anew from a machine of the cluster, or make a new one with 'psgd-worker --new-key'."
+_HOW_TO_REPLACE = "copy the file anew from a machine of the cluster, or make a new one with 'psgd worker --new-key'."
 
 
 def _parse_line(line: str, where: str) -> Key:

@@ -34,7 +34,7 @@ class Serve:
         where = Address.parse(address)
         # a key that is made on the fly would admit nobody from another machine, and nobody would know it
         if not is_loopback(where.host) and key_file is None:
-            raise NetworkError(f"Listening on {where} needs an explicit key file: make one with 'psgd-worker --new-key'.")
+            raise NetworkError(f"Listening on {where} needs an explicit key file: make one with 'psgd worker --new-key'.")
         self._keys = find_keys(Path(key_file) if key_file else None, os.environ, create=True)
         self._listener: socket.socket = listen_tcp(where)
         self.address = Address(where.host, self._listener.getsockname()[1])

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .writers.live import Followers
 
 # methods of other libraries that train
+_MOST_LISTED: Final = 16
+"""Nodes whose addresses the log has."""
 _TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")
 Job = TypeVar("Job")
@@ -195,7 +197,9 @@ def run_job(
         made = check_data(work.model, arrays, work.transform, spec.plan, work.data)
         spec = with_population(spec, arrays, made)
         _log.info("Start job.")
-        listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
+        few = sorted(nodes.items())[:_MOST_LISTED]
+        listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in few)
+        listed += f"\n\t\tand {len(nodes) - len(few)} more" * (len(nodes) > len(few))
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
         if spec.remark:
             _log.info("%s", spec.remark)

@@ -99,7 +99,7 @@ class LocalNodes(NodeAssignment):
         """Close the nodes after their agents have ended, and do the work that had to wait for that."""
         self._closed = (
             "The 'with' block that started these workers has ended, and they with it: use the nodes inside the "
-            "block, or start workers that stay with 'psgd-worker'."
+            "block, or start workers that stay with 'psgd worker'."
         )
         self._do_what_waited()
 

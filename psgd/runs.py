@@ -198,10 +198,11 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.door import Door  # noqa: PLC0415
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.history import COUNTED, EPOCH  # noqa: PLC0415 - as above
+    from parallel_sgd.record.machine import SIMULATED  # noqa: PLC0415
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
     from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
-    from parallel_sgd.run_page.data import SIMULATED, best_of, crowd_of, effort_in, platform_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import best_of, crowd_of, effort_in, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)

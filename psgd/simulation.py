@@ -84,7 +84,12 @@ def plan(parser: argparse.ArgumentParser) -> Task:
     )
     parser.add_argument("--all", action="store_true", help="show all settings")
     parser.add_argument(
-        "--check", type=positive, default=0, metavar="N", help="run steps of the first N on this machine, with throttled links"
+        "--check",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="also run steps of the first N on this machine, with throttled links: a start of the workers and five steps each; "
+        "where the machine does other things these are repeated for 30 s in all, since the fastest counts",
     )
     options.add_output(parser)
     return partial(carry_out, planning.plan)

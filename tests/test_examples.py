@@ -152,7 +152,7 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
             ["-n", "1"],
             1,
             "No worker is reached at 127.0.0.1:1 for node 0: Connection refused. Start one on this machine with "
-            "'psgd-worker --port 1'. With --local 1 the program",
+            "'psgd worker --port 1'. With --local 1 the program",
         ),
     ],
 )

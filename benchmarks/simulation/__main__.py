@@ -12,12 +12,14 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psgd
 
 from benchmarks import machine
+from benchmarks.simulation.figures import Kept, origin
 from benchmarks.simulation.peer import ABSENT, peer_python, simulate
 from benchmarks.simulation.schedules import Schedule, chain, drive, literal_ring, nothing_more
 from parallel_sgd.simulation.network import network_of
@@ -78,9 +80,29 @@ def run(text: str, program: Program) -> tuple[float, int, float]:
     return time.process_time() - began, len(arrivals), arrivals[-1][0]
 
 
+def part(content: Mapping[str, Any]) -> str:
+    """Return the part of the guide that a file of rows makes.
+
+    Args:
+        content: that of the file.
+    """
+    lines = [
+        f"Messages per second of processor time, median of the rounds, which take turns. {origin(content)}.",
+        "",
+        "| Program | messages | `fifo` | `fair` | SimGrid's Python binding | times as fast, `fair` |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in content["rows"]:
+        rates = " | ".join("-" if rate is None else f"{rate:,}" for rate in row["rates"])
+        times = "-" if row["times"] is None else f"{row['times']:.1f}"
+        lines.append(f"| {row['program']} | {row['messages']:,} | {rates} | {times} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation", description=__doc__)
     parser.add_argument("--rounds", type=psgd.positive, default=3, help="in turns; the median counts (default 3)")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="of the rows, such as the one the guide is made of")
     parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), choices=list(PROGRAMS), metavar="PROGRAM")
     options = parser.parse_args()
     machine.show()
@@ -90,6 +112,7 @@ def main() -> int:
     print(
         f"{'messages per second of CPU':30} {'messages':>9} {'fifo':>10} {'fair':>10} {'SimGrid':>10} {'times':>6}  difference"
     )
+    kept = Kept(options.keep, f"python -m benchmarks.simulation --rounds {options.rounds}", anew=True)
     reached = []
     for name in options.programs:
         program = PROGRAMS[name]
@@ -102,11 +125,13 @@ def main() -> int:
                 answer = simulate(python, program.told | {"hosts": program.hosts})
                 theirs.append(float(answer["seconds"]))
                 difference = abs(max(answer["ends"]) / last - 1)
-        rates = [f"{messages / statistics.median(each):10,.0f}" if each else f"{'-':>10}" for each in (fifo, fair, theirs)]
-        line = f"{name:30} {messages:9,} {' '.join(rates)}"
+        rates = [round(messages / statistics.median(each)) if each else None for each in (fifo, fair, theirs)]
+        times = statistics.median(other / own for other, own in zip(theirs, fair, strict=True)) if theirs else None
+        kept.add({"program": name, "messages": messages, "rates": rates, "times": times and round(times, 2)})
+        shown = [f"{'-' if rate is None else f'{rate:,}':>10}" for rate in rates]
+        line = f"{name:30} {messages:9,} {' '.join(shown)}"
         reached.append(messages / statistics.median(fifo) >= FIFO_GOAL)
-        if theirs:
-            times = statistics.median(other / own for other, own in zip(theirs, fair, strict=True))
+        if times is not None:
             line += f" {times:6.1f}  {difference:.0e}"
             if program.is_judged:
                 reached.append(times >= GOAL)

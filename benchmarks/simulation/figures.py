@@ -65,6 +65,19 @@ class Kept:
         self.content["rows"].append(dict(row))
         self.write()
 
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a value that was made and kept before, or make and keep it.
+
+        Args:
+            name: that of the value.
+            make: returns it, as JSON has it.
+        """
+        made: dict[str, Any] = self.content.setdefault("made", {})
+        if name not in made:
+            made[name] = make()
+            self.write()
+        return made[name]
+
     def write(self) -> None:
         """Write the file."""
         if self._path is not None:
@@ -88,8 +101,10 @@ def origin(content: Mapping[str, Any]) -> str:
     Args:
         content: that of a file.
     """
-    low, high = content["load"]
-    made = f"`{content['command']}`, {content['date']}: {content['machine']}, under a load of {low:g} to {high:g} per core"
+    made = f"`{content['command']}`, {content['date']}: {content['machine']}"
+    if "load" in content:
+        low, high = content["load"]
+        made += f", under a load of {low:g} to {high:g} per core"
     return f"{made}; {content['note']}" if content.get("note") else made
 
 
@@ -122,12 +137,15 @@ def written(page: str, parts: Mapping[str, str]) -> str:
 
 def makers() -> dict[str, Callable[[dict[str, Any]], str]]:
     """Return the function that makes a part of the page of the content of its file, by name."""
-    from benchmarks.simulation import failures, regret, studies, truth
+    from benchmarks.simulation import __main__ as speed
+    from benchmarks.simulation import failures, jobs, regret, studies, truth
 
     found: dict[str, Callable[[dict[str, Any]], str]] = {
         "truth-a": truth.part,
         "truth-b": truth.part,
         "regret": regret.part,
+        "simgrid": speed.part,
+        "jobs": jobs.part,
         "failures": failures.part,
     }
     return found | {f"study-{name}": partial(studies.part, name) for name in studies.STUDIES if name != "map"}

@@ -14,8 +14,9 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psgd
@@ -26,6 +27,7 @@ import nn
 import parallel_sgd
 from benchmarks import machine
 from benchmarks.pairing import run_child
+from benchmarks.simulation.figures import Kept, origin
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import codec as codecs
@@ -135,12 +137,34 @@ def exponent(fewer: Row, more: Row) -> float:
     return math.log(max(more.step, 1e-9) / max(fewer.step, 1e-9)) / math.log(more.workers / fewer.workers)
 
 
+def part(content: Mapping[str, Any]) -> str:
+    """Return the part of the guide that a file of rows makes.
+
+    Args:
+        content: that of the file.
+    """
+    lines = [
+        f"MLP of 118,282 parameters, blocks of one sample, star of 1 Gbit/s and 50 us. {origin(content)}.",
+        "",
+        "| Job | A step | Begin and end | Memory | Events a second | Grows with |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in content["rows"]:
+        job = f"`{row['codec']}`, {row['workers']:,} workers{row['words']}"
+        grows = "".join(f"n^{each:.2f}" for each in row["grows"])
+        lines.append(
+            f"| {job} | {row['step']:.3g} s | {row['rest']:.3g} s | {row['peak']:,.0f} MB | {row['rate']:,.0f} | {grows} |"
+        )
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation.jobs", description=__doc__)
     parser.add_argument("--codecs", nargs="*", default=list(WORKERS), choices=list(WORKERS), metavar="CODEC")
     parser.add_argument("--most", type=psgd.positive, default=10_000, help="workers (default 10000)")
     parser.add_argument("--steps", type=psgd.positive, default=2, help="that are timed (default 2)")
     parser.add_argument("--ports", default="fifo", choices=["fifo", "fair"])
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="of the rows, such as the one the guide is made of")
     parser.add_argument("--one", nargs=4, metavar=("CODEC", "WORKERS", "STEPS", "PORTS"), help="print the figures of one job")
     options = parser.parse_args(arguments)
     if options.one:
@@ -150,12 +174,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine.show()
     head = ("codec", "workers", "step, s", "rest, s", "outside, s", "events", "events/s", "MB", "virtual, s", "grows with")
     print("{:8} {:>8} {:>9} {:>9} {:>10} {:>9} {:>9} {:>7} {:>10} {:>10}".format(*head))
+    kept = Kept(
+        options.keep, f"python -m benchmarks.simulation.jobs --steps {options.steps} --ports {options.ports}", anew=True
+    )
     for codec in options.codecs:
         rows: list[Row] = []
         for workers in (each for each in WORKERS[codec] if each <= options.most):
             rows.append(row := measured(codec, workers, options.steps, options.ports))
-            grows = "".join(f"n^{exponent(*pair):.2f}" for pair in list(pairwise(rows))[-1:])
+            grown = [round(exponent(*pair), 2) for pair in list(pairwise(rows))[-1:]]
+            grows = "".join(f"n^{each:.2f}" for each in grown)
             rate = row.events / row.step
+            words = f", `distinct={DISTINCT}`" * (row.workers > DISTINCT)
+            figures = {"step": row.step, "rest": row.rest, "peak": row.peak, "rate": rate}
+            rounded = {name: float(f"{value:.3g}") for name, value in figures.items()}
+            kept.add({"codec": codec, "workers": row.workers, "words": words, **rounded, "grows": grown})
             print(
                 f"{codec:8} {workers:8,} {row.step:9.3f} {row.rest:9.2f} {row.outside:10.2f} {row.events:9,.0f} {rate:9,.0f} "
                 f"{row.peak:7,.0f} {row.virtual:10.4g} {grows:>10}",

@@ -1,13 +1,14 @@
 """Choices of `psgd plan` beside exhaustive runs, on links of this machine that are throttled and late.
 
     python -m benchmarks.simulation.regret                     20 networks that nothing was fitted on, drawn by --seed
-    python -m benchmarks.simulation.regret --keep FILE         each row is in the file at once; what it has is not run again
+    python -m benchmarks.simulation.regret --keep FILE         each row is in the file at once; what it has is not made again
+    python -m benchmarks.simulation.regret --keep FILE --only 12..20 --minutes 20     a part of them
 
 For each network a plan names the codec that reaches the target first. Then steps of each codec run on local workers, and the
 same codec learns with as many workers in this process, which has the bits of the run: their product is the real time. Regret
 is that of the plan's choice beside the shortest. A network is drawn again where it takes less than 80 % of the chosen codec's
-predicted step, or is one of those of `benchmarks.simulation.truth`. Exit code 0: predicted times of the choices are within
-10 % (median), and the regret of each is at most 5 %; 1 else.
+predicted step, or is one of those of `benchmarks.simulation.truth`. Exit code 0: all are measured, predicted times of the
+choices are within 10 % (median), and the regret of each is at most 5 %; 1 else.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import logging
 import math
 import random
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
@@ -93,12 +95,12 @@ class Plans:
 
     Args:
         planner: of the model.
+        kept: the file, which has what was learned and predicted before.
     """
 
-    def __init__(self, planner: Planner) -> None:
-        self.planner = planner
-        self.known = cache(lambda name: planner.learn(_way(name), PLANNED, TARGET))
-        self.learned = cache(lambda name, workers: planner.learn(_way(name), LEARNED, TARGET, workers))
+    def __init__(self, planner: Planner, kept: Kept) -> None:
+        self.planner, self._kept = planner, kept
+        self._known = cache(lambda name: planner.learn(_way(name), PLANNED, TARGET))
         self._ideal = cache(lambda name, workers: planner.time(_way(name), workers).seconds)
 
     def predict(self, setting: Setting) -> tuple[float, float]:
@@ -107,9 +109,28 @@ class Plans:
         Args:
             setting: codec and network.
         """
-        known: Learned = self.known(setting.codec)
-        row = self.planner.row(_way(setting.codec), setting.workers, known, fault=setting.fault)
-        return row.seconds, 1 - self._ideal(setting.codec, setting.workers) / row.timed.seconds
+
+        def made() -> list[float]:
+            known: Learned = self._known(setting.codec)
+            row = self.planner.row(_way(setting.codec), setting.workers, known, fault=setting.fault)
+            return [row.seconds, 1 - self._ideal(setting.codec, setting.workers) / row.timed.seconds]
+
+        seconds, share = self._kept.once(f"predicted {setting}", made)
+        return seconds, share
+
+    def steps(self, name: str, workers: int) -> float:
+        """Return the steps that a codec really needs until the target.
+
+        Args:
+            name: that of the codec.
+            workers: their number.
+        """
+
+        def made() -> float:
+            return self.planner.steps(self.planner.learn(_way(name), LEARNED, TARGET, workers))
+
+        steps: float = self._kept.once(f"steps {name} {workers}", made)
+        return steps
 
 
 def _way(name: str) -> Way:
@@ -159,7 +180,7 @@ def rows_of(
                     step, load = found, busy
                 if busy <= 1:
                     break
-            real = plans.planner.steps(plans.learned(setting.codec, setting.workers)) * step
+            real = plans.steps(setting.codec, setting.workers) * step
             yield Tried(setting, predicted, real, share, load)
 
 
@@ -242,6 +263,24 @@ def part(content: Mapping[str, Any]) -> str:
     return "\n".join([f"{origin(content)}.", "", HEAD, *map(told, found), "", summary(found)])
 
 
+def numbers(text: str) -> range:
+    """Return the numbers of a range such as `12..20`, or that of `12`.
+
+    Args:
+        text: the range.
+
+    Raises: argparse.ArgumentTypeError for another text.
+    """
+    first, _, last = text.partition("..")
+    try:
+        found = range(int(first), int(last or first) + 1)
+    except ValueError:
+        found = range(0)
+    if not found or found[0] < 1:
+        raise argparse.ArgumentTypeError(f"must be a range such as 12..20, or a number from 1, got {text!r}")
+    return found
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run the comparison; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -249,7 +288,10 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=psgd.positive, default=3, metavar="N", help="runs of a setting at most; default 3")
     parser.add_argument("--seed", type=int, default=1, help="of the draw; default 1")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="of the rows, where an earlier run goes on")
+    parser.add_argument("--only", type=numbers, metavar="N..M", help="networks of the draw, by their numbers from 1")
+    parser.add_argument("--minutes", type=float, default=math.inf, metavar="N", help="begin no setting after so many")
     options = parser.parse_args(given)
+    began = time.monotonic()
     logging.disable(logging.WARNING)
     machine.show()
     words = f"--networks {options.networks} --repeats {options.repeats} --seed {options.seed}"
@@ -263,11 +305,13 @@ def main(given: Sequence[str] | None = None) -> int:
         kept.write()
     print(f"# {platform.describe()}", flush=True)
     transform = Shuffle().add(ImageCls())
-    plans = Plans(Planner(model, nn.dataset.Digits(), transform, platform, blocks=BLOCKS, block_size=BLOCK))
+    plans = Plans(Planner(model, nn.dataset.Digits(), transform, platform, blocks=BLOCKS, block_size=BLOCK), kept)
+    drawn = list(enumerate(networks(plans, options.networks, options.seed), 1))
+    wanted = [each for number, each in drawn if options.only is None or number in options.only]
     rows = [tried_of(row) for row in kept.rows]
     known = {row.setting for row in rows}
     print(f"{'codec':7} workers  Mbit/s     ms  predicted       real    error  network  load", flush=True)
-    for row in rows_of(plans, networks(plans, options.networks, options.seed), known, options.repeats):
+    for row in rows_of(plans, wanted, known, options.repeats):
         rows.append(row)
         kept.add(data(row))
         codec, workers, rate, delay = row.setting
@@ -276,10 +320,19 @@ def main(given: Sequence[str] | None = None) -> int:
             f"{row.share:8.0%} {row.load:5.1f}",
             flush=True,
         )
+        if time.monotonic() - began > 60 * options.minutes:
+            break
     found = choices(rows)
+    have = {row.setting for row in rows}
+    left = [str(number) for number, each in drawn if not all(setting in have for setting, *_ in each)]
+    if left:
+        print(f"Networks that are not measured: {', '.join(left)} of {len(drawn)}. The same command goes on with them.")
+    if not found:
+        return 1
     print("\n".join([HEAD, *map(told, found), summary(found)]))
     regrets = [choice.regret for choice in found]
-    return int(max(regrets) > REGRET_GOAL or median(abs(choice.chosen.error) for choice in found) > ERROR_GOAL)
+    missed = max(regrets) > REGRET_GOAL or median(abs(choice.chosen.error) for choice in found) > ERROR_GOAL
+    return int(missed or bool(left))
 
 
 if __name__ == "__main__":

@@ -268,8 +268,13 @@ def _draw(chosen: Iterable[str], folder: Path) -> None:
 
 def _at(curves: Mapping[str, Mapping[float, float]], name: str, *places: float) -> str:
     """Return values of a curve, as `1.2, 3.4 and 5.6`."""
-    *others, last = (f"{curves[name][place]:.3g}" for place in places)
+    *others, last = (_three(curves[name][place]) for place in places)
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def _three(value: float) -> str:
+    """Return a number with three digits that count."""
+    return f"{float(f'{value:.3g}'):,g}"
 
 
 def _of_servers(curves: Mapping[str, Mapping[float, float]]) -> str:
@@ -283,10 +288,10 @@ def _of_servers(curves: Mapping[str, Mapping[float, float]]) -> str:
 
 
 def _of_compression(curves: Mapping[str, Mapping[float, float]]) -> str:
-    slow, fast = (", ".join(f"{curve[rate]:.3g} ms with {name}" for name, curve in curves.items()) for rate in (1, 10_000))
+    slow, fast = (", ".join(f"{_three(curve[rate])} ms with {name}" for name, curve in curves.items()) for rate in (1, 10_000))
     return (
         f"Eight workers, a block step of 2 ms: at 1 Mbit/s a step takes {slow}; at 10 Gbit/s {fast}: there codecs decide by "
-        f"their computing, which was timed on the machine that drew this."
+        f"their computing."
     )
 
 
@@ -301,6 +306,8 @@ def _of_order(curves: Mapping[str, Mapping[float, float]]) -> str:
     return f"{few:.3g} times the time with 8 workers that all begin with worker 0, {many:.3g} times with 128."
 
 
+MEASURED: Final = ("compression",)
+"""Studies whose figures depend on the machine: those with the time of codecs."""
 _TOLD: Final[dict[str, Callable[[Mapping[str, Mapping[float, float]]], str]]] = {
     "servers": _of_servers,
     "compression": _of_compression,
@@ -316,7 +323,8 @@ def part(name: str, content: Mapping[str, Any]) -> str:
         name: that of the study.
         content: that of its file of figures.
     """
-    return _TOLD[name]({row["name"]: dict(row["points"]) for row in content["rows"]})
+    told = _TOLD[name]({row["name"]: dict(row["points"]) for row in content["rows"]})
+    return f"{told} ({figures.origin(content)}.)" if name in MEASURED else told
 
 
 def main(given: Sequence[str] | None = None) -> int:

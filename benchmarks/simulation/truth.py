@@ -113,6 +113,12 @@ class Row(NamedTuple):
         codec = self.causes.get("encode", 0.0) + self.causes.get("merge", 0.0)
         return compute / self.real, codec / self.real, (self.simulated - self.real - compute - codec) / self.real
 
+    @property
+    def beside(self) -> tuple[float, float]:
+        """Seconds of the step beside its network, as that is predicted: measured and simulated."""
+        network = self.share * self.simulated
+        return self.real - network, self.simulated - network
+
     def data(self) -> dict[str, Any]:
         """Return the row as a file has it: times to a microsecond."""
         causes = {name: round(value, 6) for name, value in self.causes.items()}
@@ -284,7 +290,29 @@ def part(content: Mapping[str, Any]) -> str:
                 f"{len(some)} settings in which {name}: median error {middle:.1%}, 95th percentile {tail:.1%}, "
                 f"largest {most:.1%}.",
             ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *_where(rows)])
+
+
+def _where(rows: Sequence[Row]) -> list[str]:
+    """Return where the error sits: the settings of tier A beyond the goal, and what steps take beside their network."""
+    far = sorted((row for row in judged_of(rows) if abs(row.error) > TAIL_GOAL), key=lambda row: row.error)
+    named = [
+        f"{codec}, {workers} workers, {rate} Mbit/s, {delay} ms: {row.error:+.1%}, {1e3 * (row.simulated - row.real):+.0f} ms"
+        for row in far
+        for codec, workers, rate, delay in [row.setting]
+    ]
+    lines = [
+        f"Of these {len(far)} are off by more than {TAIL_GOAL:.0%}{': ' if named else ''}{'; '.join(named)}.",
+        "",
+        "| Beside the network a step takes, median in ms | workers | measured | simulated | of tier A too short | too long |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (codec, workers), group in groupby(sorted(rows, key=lambda row: row.setting), key=lambda row: row.setting[:2]):
+        own = list(group)
+        measured, simulated = (median(row.beside[place] for row in own) for place in (0, 1))
+        short, long = (sum(sign * row.error > 0 for row in judged_of(own)) for sign in (-1, 1))
+        lines.append(f"| {codec} | {workers} | {1e3 * measured:.1f} | {1e3 * simulated:.1f} | {short} | {long} |")
+    return lines
 
 
 def scatter(*contents: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Every worker says hello: the smallest job there is.
 
 python examples/rpc/helloworld.py --local 2    on two workers that are started for it
-python examples/rpc/helloworld.py -n 2         on the first two workers of ./worker.json, where `python worker.py` runs
+python examples/rpc/helloworld.py -n 2         on the first two workers of ./worker.json, where `psgd worker` runs
 """
 
 import argparse

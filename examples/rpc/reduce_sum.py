@@ -1,7 +1,7 @@
 """The sum of many numbers, each worker adding up its share: an executor that asks for its data.
 
 python examples/rpc/reduce_sum.py --local 3    on three workers that are started for it
-python examples/rpc/reduce_sum.py -n 3         on the first three workers of ./worker.json, where `python worker.py` runs
+python examples/rpc/reduce_sum.py -n 3         on the first three workers of ./worker.json, where `psgd worker` runs
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Split learning: two executors train the halves of one network. One has the images, the other the labels.
 
 python examples/training/split_learning.py --local 2    on two workers that are started for it
-python examples/training/split_learning.py -n 2         on the first two workers of ./worker.json, where `python worker.py` runs
+python examples/training/split_learning.py -n 2         on the first two workers of ./worker.json, where `psgd worker` runs
 
 For every batch the front half sends activations and gets back their gradient; neither images nor labels leave their node.
 In the end the weights are compared, bit for bit, with those of the same network trained in one piece.

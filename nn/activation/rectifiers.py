@@ -33,14 +33,17 @@ class ReLU(Activation):
         self._positive = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        # NumPy compares with an array three times faster than with a number
-        self._zero.fill(0)
-        np.maximum(inputs[0], self._zero, out=out)
+        np.maximum(inputs[0], self._zeros(), out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         # The output is positive just where x is, so x may be overwritten.
-        np.greater(output, 0, out=self._positive)
+        np.greater(output, self._zeros(), out=self._positive)
         np.multiply(gradient, self._positive, out=out)
+
+    def _zeros(self) -> Array:
+        # NumPy compares with an array three times faster than with a number; in this memory others have computed since
+        self._zero.fill(0)
+        return self._zero
 
 
 class LeakReLU(Activation, configured=True):

@@ -231,7 +231,7 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
         z, row = self._probabilities, self._row
         np.exp(z, out=z)
         # A product with ones sums rows faster than a reduction of NumPy over short rows.
-        np.matmul(z, self._ones, out=row)
+        np.dot(z, self._ones, row)
         np.divide(z, row, out=z)
         # The sum is 1 at least, since the greatest shifted score is 0: the logarithm is neither negative nor infinite.
         return np.log(row, out=row).reshape(-1)

@@ -43,11 +43,8 @@ class Unbroadcast:
         padded = (1,) * (len(full) - len(shape)) + shape
         axes = [axis for axis, (a, b) in enumerate(zip(padded, full, strict=True)) if a != b]
         self._sum = Summation(full, axes, dtype, scratch) if axes else None
-
-    @property
-    def sums(self) -> bool:
+        self.sums = bool(axes)
         """Whether there is anything to add up."""
-        return self._sum is not None
 
     def reduce(self, gradient: Array, wanted: Array) -> None:
         """Write the sum of `gradient` over the repeated axes into `wanted`; nothing where they are the same memory."""
@@ -154,8 +151,11 @@ class Summation:
         for (view, ones, long), target in zip(self._runs, [*self._between, out], strict=True):
             if long is not None:
                 long(array.reshape(view), target.reshape(view[0], view[2]))
+            # `np.dot` where it can be: the same bits, and a third of the time for small arrays
             elif len(view) == 2:
-                np.matmul(array.reshape(view), ones, out=target.reshape(view[0]))
+                np.dot(array.reshape(view), ones, target.reshape(view[0]))
+            elif view[0] == 1:
+                np.dot(ones, array.reshape(view[1:]), target.reshape(view[2]))
             else:
                 np.matmul(ones, array.reshape(view), out=target.reshape(view[0], view[2]))
             array = target

@@ -171,6 +171,11 @@ class Backward:
             # computed apart, since the one of the block before lies there: added to it now
             if gradient is not variable.gradient:
                 last[variable].sums.append((variable.gradient, gradient))
+        # Where nothing is done between the stages, one list spares a loop over them in each batch.
+        plain = not any(done.joins or done.penalties or done.sums for done in self._passes)
+        self._at_once: list[Step] | None = None
+        if plain and not self._layout.in_lanes:
+            self._at_once = [step for done in self._passes for step in done.lanes[0]]
 
     def run(self, team: Team, on_gradient: OnGradient | None) -> None:
         """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
@@ -185,7 +190,10 @@ class Backward:
             # Buffers have no id and are sent by other means.
             if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
-        for lanes, shared, joins, penalties, sums, complete in self._passes:
+        at_once = self._at_once if on_gradient is None else None
+        if at_once is not None:
+            _run(at_once)
+        for lanes, shared, joins, penalties, sums, complete in self._passes if at_once is None else ():
             if self._layout.in_lanes:
                 with limited_to_one_thread():  # not so what `on_gradient` does
                     team.run([partial(_run, lane) for lane in lanes])

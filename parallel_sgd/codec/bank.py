@@ -199,26 +199,29 @@ class CodecBank:
         self.refused += len(packets)
         return False
 
-    def accept(self, sender: int, message: Message, alike: Iterable[tuple[int, Message]] = ()) -> None:
-        """Take one arrived packet; called in the worker's own context, never concurrently.
+    def accept(self, sender: int, message: Message) -> None:
+        """Take a packet. Raises: as `accept_all`."""
+        self._accept(((sender, message),))
 
-        Args:
-            sender: the node that sent it.
-            message: the packet.
-            alike: packets of the same key that arrived after it, (sender, message) each.
+    def accept_all(self, packets: Iterable[tuple[int, Message]]) -> None:
+        """Take packets, (sender, message) each, in the order in which they have arrived. Neighbours of one key, as most packets
+        of a batch are, share a good part of the work.
+
+        Called in the worker's own context, never concurrently.
 
         Raises: as `takes` and `receive`.
         """
-        packets = ((sender, message), *alike)
+        for _, alike in groupby(packets, _key_of):
+            self._accept(list(alike))
+
+    def _accept(self, packets: Sequence[tuple[int, Message]]) -> None:
+        """Take packets of one key."""
         if not self.takes(packets):
             return
-        _, epoch, batch, variable = message.head
+        _, epoch, batch, variable = packets[0][1].head
         if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
-            contents = []
-            for sender, message in packets:
-                self.heard.append((sender, variable))
-                contents.append((sender, message.content))
-            self.receive(variable, contents[0][1], contents[0][0], contents[1:])
+            self.heard += [(sender, variable) for sender, _ in packets]
+            self.receive_all(variable, [(sender, message.content) for sender, message in packets])
         elif variable == self._word:
             # nothing is missing from a worker that computes a later batch already
             if (epoch, batch) <= self._step:
@@ -227,16 +230,6 @@ class CodecBank:
             # still undecoded: an early packet is kept as it came, a late one may never be looked at
             for sender, message in packets:
                 self.keep(sender, (epoch, batch), variable, message.content)
-
-    def accept_all(self, packets: Sequence[tuple[int, Message]]) -> None:
-        """Take packets, (sender, message) each, in the order in which they have arrived. Neighbours of one key, as most packets
-        of a batch are, share a good part of the work.
-
-        Raises: as `takes` and `receive`.
-        """
-        for _, alike in groupby(packets, _key_of):
-            (sender, message), *others = alike
-            self.accept(sender, message, others)
 
     def fewest_packets(self) -> int:
         """Return how many packets of variables must come, at least, before a codec sends anything or has its result."""
@@ -264,22 +257,16 @@ class CodecBank:
         watch.encode += spent
         self.accounts.encoding[variable] += spent
 
-    def receive(
-        self,
-        variable: int,
-        content: Any,
-        sender: int | None = None,
-        more: Iterable[tuple[int | None, Any]] = (),
-        *,
-        late: bool = False,
-    ) -> None:
-        """Give a received packet to its codec, and post the answer.
+    def receive(self, variable: int, content: Any, sender: int | None = None) -> None:
+        """Give a packet of `sender` to its codec. Raises: as `receive_all`."""
+        self.receive_all(variable, ((sender, content),))
+
+    def receive_all(self, variable: int, packets: Iterable[tuple[int | None, Any]], *, late: bool = False) -> None:
+        """Give received packets to their codec, one after the other, and post the answers.
 
         Args:
             variable: place of the codec.
-            content: the content of the packet.
-            sender: the node that sent it.
-            more: packets after it for the same codec, (sender, content) each.
+            packets: (sender, content) each.
             late: for `receive_late` alone.
 
         Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project
@@ -290,7 +277,7 @@ class CodecBank:
         like, take = self._likes[variable], partial(self._receive_late, codec) if late else codec.receive_blocks
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable = self._names[variable], self._ids[variable]
-        for sender, content in ((sender, content), *more):  # noqa: B020 - messages tell of the packet that is looked at
+        for sender, content in packets:
             settings.sender = sender
             try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
                 # a codec that may write into what it gets has copies of arrays that lie in memory of their sender
@@ -301,10 +288,10 @@ class CodecBank:
                 # nearly all packets are usual, and are checked without a call into the codec
                 if always or like is None or not _is_usual(content, like, forms):
                     check(content, like)
-                packets = take(content)
+                answers = take(content)
                 # a generator runs inside the try, so that its errors are told as the codec's
-                if packets is not None and isinstance(packets, Iterator):
-                    packets = list(packets)
+                if answers is not None and isinstance(answers, Iterator):
+                    answers = list(answers)
             except (ProtocolError, Unusable) as error:
                 raise self._bad_content(variable, sender, str(error), content) from error
             except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -318,9 +305,9 @@ class CodecBank:
                 if isinstance(error, ArithmeticError):
                     _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
                 raise
-            if packets is not None:
+            if answers is not None:
                 try:
-                    self._post(variable, packets)
+                    self._post(variable, answers)
                 except ValueError as error:  # an answer to whom there is not
                     if not _is_ours(type(codec).receive_blocks):
                         what = f"{self._names[variable]}.receive_blocks returned what cannot be sent"
@@ -398,7 +385,7 @@ class CodecBank:
         now, self._step = self._step, step
         self._settings.step = step
         try:
-            self.receive(variable, content, sender, late=True)
+            self.receive_all(variable, ((sender, content),), late=True)
         finally:
             self._step = self._settings.step = now
 
@@ -501,8 +488,10 @@ class CodecBank:
     @property
     def staleness(self) -> Counter[int]:
         """Gradients that were applied, counted by their age in steps, over the codecs that count it."""
-        counts = (age_counts(codec) for codec in self.codecs)
-        return sum((Counter(ages) for ages in counts), start=Counter[int]())
+        found = Counter[int]()
+        for codec in self.codecs:
+            found.update(age_counts(codec))
+        return found
 
     def dispose(self) -> None:
         """Let the codecs go of memory, at the end of the job."""

@@ -1,1 +1,1 @@
-"""Commands of `psgd-submit`: submit a job, and look after jobs that were submitted before."""
+"""Commands of `psgd submit`: submit a job, and look after jobs that were submitted before."""

@@ -1,4 +1,4 @@
-"""Options of `psgd-submit`, and the parts of a job that they name: model, data set, transform, settings."""
+"""Options of `psgd submit`, and the parts of a job that they name: model, data set, transform, settings."""
 
 from __future__ import annotations
 

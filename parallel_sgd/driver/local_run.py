@@ -46,7 +46,7 @@ from ..run_page.outcome import reported
 from ..simulation.execution import MANY, SimulatedExecution, execution_of
 from ..simulation.failures import Nodes
 from ..simulation.keepers import SharedKeeper, SimulatedKeeper
-from ..simulation.kernel import SAMPLE, Build, MemoryChannel
+from ..simulation.kernel import SAMPLE, Build, MemoryChannel, rare_collections
 from ..simulation.shared import SharedContainer
 from .simulated_run import SimulatedLoop, resumptions_of
 
@@ -70,19 +70,26 @@ def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) 
     job_id = new_job_id()
     run = new_run(spec, job_id, IN_PROCESS)
     try:
-        with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
-            result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
-            with spared("What the page says of the end"):
-                outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
-        result.report = outcome.page
-        # the page has read the tables: not once more, where they are those of the same nodes
-        with spared("The history of the run"):
-            if outcome.records is not None and outcome.records.tables.keys() == result.files.keys():
-                result.history = outcome.records.history
-        return result
+        # also until the page is written: it is made of as many rows as the nodes have left
+        with rare_collections(len(spec.options.nodes)):
+            return _reported(run, spec, arrays, job_id, followers)
     finally:
         with spared("The folder of the run"):
             run.close()
+
+
+def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, followers: Followers | None) -> JobResult:
+    """Run the job in the folder of its run, with its outcome and its page."""
+    with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
+        result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
+        with spared("What the page says of the end"):
+            outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
+    result.report = outcome.page
+    # the page has read the tables: not once more, where they are those of the same nodes
+    with spared("The history of the run"):
+        if outcome.records is not None and outcome.records.tables.keys() == result.files.keys():
+            result.history = outcome.records.history
+    return result
 
 
 def _run_in(
@@ -103,7 +110,7 @@ def _run_in(
     try:
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
-        identities = [Told(1, node, own_identity()) for node in sorted(spec.options.nodes)]
+        identity = own_identity()  # here, with the threads that train
         # without faults and restarts one run is all: no loop, and no agents
         if isinstance(execution, SimulatedExecution) and (execution.faults.faults or spec.policy in AGAIN):
             loop = SimulatedLoop(spec, arrays, job_id, execution, nodes.builds)
@@ -120,7 +127,7 @@ def _run_in(
             threads.close()
     # the job has its figures: from here on an error is a warning
     with spared("The identities of the nodes"):
-        keep_identities(run.path, identities)
+        keep_identities(run.path, [Told(1, node, identity) for node in nodes.told])
     for node in lost:
         # RUN-8: figures of the others count
         nodes.workers.pop(node, None)
@@ -203,6 +210,11 @@ class _NodesHere:
     def all_told(self) -> bool:
         """Whether the block steps of all workers are in tables."""
         return len(self._reports) == len(self.workers) or self._common_tables is not None
+
+    @property
+    def told(self) -> list[int]:
+        """Nodes that the record names one by one: those with tables, and the parameter server."""
+        return sorted(node for node in self._spec.options.nodes if node < 0 or node in self._tabled)
 
     def builds(self, attempt: int, watched_by: Nodes | None = None) -> dict[int, Build]:
         """Return the builds of an attempt, which goes on from the newest state of those before it.

@@ -130,7 +130,7 @@ class WorkerHandle:
             has, wanted = f"{slots} slot{'s' if slots > 1 else ''}", self.worker.slot + 1
             raise SubmissionError(
                 f"The worker at {self.worker.address} has {has}, and {wanted} of the job are to run there: start it with "
-                f"'psgd-worker --slots {wanted}', or name it less often."
+                f"'psgd worker --slots {wanted}', or name it less often."
             )
 
     def _submit(self) -> None:

@@ -251,11 +251,11 @@ class Accounts:
             # taken out: a later call returns what has come since, and the memory of long jobs stays small
             count = self.counts.pop(step)
             for place, codec in zip(range(0, len(count), 2 * SENT_AT), self._classes, strict=True):
-                received, sent = (count[at : at + SENT_AT] for at in (place, place + SENT_AT))
+                got, got_raw, got_more, put, put_raw, put_more = count[place : place + 2 * SENT_AT]
                 # a codec that was silent in a batch has no row
-                if received[0] or sent[0]:
-                    ways = ((packets, raw, raw + overhead) for packets, raw, overhead in (sent, received))
-                    found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *(each for way in ways for each in way)))
+                if got or put:
+                    counts = (put, put_raw, put_raw + put_more, got, got_raw, got_raw + got_more)
+                    found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *counts))
         return found
 
     def entries(self) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from nn.arrays import Array, empty
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.model.batches import as_type
+from nn.model.runner import Runner
 from nn.optimizer import OpContainer
 
 from ..engine.accounts import BatchWatch
@@ -243,8 +245,8 @@ class ClientTraining(TrainingProcess):
         stays = () if memory is None else memory.personal
         step, first, loss = 0, 0.0, 0.0
         for each in range(passes):
-            last = each + 1 == passes
-            losses, labels, predictions, room = list[float](), list[Samples](), list[Samples](), _MOST_SHOWN
+            # of the last pass, for its row
+            shown = _Shown(runner, self._several) if self._rows is not None and each + 1 == passes else None
             order = self._source.rows[client][self._population.order(number, client, each)]
             for count, samples, label, weight in self._source.steps(order, model.dtype, self._times):
                 # for each step: other workers may wait long for the one that has the largest client
@@ -275,23 +277,14 @@ class ClientTraining(TrainingProcess):
                 if not step:
                     first = loss
                 step += 1
-                if last and self._rows is not None:
-                    # with several outputs the loss of each behind their sum
-                    told = (loss, *runner.losses) if self._several else (loss,)
-                    losses = [before + value * count for before, value in zip(losses or [0.0] * len(told), told, strict=True)]
-                    if runner.masked:
-                        label, prediction = runner.all_counted(label, prediction)
-                    if room > 0:
-                        labels.append(tuple([array.copy() for array in label]))
-                        predictions.append(tuple([array.copy() for array in prediction]))
-                        room -= sum(array.nbytes for array in prediction)
+                if shown is not None:
+                    shown.add(count, loss, label, prediction)
             # a client may take longer than all others, and the detector must not take its worker for a stuck one
             self._monitor.alive()
-            if last and self._rows is not None:
+            if shown is not None and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
                 place = (epoch + 1, batch + 1, self._steps_of_epoch, self._steps)
-                head = (seconds, *place, *(each / len(order) for each in losses))
-                self._rows.add(head, _joined(labels), _joined(predictions))
+                self._rows.add((seconds, *place, *shown.losses(len(order))), *shown.arrays(), kept=True)
         return step, first, loss
 
     def _begun_rule(self, number: int) -> IGradientDescent:
@@ -306,5 +299,47 @@ class ClientTraining(TrainingProcess):
         return f"{super()._whereabouts(epoch, batch)}, {self._now}"
 
 
+class _Shown:
+    """Losses, labels and predictions of the steps of a pass.
+
+    Args:
+        runner: that of the model.
+        several: whether the loss of each output is told, behind their sum.
+    """
+
+    def __init__(self, runner: Runner, several: bool) -> None:
+        self._runner, self._several = runner, several
+        self._losses: list[tuple[int, tuple[float, ...]]] = []
+        self._parts: tuple[list[Samples], list[Samples]] = ([], [])
+        self._room = _MOST_SHOWN
+
+    def add(self, count: int, loss: float, label: Samples, prediction: Samples) -> None:
+        """Take the step that the runner has taken last; its arrays may change afterwards."""
+        runner = self._runner
+        self._losses.append((count, (loss, *runner.losses) if self._several else (loss,)))
+        if self._room <= 0:
+            return
+        if runner.masked:
+            label, prediction = runner.all_counted(label, prediction)
+        for parts, arrays in zip(self._parts, (label, prediction), strict=True):
+            parts.append(tuple([array.copy() for array in arrays]))
+        for array in prediction:
+            self._room -= array.nbytes
+
+    def losses(self, samples: int) -> list[float]:
+        """Return the mean of each loss over the samples of the pass."""
+        counts = [count for count, _ in self._losses]
+        return [
+            sum(map(operator.mul, values, counts)) / samples for values in zip(*(told for _, told in self._losses), strict=True)
+        ]
+
+    def arrays(self) -> tuple[Samples, Samples]:
+        """Return labels and predictions of the pass, as arrays of their own."""
+        labels, predictions = self._parts
+        return _joined(labels), _joined(predictions)
+
+
 def _joined(parts: list[Samples]) -> Samples:
+    if len(parts) == 1:
+        return parts[0]
     return tuple([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])

@@ -1,7 +1,7 @@
 """Options of `parallel()`, each stated once: type and default as a field of `JobOptions`, where editors and type
 checkers read them, and above it meaning, check, and flag.
 
-All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`, the entries of
+All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd submit`, the entries of
 `job.toml`, the options that travel to the nodes of a job, and docs/options.md.
 
 To add one, write a field, the arguments of `about`, and a line in the docstring of `JobOptions`, which editors show. It is

@@ -6,6 +6,7 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -116,7 +117,7 @@ class JobHistory(History):
         self.traffic = list(traffic)
         self.steps = list(steps)
         self.rows = list(epochs)
-        self.workers: dict[int, JobHistory] = dict(workers or {})
+        self.workers: Mapping[int, JobHistory] = workers if isinstance(workers, _Workers) else dict(workers or {})
 
     @classmethod
     def read(cls, files: Mapping[int, Iterable[Path]]) -> JobHistory:
@@ -175,17 +176,10 @@ class JobHistory(History):
             rounds: `RO` of each worker, in which all have the same rows.
         """
         traffic = _traffic(sent or {})
-        of_node: defaultdict[int, list[dict[str, int | str]]] = defaultdict(list)
-        for row in traffic:
-            of_node[int(row["node"])].append(row)
-        workers = {}
-        for node, (trained, tested) in tables.items():
-            workers[node] = cls(*_rows([trained], [tested]), None, of_node[node])
-            workers[node]._add_bytes(node in (sent or {}))
         every = list(tables.values())
         whole = cls(
             *_rows([trained for trained, _ in every], [tested for _, tested in every]),
-            workers,
+            _Workers(tables, traffic, sent or {}),
             traffic,
             _placed(visits or {}, _OF_CLIENTS, ("round", "slot")),
             _placed(rounds or {}, _OF_ROUNDS, ("round",)),
@@ -349,6 +343,43 @@ class JobHistory(History):
     def __repr__(self) -> str:
         last = f", last {self.rows[-1]}" if self.rows else ""
         return f"JobHistory({len(self.workers) or 1} workers, {len(self.steps)} steps, {len(self.rows)} epochs{last})"
+
+
+class _Workers(Mapping[int, JobHistory]):
+    """Histories of the workers, each made when it is first asked for: of a thousand most never are.
+
+    Args:
+        tables: `TR` and `EV` of each worker.
+        traffic: that of all nodes.
+        counted: nodes whose bytes were counted.
+    """
+
+    def __init__(
+        self, tables: Mapping[int, tuple[Table, Table]], traffic: Sequence[dict[str, int | str]], counted: Iterable[int]
+    ) -> None:
+        self._tables, self._traffic, self._counted = tables, traffic, frozenset(counted)
+        self._made: dict[int, JobHistory] = {}
+
+    def __getitem__(self, node: int) -> JobHistory:
+        if node not in self._made:
+            trained, tested = self._tables[node]
+            made = JobHistory(*_rows([trained], [tested]), None, self._of_nodes.get(node, ()))
+            made._add_bytes(node in self._counted)
+            self._made[node] = made
+        return self._made[node]
+
+    @cached_property
+    def _of_nodes(self) -> dict[int, list[dict[str, int | str]]]:
+        found: dict[int, list[dict[str, int | str]]] = {}
+        for row in self._traffic:
+            found.setdefault(int(row["node"]), []).append(row)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
 
 
 def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:

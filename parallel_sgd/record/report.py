@@ -315,17 +315,20 @@ class StepRows:
 
     def __init__(self, enter: Callable[[tuple[float | int, ...]], None], metrics: Sequence[tuple[int, Metric]]) -> None:
         self._enter_row, self._metrics = enter, metrics
-        self._waiting: list[tuple[tuple[float | int, ...], list[Array], list[Array]]] = []
+        self._waiting: list[tuple[tuple[float | int, ...], Sequence[Array], Sequence[Array]]] = []
         self._last = -math.inf  # second of the step before
 
-    def add(self, head: tuple[float | int, ...], labels: Sequence[Array], predictions: Sequence[Array]) -> None:
+    def add(
+        self, head: tuple[float | int, ...], labels: Sequence[Array], predictions: Sequence[Array], *, kept: bool = False
+    ) -> None:
         """Add one block step: its row up to the metrics, and the arrays of which these are computed, which may change
-        afterwards.
+        afterwards unless they are `kept`.
 
         Args:
             head: the row up to the metrics.
             labels: those of each output with a loss.
             predictions: those of each of these outputs.
+            kept: whether nobody changes the arrays afterwards, so that they need not be copied.
         """
         # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
@@ -333,8 +336,9 @@ class StepRows:
             self.flush()
             self._enter(head, labels, predictions)
             return
-        # copied: model and feeder use their arrays again
-        self._waiting.append((head, [each.copy() for each in labels], [each.copy() for each in predictions]))
+        if not kept:  # copied: model and feeder use their arrays again
+            labels, predictions = [each.copy() for each in labels], [each.copy() for each in predictions]
+        self._waiting.append((head, labels, predictions))
         if len(self._waiting) >= _MOST_WAITING:
             self.flush()
 

@@ -50,6 +50,7 @@ from .hashes import sha256_of
 from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
+from .machine import MACHINE, machine_of
 from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
@@ -184,7 +185,8 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     Raises: ValueError where it cannot be made.
     """
     resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
-    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {**spec.about, NODES: nodes, **resumes})
+    about = {**spec.about, NODES: nodes, MACHINE: machine_of(spec.options.nodes), **resumes}
+    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, about)
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:

@@ -39,7 +39,7 @@ __all__ = [
 
 Column = list[float | str]
 Columns = dict[str, Column]
-Convert = Callable[[str], float | str]
+Convert = Callable[[Sequence[str]], Column]  # of the texts of a column
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _NODE: Final = re.compile(r"-N\((-?[0-9]{1,9})\)\.csv$")
 _MOST_LINE: Final = 1 << 18  # bytes of a row
@@ -54,37 +54,45 @@ class _Misfit(ValueError):
     """Error for a text that is no value of its column; the message is the expectation."""
 
 
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise _Misfit("a number") from None
-    if not math.isfinite(value):
+def _number(texts: Sequence[str]) -> Column:
+    values = _floats(texts, "a number")
+    if not all(map(math.isfinite, values)):
         raise _Misfit("a finite number")
-    return value
+    return [*values]
 
 
 def _whole(low: float, high: float) -> Convert:
-    def convert(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not (low <= value <= high and value.is_integer()):
-            raise _Misfit(f"a whole number from {low:.0f} to {high:.0f}")
-        return value
+    expected = f"a whole number from {low:.0f} to {high:.0f}"
+
+    def convert(texts: Sequence[str]) -> Column:
+        values = _floats(texts, expected)
+        # a value that is not finite is no whole number either
+        if not all(map(float.is_integer, values)) or (values and not (low <= min(values) and max(values) <= high)):
+            raise _Misfit(expected)
+        return [*values]
 
     return convert
 
 
-def _hash(text: str) -> str:
-    if not _HASH.fullmatch(text):
+def _floats(texts: Sequence[str], expected: str) -> list[float]:
+    try:
+        return list(map(float, texts))
+    except ValueError:
+        raise _Misfit(expected) from None
+
+
+def _texts(texts: Sequence[str]) -> Column:
+    return [*texts]
+
+
+def _hash(texts: Sequence[str]) -> Column:
+    if not all(map(_HASH.fullmatch, texts)):
         raise _Misfit("64 hexadecimal digits")
-    return text
+    return [*texts]
 
 
-def _peer(text: str) -> float | str:
-    return "" if text == "" else _NODE_NUMBER(text)
+def _peer(texts: Sequence[str]) -> Column:
+    return ["" if text == "" else _NODE_NUMBER([text])[0] for text in texts]
 
 
 _NODE_NUMBER: Final = _whole(-MOST_BLOCKS, MOST_BLOCKS)
@@ -99,18 +107,18 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "TI": ({"Epochs": _EPOCH}, _number),
     "AC": (
         {
-            "Codec": str,
+            "Codec": _texts,
             "Variable": _COUNT,
-            "Name": str,
+            "Name": _texts,
             "Peer": _NODE_NUMBER,
-            "Direction": str,
-            "Transport": str,
+            "Direction": _texts,
+            "Transport": _texts,
             **dict.fromkeys(("Packets", "Raw", "Wire", "Overhead"), _COUNT),
         },
-        str,
+        _texts,
     ),
-    "BA": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_PHASES, _number), "Peer": _peer}, str),
-    "BY": ({"Codec": str, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_TRAFFIC, _COUNT)}, str),
+    "BA": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_PHASES, _number), "Peer": _peer}, _texts),
+    "BY": ({"Codec": _texts, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_TRAFFIC, _COUNT)}, _texts),
     "CL": (
         {
             "Round": _BATCH,
@@ -130,10 +138,10 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         },
         _number,
     ),
-    "CO": ({"Codec": str, "Variable": _COUNT, "Name": str, "Encode": _number, "Merge": _number}, str),
-    "WH": ({"Epoch": _EPOCH, "Variable": str, "SHA256": _hash}, str),
-    "ID": ({"Epoch": _EPOCH, "Computes with": str}, str),
-    IDENTITIES: ({"Attempt": _EPOCH, "Node": _NODE_NUMBER, "Computes with": str}, str),
+    "CO": ({"Codec": _texts, "Variable": _COUNT, "Name": _texts, "Encode": _number, "Merge": _number}, _texts),
+    "WH": ({"Epoch": _EPOCH, "Variable": _texts, "SHA256": _hash}, _texts),
+    "ID": ({"Epoch": _EPOCH, "Computes with": _texts}, _texts),
+    IDENTITIES: ({"Attempt": _EPOCH, "Node": _NODE_NUMBER, "Computes with": _texts}, _texts),
     "LEDGER": (
         {
             "epoch": _EPOCH,
@@ -143,7 +151,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
             "attempt": _BATCH,
             "committed": _whole(0, 1),
         },
-        str,
+        _texts,
     ),
 }
 """Columns that a table has at least, and the type of further ones, by kind."""
@@ -191,7 +199,7 @@ class TableRows:
                 raise _Misfit
             # column by column, which is faster; row by row only where one does not fit
             made: list[Column] = [
-                list(map(convert, texts)) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
+                convert(texts) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
             ]
         except _Misfit:
             # numbered as lines of the file, for the reason that is told
@@ -213,7 +221,7 @@ class TableRows:
         values: list[float | str] = []
         for name, convert, text in zip(self.head, self._converts, row, strict=True):
             try:
-                values.append(convert(text))
+                values += convert([text])
             except _Misfit as error:
                 self.leave_out(f"in row {number} {name[:40]!r} must be {error}, got {text[:40]!r}")
                 return None

@@ -10,11 +10,12 @@ from typing import Any, Final
 from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, JobHistory
+from parallel_sgd.record.machine import SIMULATED
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import seconds
 
 from . import tables
-from .data import SIMULATED, best_of, crowd_of, effort_in, platform_of
+from .data import best_of, crowd_of, effort_in, platform_of
 from .records import RunRecords
 from .report import curve, document, embedded
 

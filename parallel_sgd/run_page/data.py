@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, EPOCH, SECONDS, STEP, JobHistory
+from parallel_sgd.record.machine import SIMULATED, WORKERS_IN_TURN, crowd_in
 from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
@@ -20,11 +21,6 @@ from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
 from .terms import ORDER, figure, word
 
-WORKERS_HERE: Final = "workers on these cores"
-CORES_HERE: Final = "cores"
-SIMULATED: Final = "simulated on"
-WORKERS_IN_TURN: Final = "workers in one process"
-"""Under these names the environment of a run tells how many workers ran on how many cores of the submitter's machine."""
 _MOST_DIGITS: Final = 18
 _PHASE_OF: Final = {NODE: "compute", DATA: "data", SEND: "send", PAUSE: "between"}
 """The phase in which a worker takes the seconds of a kind of cause."""
@@ -67,15 +63,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
 
 def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     """Return how many workers shared how many cores of one machine; None where each could have one, or where it is unknown."""
-    told = records.outcome.get("environment") or {}
-    # one process: its workers have one core between them
-    if WORKERS_IN_TURN in told:  # one computes at a time
-        told = {WORKERS_HERE: told[WORKERS_IN_TURN], CORES_HERE: "1"}
-    workers, cores = (str(told.get(name, "")) for name in (WORKERS_HERE, CORES_HERE))
-    # texts of a file that may be a stranger's: short numbers only
-    if not (workers.isdecimal() and cores.isdecimal() and len(workers) + len(cores) < _MOST_DIGITS):
-        return None
-    return (int(workers), int(cores)) if int(workers) > int(cores) else None
+    return crowd_in(records.environment)
 
 
 def platform_of(records: RunRecords) -> str:
@@ -84,7 +72,7 @@ def platform_of(records: RunRecords) -> str:
     Args:
         records: those of the run.
     """
-    return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
+    return str(records.environment.get(SIMULATED, ""))
 
 
 def best_of(records: RunRecords, history: JobHistory) -> Best | None:
@@ -101,7 +89,7 @@ def effort_in(records: RunRecords) -> Effort | None:
     """Return how the workers of a run have spent their time; None where none has told it."""
     told = records.settings.get("redundancy", "")
     copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
-    together = str((records.outcome.get("environment") or {}).get(WORKERS_IN_TURN, ""))
+    together = str(records.environment.get(WORKERS_IN_TURN, ""))
     workers = int(together) if together.isdecimal() and len(together) < _MOST_DIGITS else 0
     return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies), workers)
 

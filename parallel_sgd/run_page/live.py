@@ -19,7 +19,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
@@ -66,25 +65,18 @@ class LivePage:
         source: where to look.
         port: on this machine; 0 for a free one.
         about: facts that are known before the first batch: `title`, `settings` (rows of a table), `model` (its summary).
-        environment: where it is computed, as `outcome.json` will tell it, such as the numbers of workers and of cores.
 
     Attributes: `address`, with the token; `end`, how the job has ended, which the last state tells (`state`, `message`, ...).
 
     Raises: OSError when the port is in use, ImportError without the extra `page`.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        port: int = 0,
-        about: Mapping[str, Any] | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, source: Source, port: int = 0, about: Mapping[str, Any] | None = None) -> None:
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
         except ImportError as error:
             raise ImportError("The live page needs Starlette and uvicorn: pip install starlette uvicorn") from error
-        self._feed = _Feed(source, about or {}, environment or {})
+        self._feed = _Feed(source, about or {})
         # 144 random bits: the address is the only key to the page
         self._token = secrets.token_urlsafe(18)
         self._socket = socket.socket()
@@ -241,8 +233,8 @@ def _holds(query: bytes, token: str) -> bool:
 class _Feed:
     """Feed that makes a state for all viewers, while there are any, and gives each the newest when it can take one."""
 
-    def __init__(self, source: Source, about: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        self._about, self._environment = about, environment
+    def __init__(self, source: Source, about: Mapping[str, Any]) -> None:
+        self._about = about
         self.end: Mapping[str, str] = {}
         self.lines = _Lines()
         self._source = source
@@ -314,8 +306,6 @@ class _Feed:
         used = time.thread_time()
         try:
             seen = self._source.look()
-            # a run tells it in its outcome, at its end
-            seen.records = replace(seen.records, outcome={"environment": self._environment, **seen.records.outcome})
             content = {
                 **_told(seen, self._began, bool(self.end), self._about),
                 "log": [*self.lines.kept] or [*seen.log],

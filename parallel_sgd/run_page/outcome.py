@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +17,24 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
-from parallel_sgd.nodes import InProcessNodes, are_here
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
+from parallel_sgd.record.machine import machine_of
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
-from rpc.submit import RunFolder
+from rpc.submit import RunFolder, telling
 from rpc.submit.run_folder import Run, shown
 from rpc.support.files import publish
 from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
-from rpc.support.processors import usable_cores
 
-from .data import CORES_HERE, SIMULATED, WORKERS_HERE, WORKERS_IN_TURN
 from .records import RunRecords
 from .report import write_page
 
@@ -63,12 +61,6 @@ class Outcome:
         self.goes_on = False
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Software, machine and cores that compute it."""
-        environment: Mapping[str, str] = self._about["environment"]
-        return environment
 
     @property
     def about_model(self) -> str:
@@ -106,7 +98,7 @@ class Outcome:
             "figures": dict(figures),
             "failures": [[node, *told] for node, told in failures.items()],
             "problems": list(problems),
-            **({} if simulated is None else {"simulated": asdict(simulated)}),
+            **({} if simulated is None else {"simulated": _times_of(simulated)}),
         }
 
     def ended_by(self, error: BaseException) -> None:
@@ -146,7 +138,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     try:
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
         try:
-            yield outcome
+            # before the place of the report
+            with telling("The job", _log):
+                yield outcome
         except BaseException as error:
             outcome.ended_by(error)
             raise
@@ -170,6 +164,11 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             at_end.close()
 
 
+def _times_of(simulated: Simulated) -> dict[str, Any]:
+    # of a thousand nodes there are thousands of links, which no one changes: not copied one by one
+    return {**asdict(replace(simulated, links={})), "links": simulated.links}
+
+
 def _can_go_on(folder: Path) -> bool:
     """Tell if a run that has not come to its end has left a checkpoint in its folder."""
     from ..checkpoint.locate import stores_of_run  # noqa: PLC0415 - most runs end well
@@ -187,7 +186,7 @@ def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack,
     differs = differing(settings_of_run(Door(run.path)))
     rows = [{"setting": name, "value": value} for name, value in differs.items()]
     about = {"title": spec.options.mission_title, "settings": rows, "model": outcome.about_model}
-    page = at_end.enter_context(LivePage(source, about=about, environment=outcome.environment))
+    page = at_end.enter_context(LivePage(source, about=about))
     _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
     return page
 
@@ -197,7 +196,6 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
     settings = {name: _text(getattr(given, name)) for name, _ in options()}
     settings |= {name: told_path(settings[name], folder) for name in _PATHS if os.path.exists(settings[name])}
     nodes = ", ".join(f"{node}: {address}" for node, address in sorted(given.nodes.items()))
-    workers = str(len(given.nodes.worker_ids))
     train, test = samples
     return {
         "format": 1,
@@ -209,10 +207,7 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            CORES_HERE: str(usable_cores()),
-            **({WORKERS_HERE: workers} if are_here(given.nodes) else {}),
-            **({WORKERS_IN_TURN: workers} if isinstance(given.nodes, InProcessNodes) and not given.nodes.simulated else {}),
-            **({SIMULATED: given.nodes.simulated} if isinstance(given.nodes, InProcessNodes) and given.nodes.simulated else {}),
+            **machine_of(given.nodes),
         },
     }
 

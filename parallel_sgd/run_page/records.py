@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from parallel_sgd.record.door import CutOff, Door, RecordError
 from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
+from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.outcome import OUTCOME, read_outcome
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.tables import Column, Columns, by_node, node_of, read_table, warn
@@ -187,6 +188,14 @@ class RunRecords:
         except RecordError:
             return {}
 
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """Software, machine and cores of a run that has ended; of one that goes on what its submitter knew of the machine."""
+        told = self.outcome.get("environment")
+        if told is None and self.run is not None:
+            told = self.run.about.get(MACHINE)
+        return {name: value for name, value in told.items() if isinstance(value, str)} if isinstance(told, dict) else {}
+
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:
         """Read the folder of a run, or of the files of its nodes, tables by `read`; a file that cannot be read is left out.
@@ -199,6 +208,7 @@ class RunRecords:
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}
         logs: dict[str, list[str]] = {}
         ledger: Mapping[str, Column] = {}
+        ledgers: list[str] = []
         problems: list[str] = []
         cut_off: list[str] = []
         outcome: Mapping[str, Any] = {}
@@ -236,11 +246,18 @@ class RunRecords:
                         other.endswith(f"/{file}") and file.startswith("Fit") for other in logs
                     ):
                         logs["/".join(name.split("/")[-2:])] = _tail(door, name)
-                    # that of the job before those of single workers
-                    elif inside and file.startswith("LEDGER-") and ("-N(" not in file or not ledger):
-                        ledger = table(name)
+                    elif inside and file.startswith("LEDGER-"):
+                        ledgers.append(name)
                 except RecordError as error:
                     problems.append(str(error))
+        # one is enough: that of the job before those of single workers
+        for name in sorted(ledgers, key=lambda name: node_of(name) is not None):
+            if ledger:
+                break
+            try:
+                ledger = table(name)
+            except RecordError as error:
+                problems.append(str(error))
         try:
             run = read_run(door)
         except CutOff:

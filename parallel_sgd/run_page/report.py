@@ -13,13 +13,14 @@ from typing import Any, Final
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.history import BYTES, COUNTS
+from parallel_sgd.record.machine import WORKERS_IN_TURN
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
 from .clients import clients_section
-from .data import WORKERS_IN_TURN, best_of, crowd_of, effort_in, page_data, platform_of
+from .data import best_of, crowd_of, effort_in, page_data, platform_of
 from .records import RunRecords
 from .terms import PHASES, figure, term, worker
 from .timeline import write_timeline
@@ -191,7 +192,7 @@ def _result(records: RunRecords) -> str:
 
 def _crowded(records: RunRecords, workers: int, cores: int) -> str:
     """Return the sentence on workers that take turns."""
-    if WORKERS_IN_TURN in (records.outcome.get("environment") or {}):
+    if WORKERS_IN_TURN in records.environment:
         return f"{workers} workers take turns in one process: more of them are not faster."
     return crowd_sentence(workers, cores)
 
@@ -321,6 +322,6 @@ def _model(records: RunRecords) -> str:
 
 
 def _environment(records: RunRecords) -> str:
-    environment = records.outcome.get("environment") or {}
+    environment = records.environment
     made = f'<p class="note">This page was made {tables.stamp(time.time())} from the files beside it.</p>'
     return (tables.pairs(environment, "Environment") if environment else "") + made

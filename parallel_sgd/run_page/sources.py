@@ -17,6 +17,7 @@ from network.nodes import NodeAssignment
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import InProcessNodes
 from parallel_sgd.record.door import Door
+from parallel_sgd.record.machine import machine_of
 from parallel_sgd.record.tables import Columns, TableRows
 from rpc.agent import EVENT_LOG
 from rpc.messages import Verdict
@@ -145,6 +146,7 @@ class ClusterSource:
         self._epochs = epochs
         self._kept = tempfile.TemporaryDirectory(prefix="psgd-page-")
         self.folder = Path(self._kept.name)
+        self._given = nodes
         self._follower = Follower(nodes, self.folder, job, samples_of)
         self._tables = SampledTables()
 
@@ -161,7 +163,9 @@ class ClusterSource:
         current = {entry["node"] for entry in entries}
         # tables of nodes that a shrink has left behind belong to no present node
         tables = {node: own for node, own in records.tables.items() if node in current}
-        records = RunRecords(self.folder, None, {"state": state} if entries else {}, tables, {}, records.logs)
+        environment = machine_of(self._given, sum(node >= 0 for node in current))
+        outcome = {"state": state, "environment": environment} if entries else {}
+        records = RunRecords(self.folder, None, outcome, tables, {}, records.logs)
         if state == "failed":
             records = self._with_story(records, entries)
         shares = [percent / 100 for node, (percent, _) in follower.progress.items() if node in current]
@@ -198,7 +202,7 @@ class ClusterSource:
                     gone.setdefault(lost, ("lost", str(event.fields.get("reason", ""))))
         failures = {**gone, **failures}
         outcome = end_of(JobFailed(failures, {}, self._follower.job, verdicts), goes_on=False)
-        return replace(records, outcome={**outcome, "state": records.outcome["state"]})
+        return replace(records, outcome={**outcome, **records.outcome})
 
     def _agents(self) -> list[Row]:
         rows: list[Row] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -193,7 +194,28 @@ def picture(svg: str, text: str) -> str:
     # as an image its styles cannot reach the page, nor the page's scripts it
     shown_as = base64.b64encode(svg.encode()).decode()
     drawn = f'<img class="model" alt="The layers of the model" src="data:image/svg+xml;base64,{shown_as}">' if svg else ""
-    return drawn + (folded("Layers as a table", f"<pre>{escape(text)}</pre>", is_open=not svg) if text else "")
+    return drawn + (folded("Layers as a table", _layers(text), is_open=not svg) if text else "")
+
+
+def _layers(text: str) -> str:
+    """Return a summary of `nn.model.diagram.summarize` as a table whose cells wrap on a narrow screen, and the totals below it;
+    another text as it stands.
+    """
+    parts = _RULE.split(text.strip())
+    lines = [[_GAP.split(line) for line in part.splitlines()] for part in parts[1:3]]
+    # a text of a stranger may be anything
+    if len(parts) != 4 or len(lines[0]) != 1 or any(len(row) > len(lines[0][0]) for row in lines[1]):
+        return f"<pre>{escape(text)}</pre>"
+    name, ((head,), rows), totals = parts[0], lines, parts[3]
+    cells = [[int(cell.replace(",", "")) if _COUNT.fullmatch(cell) else cell for cell in row] for row in rows]
+    filled = ([*row, *[""] * (len(head) - len(row))] for row in cells)
+    told = "<br>".join(map(escape, totals.splitlines()))
+    return f'<div class="layers">{table(head, filled, name)}</div><p class="note">{told}</p>'
+
+
+_RULE: Final = re.compile(r"\n-{3,}\n")
+_GAP: Final = re.compile(r" {2,}")
+_COUNT: Final = re.compile(r"\d{1,3}(?:,\d{3}){0,6}")
 
 
 def stamp(moment: float) -> str:

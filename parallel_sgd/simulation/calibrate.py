@@ -30,9 +30,12 @@ from rpc.errors import SubmissionError
 from rpc.support.logs import QUIET, verbosity
 from rpc.support.processors import load_per_core
 
+from ..codec import Plain, Ring
 from ..codec.interfaces import Codec
 from ..job import ParallelSGD
+from ..options.job_options import JobOptions
 from .calibration import Calibration
+from .job_check import check_job
 from .link_probe import LinkProbe, rounds_of, work_seconds
 from .nodes import simulated
 from .platform import MATRIX, STAR, Platform
@@ -75,20 +78,23 @@ def calibrate(
         A star where the links are alike, else a matrix; `platform_to_toml` writes it.
 
     Raises:
-        ValueError: There are too few nodes.
+        ValueError: There are too few nodes, or a codec exchanges no gradients in step.
         NetworkError: A node cannot be reached.
     """
     ids = nodes.worker_ids
     if len(ids) < 2:
         raise ValueError(f"'nodes' (--local) must be at least 2 workers, whose link is measured, got {len(ids)}")
     began = time.monotonic()
+    own = model or usual_model()
+    samples = data if data is not None else _random_samples(own, _WORKERS * block_size)
+    for codec in codecs:
+        check_job(codec, own, samples, JobOptions(**_timed(codec, block_size)))
     load = load_per_core()
     on_step(f"links of {len(ids)} workers")
     hosts = [nodes[node].host for node in ids]
     found = _probe(nodes, ids, hosts)
-    own = model or usual_model()
     on_step("compute and codecs")
-    compute, times = _job_times(own, data, codecs, block_size, began + _LIMIT_SECONDS * 2 / 3)
+    compute, times = _job_times(own, samples, codecs, block_size, began + _LIMIT_SECONDS * 2 / 3)
     here = min(work_seconds()[0] for _ in range(_ROUNDS))
     measured = Calibration(
         date=datetime.now(timezone.utc).date().isoformat(),
@@ -106,8 +112,17 @@ def calibrate(
     )
     platform = _platform(found, ids, hosts, here, measured)
     on_step("steps")
-    step = _step_seconds(nodes, platform, own, data, codecs[0], block_size, fault)
-    return replace(platform, calibration=replace(measured, step=_rounded(step)))
+    # a step of one exchange first: what a step of two takes beyond that is the second exchange
+    for name, codec in (("step", Plain), ("answer", Ring)):
+        seconds = _seconds_of(name, nodes, platform, own, data, codec, block_size, fault)
+        platform = _with(platform, name, _rounded(seconds))
+    return platform
+
+
+def _with(platform: Platform, name: str, seconds: float) -> Platform:
+    """Return the platform with seconds of its calibration, by their name."""
+    changed: dict[str, Any] = {name: seconds}
+    return replace(platform, calibration=replace(platform.calibration or Calibration(), **changed))
 
 
 def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> dict[int, dict[str, Any]]:
@@ -127,11 +142,23 @@ def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> d
     return {node: dict(value) for node, value in results.items()}
 
 
+def _timed(codec: type[Codec], block_size: int) -> dict[str, Any]:
+    """Return the options of a job that times a codec."""
+    return {
+        "nodes": simulated(_WORKERS, "star 1Gbit/s 0s", ps=codec.traits.needs_server),
+        "codec": codec,
+        "gd_type": SGDOptimizer,
+        "block_size": block_size,
+        "epoch": 1,
+        "verbose": 0,
+        "checkpoint_every": None,
+    }
+
+
 def _job_times(
-    model: Model, data: AbsDataset | None, codecs: Sequence[type[Codec]], block_size: int, until: float
+    model: Model, samples: AbsDataset, codecs: Sequence[type[Codec]], block_size: int, until: float
 ) -> tuple[float, dict[str, dict[str, float]]]:
     """Return the seconds of a block step, and the times of codecs: those that simulated jobs of one batch measure."""
-    samples = data if data is not None else _random_samples(model, _WORKERS * block_size)
     computes: list[float] = []
     found: dict[str, list[dict[str, float]]] = {codec.__name__: [] for codec in codecs}
     for number in range(_ROUNDS):
@@ -139,17 +166,7 @@ def _job_times(
             if number and time.monotonic() > until:
                 break
             with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
-                nodes = simulated(_WORKERS, "star 1Gbit/s 0s", ps=codec.traits.needs_server)
-                result = ParallelSGD(model, samples).parallel(
-                    nodes,
-                    codec=codec,
-                    gd_type=SGDOptimizer,
-                    block_size=block_size,
-                    epoch=1,
-                    directory=folder,
-                    verbose=0,
-                    checkpoint_every=None,
-                )
+                result = ParallelSGD(model, samples).parallel(directory=folder, **_timed(codec, block_size))
             if result.simulated is None or result.simulated.compute is None:
                 raise ValueError(f"'codecs' must be such as can be measured, got {codec.__name__}")
             computes.append(result.simulated.compute)
@@ -158,7 +175,8 @@ def _job_times(
     return min(computes), {name: {key: _rounded(value) for key, value in table.items()} for name, table in times.items()}
 
 
-def _step_seconds(
+def _seconds_of(
+    name: str,
     nodes: NodeAssignment,
     platform: Platform,
     model: Model,
@@ -167,7 +185,9 @@ def _step_seconds(
     block_size: int,
     fault: str,
 ) -> float:
-    """Return by how much a step of real workers is longer than a simulated one: the least of some jobs of nine steps."""
+    """Return the seconds of a calibration, by their name, with which a simulated step is as long as the real one: the least of
+    some jobs of nine steps.
+    """
     samples = data if data is not None else _random_samples(model, len(nodes.worker_ids) * block_size * _STEPS)
     job = ParallelSGD(model, samples)
     options: dict[str, Any] = {
@@ -184,16 +204,15 @@ def _step_seconds(
         with TemporaryDirectory(prefix="psgd-calibrate-") as folder, verbosity(QUIET):
             steps.append(step_of(job.parallel(nodes, directory=folder, **options)))
 
-    def simulate(step: float) -> float:
-        found = platform.calibration or Calibration()
-        own = replace(platform, calibration=replace(found, step=step))
+    def simulate(seconds: float) -> float:
+        own = _with(platform, name, seconds)
         with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
             return step_of(job.parallel(simulated(len(nodes.worker_ids), own), directory=folder, **options))
 
-    return fitted_step(min(steps), simulate)
+    return fitted_seconds(min(steps), simulate)
 
 
-def fitted_step(real: float, simulate: Callable[[float], float]) -> float:
+def fitted_seconds(real: float, simulate: Callable[[float], float]) -> float:
     """Return the seconds that each worker has to take beside the simulated ones, so that its step is as long as a real one.
 
     Args:

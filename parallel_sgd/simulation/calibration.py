@@ -27,6 +27,8 @@ class Calibration:
         block_size: samples of a block of that measurement.
         compute: seconds of a block step of it on a node of speed 1.
         step: seconds of a step of a real worker beside block steps, codecs and network, such as its rule, tables, and wake-ups.
+        answer: seconds that such a worker takes in a further exchange of a step, as the second one of `Ring`: packets wake it,
+            and it sends in answer.
         codec_time: for each codec that was measured its name, and its times in pairs, as `codec_time=` has them.
 
     Raises:
@@ -45,6 +47,7 @@ class Calibration:
     block_size: int = 0
     compute: float = 0.0
     step: float = 0.0
+    answer: float = 0.0
     codec_time: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
 
     def __post_init__(self) -> None:

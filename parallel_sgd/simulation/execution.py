@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 from network.faults.plan import FaultPlan
@@ -79,9 +79,8 @@ class Execution:
             plan = replace(plan, options=replace(plan.options, ssgd_timeout_limit=limit))
         if not self.shared:
             return plan
-        return SharedPlan(
-            plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt, self._distinct, self._learns
-        )
+        content = {field.name: getattr(plan, field.name) for field in fields(WorkerPlan)}
+        return SharedPlan(**content, distinct=self._distinct, learns=self._learns)
 
     def _limit(self, usual: float, nodes: int) -> float:
         """Return the limit of waiting of some nodes, of which `usual` is that of a node with a machine of its own."""
@@ -207,10 +206,13 @@ class SimulatedExecution(Execution):
         step = 0.0 if calibration is None else calibration.step / speed
         client_steps = self._client_steps
         begun: tuple[int, int] | None = None
-        agents = None if self._kernel is None else self._kernel.agents
+        kernel = self._kernel
+        agents = None if kernel is None else kernel.agents
 
         def passes(epoch: int, batch: int, block: int) -> None:
             nonlocal begun
+            if kernel is not None:
+                kernel.answers = False
             # a client takes as many steps as its samples fill
             steps = 1 if client_steps is None else client_steps(epoch, batch)[block]
             charge(steps * compute(node, epoch, batch, block) / speed)
@@ -259,6 +261,7 @@ class SimulatedExecution(Execution):
         if before is not None:
             kernel.events, kernel.digest = before.events, before.digest
         kernel.costs = self._costs if self._costs.table() else None
+        kernel.answer = 0.0 if self._platform.calibration is None else self._platform.calibration.answer
         recorder = self._recorder = Recorder(self._ids) if self._arrivals is True else None
         kernel.order = Replayer(self._arrivals) if isinstance(self._arrivals, Arrivals) else recorder
         for nodes in self._hosts:

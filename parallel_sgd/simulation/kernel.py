@@ -222,6 +222,9 @@ class Kernel:
         watch: clock of the accounts of the nodes.
         costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
         order: keeps or sets the order of arrival; None: packets are taken as they come.
+        answer: seconds that a node takes, beside its codecs, to send in a turn in which it computes no block: one that packets
+            have woken.
+        answers: whether the running node has computed no block and sent nothing in its turn.
         agents: hear of the turns of the nodes, and of their errors; None: an error of a node is raised.
     """
 
@@ -244,6 +247,8 @@ class Kernel:
         self.digest = hashlib.sha256()
         self.costs: Costs | None = None
         self.order: Order | None = None
+        self.answer = 0.0
+        self.answers = False
         self.agents: Agents | None = None
         self._clock = clock
         self._timeline = clock if isinstance(clock, Timeline) else None
@@ -304,6 +309,9 @@ class Kernel:
             parcel = last[2]
         else:
             parcel = self._pack(key, content)
+            if self.answer and self.answers and self._timeline is not None and self._codec_of(sender, parcel) is not None:
+                self.answers = False
+                self._timeline.charge(self.answer)
             if self.costs is not None:
                 self._charge(self.costs.encode, sender, parcel)
             self._last = (key, content, parcel)
@@ -315,13 +323,18 @@ class Kernel:
         return parcel.size
 
     def _charge(self, cost: Callable[[Codec, int], float], node: int, parcel: Parcel) -> None:
-        """Let the time of a call of a codec pass; packets of the sync type and of checkpoints have no codec."""
-        participant, place = self._seats[node].participant, parcel.key[-1]
-        codecs = participant.exchange.bank.codecs if participant is not None else []
-        if 0 <= place < len(codecs):
-            seconds = cost(codecs[place], parcel.wire)
+        """Let the time of a call of a codec pass."""
+        codec = self._codec_of(node, parcel)
+        if codec is not None:
+            seconds = cost(codec, parcel.wire)
             if self._timeline is not None:
                 self._timeline.charge(seconds)
+
+    def _codec_of(self, node: int, parcel: Parcel) -> Codec | None:
+        """Return the codec of a packet; those of the sync type and of checkpoints have none."""
+        participant, place = self._seats[node].participant, parcel.key[-1]
+        codecs = participant.exchange.bank.codecs if participant is not None else []
+        return codecs[place] if 0 <= place < len(codecs) else None
 
     def _pack(self, key: Key, content: object) -> Parcel:
         sealed = self.transport == "tcp"
@@ -503,6 +516,7 @@ class Kernel:
         timeline = self._timeline
         if timeline is not None:
             timeline.advance_to(moment)  # the nodes of one moment compute at the same time, not one after the other
+        self.answers = True
         agents = self.agents
         if agents is None:
             ended = self._go_on(seat)
@@ -698,13 +712,28 @@ def frozen_garbage(nodes: int) -> Iterator[None]:
         return
     gc.collect()
     gc.freeze()
+    try:
+        # packets on their way are many, and no cycles
+        with rare_collections(nodes):
+            yield
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def rare_collections(nodes: int) -> Iterator[None]:
+    """Let the collector of cycles look seldom while many nodes are there, whose objects it would look at each time.
+
+    Args:
+        nodes: their number; nothing is done for a few.
+    """
     before = gc.get_threshold()
-    gc.set_threshold(_RARELY, *before[1:])  # packets on their way are many, and no cycles
+    if nodes > _MANY:
+        gc.set_threshold(_RARELY, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def run_in_process(

@@ -31,8 +31,10 @@ from .. import codec as codecs
 from ..codec.interfaces import Codec
 from ..job import ParallelSGD
 from ..nodes import in_process
+from ..options.job_options import JobOptions
 from ..profiles import FixedBlocks
 from ..record.run import JobResult
+from .job_check import check_job
 from .nodes import simulated
 from .platform import Platform
 from .steps import step_moments, step_of, table_of
@@ -211,11 +213,25 @@ class Planner:
         self._of_batch = blocks * block_size
         if self.samples < self._of_batch:
             raise ValueError(
-                f"'blocks' x 'block_size' must be at most the {self.samples} samples of the data, got {blocks} x {block_size}"
+                f"'blocks' (--blocks, by default as many as the most workers) x 'block_size' (--block-size) must be at most "
+                f"the {self.samples} samples of the data, got {blocks} x {block_size}"
             )
         self._compute: float | None = None
         self._codec_time: dict[Way, Any] = {}
         self.simulations = 0
+
+    def check(self, way: Way) -> None:
+        """Refuse a way that a job of the plan could not take.
+
+        Args:
+            way: how they exchange.
+
+        Raises:
+            ValueError: naming the codec, and the reason.
+        """
+        nodes = in_process(min(_LEARNERS, self._blocks), ps=way.codec.traits.needs_server)
+        given = JobOptions(nodes, **self._options, **way.options())
+        check_job(way.codec, self._model, ArrayDataset(*self._arrays), given)
 
     def learn(self, way: Way, epochs: int, target: float, workers: int | None = None) -> Learned:
         """Train really, in this process.
@@ -383,10 +399,15 @@ def plan(
         limit: seconds after which settings that were not simulated are left out; at least half of them are for these.
         on_step: called with the name of each step as it begins.
 
+    Raises:
+        ValueError: naming a way that a job of the plan could not take, before anything runs.
+
     Returns:
         The rows, best first, those outside of the calibration behind; and figures of the plan: `learned` and `simulated`
         (seconds), `settings`, and `left`, settings that there was no time for.
     """
+    for way in ways:
+        planner.check(way)  # none may fail when others have learned for half a minute
     began = time.monotonic()
     known = {}
     for way in ways:

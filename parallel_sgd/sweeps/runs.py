@@ -13,8 +13,8 @@ from rpc.submit.run_folder import Run, runs_in
 
 from ..record.door import Door, RecordError
 from ..record.history import BYTES, COUNTED, EPOCH, SECONDS, JobHistory
+from ..record.machine import SIMULATED as ON_PLATFORM
 from ..record.outcome import read_outcome
-from ..run_page.data import SIMULATED as ON_PLATFORM
 
 __all__ = [
     "DONE",

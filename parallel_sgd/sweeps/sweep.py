@@ -22,6 +22,7 @@ from nn.model import Model
 from nn.model.model_file import pack
 from nn.registry import custom_classes
 from rpc import NodeBusy
+from rpc.submit import telling
 from rpc.submit.run_folder import shown
 from rpc.support.logs import PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
 from rpc.support.processors import usable_cores
@@ -143,7 +144,7 @@ def sweep(
     common = checked_options(options)
     every = combinations(grid, common)
     attach_console()
-    with verbosity(verbose, short=True):
+    with verbosity(verbose, short=True), telling(f"Sweep {title}", _log):
         place = _Place(nodes)
         common |= {"mission_title": title, "directory": directory, "verbose": QUIET}
         planner = _Planner(work_of(job), place, common, new_weights)
@@ -314,7 +315,10 @@ class _Progress:
         self._begin(len(missing))
         most = processes or (len(place.agents) if place.agents else usable_cores())
         try:
-            with Pool[_Order, _Answer](min(most, max(1, len(missing))), partial(self._carry_out, place)) as pool:
+            # its runs, in the children, leave the line on Ctrl-C to it
+            told = telling(f"Sweep {self.result.title}", _log, whole=True)
+            most_at_once = min(most, max(1, len(missing)))
+            with Pool[_Order, _Answer](most_at_once, partial(self._carry_out, place)) as pool, told:
                 self._share_out(pool, place, list(missing.values()))
         finally:
             if self._trained < len(missing):
@@ -323,7 +327,7 @@ class _Progress:
                 self._enter()
                 done = self.result.count(DONE)
                 _log.warning(
-                    "Sweep %s has ended early: %s of %s runs are done, the same sweep trains the others.",
+                    "Sweep %s has ended early: %s of %s runs are done. The same sweep, started again, trains the others alone.",
                     self.result.title,
                     done,
                     len(self._runs),

@@ -101,6 +101,8 @@ def _checked(content: Mapping[str, Any], stem: str) -> dict[str, Any]:
     refuse_unknown("options", common, flags)
     options = {name: _read(f"options.{name}", flags[name], value) for name, value in common.items()}
     if WORKERS in content:
+        if content[WORKERS] < 1:
+            raise ValueError(f"{WORKERS!r} must be a positive integer, got {content[WORKERS]}")
         options[WORKERS] = content[WORKERS]
     if "grid" not in content:
         raise ValueError("'grid' is missing: a table [grid] with lists of values, such as codec = ['plain', 'topk']")

@@ -347,7 +347,7 @@ def _find_keys(settings: AgentSettings, on_change: Callable[[str], None]) -> Key
         return KeySource(from_environment, None, on_change)
     if settings.key_file is None and not loopback:
         raise NetworkError(
-            f"Listening on {settings.listen} needs an explicit key: make one with 'psgd-worker --new-key --key-file FILE', "
+            f"Listening on {settings.listen} needs an explicit key: make one with 'psgd worker --new-key --key-file FILE', "
             f"copy it to every machine, and start with '--key-file FILE'."
         )
     keyring = find_keys(settings.key_file, os.environ, create=loopback)

@@ -32,7 +32,7 @@ def too_few_slots(slots: int, nodes: Collection[int]) -> str:
     has = f"{slots} slot{'s' if slots > 1 else ''}"
     return (
         f"it has {has} and was given nodes {', '.join(map(str, sorted(nodes)))} of one job; start it with "
-        f"'psgd-worker --slots {len(nodes)}', or give each node a worker of its own"
+        f"'psgd worker --slots {len(nodes)}', or give each node a worker of its own"
     )
 
 

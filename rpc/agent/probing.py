@@ -1,4 +1,4 @@
-"""Probes of an agent for `worker.py --doctor`: its own state, and how well it reaches other agents."""
+"""Probes of an agent for `psgd doctor`: its own state, and how well it reaches other agents."""
 
 from __future__ import annotations
 

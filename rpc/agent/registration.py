@@ -181,7 +181,7 @@ def _mpi(environ: Mapping[str, str], hostname: str) -> Allocation:
             run = _STRANGE.sub("-", run).strip("-")
             return _checked(Allocation("mpi", run, _rank(environ, rank, "mpi"), _number(environ, size, 0), hostname))
     names = ", ".join(rank for rank, _ in _MPI_RANKS)
-    raise SettingsError(f"--from mpi needs one of {names}, which mpiexec sets: start with 'mpiexec -n 4 python worker.py ...'.")
+    raise SettingsError(f"--from mpi needs one of {names}, which mpiexec sets: start with 'mpiexec -n 4 psgd worker ...'.")
 
 
 def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:

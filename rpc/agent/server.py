@@ -82,7 +82,7 @@ class RequestHandler:
         audit: the agent's audit log.
         logger: the agent's log.
         logs: folder of the agent's own logs; those written while a job ran go with the files of the job.
-        probes: measurements for `worker.py --doctor`.
+        probes: measurements for `psgd doctor`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Examination for `worker.py --doctor`: call every agent, ask its state, let them measure the ways to each other, and print
+"""Examination for `psgd doctor`: call every agent, ask its state, let them measure the ways to each other, and print
 it.
 """
 

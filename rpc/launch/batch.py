@@ -1,4 +1,4 @@
-"""Agents that a batch system starts (`worker.py --from slurm --rendezvous DIR`), in the folder where they register."""
+"""Agents that a batch system starts (`psgd worker --from slurm --rendezvous DIR`), in the folder where they register."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def await_agents(
 
 
 def agent_options(listen: str, slots: int, log_level: str, *more: str) -> list[str]:
-    """Return options of `worker.py` for an agent on a free port of `listen` that ends with the program that has started it."""
+    """Return options of `psgd worker` for an agent on a free port of `listen`, which ends with the program that started it."""
     return ["--listen", listen, "--port", "0", "--end-with-parent", "--slots", str(slots), "--log-level", log_level, *more]
 
 
@@ -129,7 +129,7 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
     Its jobs have the BLAS kernels that this process has, so that results here and there have equal bits.
 
     Args:
-        options: options of `worker.py`.
+        options: options of `psgd worker`.
         folder: see above.
         stderr: takes the agent's standard error; default: that of this process.
 

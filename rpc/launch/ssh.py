@@ -42,7 +42,7 @@ class SSHLauncher(Launcher):
 
     Args:
         hosts: `[user@]host` of each.
-        worker_command: command that starts `worker.py` there, for the user's shell there.
+        worker_command: command that starts `psgd worker` there, for the user's shell there.
         ssh_command: the client and options of it; it must ask for no password.
         key_file: the key; default one that is made now and removed by `close`.
         slots: jobs that an agent may run at once.

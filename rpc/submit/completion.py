@@ -16,7 +16,7 @@ from ..support.logs import clean
 from .connections import Connections
 from .event_loop import EventLoop
 from .restarts import Restarts
-from .terminal import Interrupts, interrupted
+from .terminal import Interrupts, interrupted, telling
 
 
 class JobOutcome:
@@ -113,11 +113,12 @@ class EndOfJob:
                     raise interrupted()
                 stopping = True
                 # before the order to stop: no restart may begin between the two
-                self._handoffs.halted = "It was interrupted."
+                self._handoffs.halted = "It was stopped by Ctrl-C."
                 self._loop.stop(self._handoffs.halted, is_wanted=True)
         # only now: the files of the stopped job are home
         if stopping:
-            raise interrupted()
+            with telling("The job", self._logger):
+                raise KeyboardInterrupt
 
     def _second_interrupt(self, interrupts: Interrupts) -> bool:
         self._logger.warning("Leaving in %g s; the job goes on. Press Ctrl-C again to stop it on all nodes.", LEAVE_SECONDS)

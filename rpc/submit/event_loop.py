@@ -290,8 +290,13 @@ class EventLoop:
             last = clean(lines[-1]) if lines else "no reason given"
             before = machine.phase
             self.groups.feed(machine, HasEnded(node, state.state, last))
-            follows = self.end_together and (state.state == "stopped" or self.monitor.follows(node))
-            if follows or (before is not Phase.RUNNING and machine.cause_is_open):
+            # by an order, of a person or of the job itself, which is no fault of the node
+            ordered = state.state == "stopped" and (self.end_together or self._wanted)
+            if (
+                ordered
+                or (self.end_together and self.monitor.follows(node))
+                or (before is not Phase.RUNNING and machine.cause_is_open)
+            ):
                 self.monitor.tell_of_bystander(f"Node({node}) {state.state}: {last}")
             elif state.state == "left":
                 self._logger.warning("Node(%s) left: %s", node, last)

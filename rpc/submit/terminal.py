@@ -295,11 +295,11 @@ def interrupted() -> KeyboardInterrupt:
 
 @contextlib.contextmanager
 def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterator[None]:
-    """Log Ctrl-C in the block, in a line that begins with `what`, unless it was told already, and end a plain program
-    without a traceback.
+    """Log that Ctrl-C has stopped the block, in a line that begins with `what`, unless it was told already, and end a plain
+    program without a traceback.
 
     Args:
-        what: what is interrupted.
+        what: what is stopped.
         logger: takes the line.
         whole: the blocks within are parts, of which the user knows nothing, so they leave the line to this one.
     """
@@ -312,7 +312,7 @@ def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterat
     except KeyboardInterrupt as error:
         if vars(error).get(_TOLD):
             raise
-        logger.warning("%s was interrupted.", what)
+        logger.warning("%s was stopped by Ctrl-C.", what)
         raise interrupted() from None
     finally:
         _is_part.reset(before)

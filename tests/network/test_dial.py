@@ -246,8 +246,8 @@ def test_advice_is_of_the_family_that_was_called(named: Callable[..., Address], 
             dial(target(goal))
     told = str(advised(caught.value, goal))
     assert told.startswith("No worker is reached at several:1 for node 3: Connection refused. Start one there with ")
-    assert f"'psgd-worker --listen {listen} --port 1 --key-file FILE'" in told
-    here = "Start one on this machine with 'psgd-worker --port 1"
+    assert f"'psgd worker --listen {listen} --port 1 --key-file FILE'" in told
+    here = "Start one on this machine with 'psgd worker --port 1"
     assert str(advised(caught.value, Address("::1", 1))).endswith(f"{here}'.")
     assert str(advised(caught.value, Address("::1", 1), "a key")).endswith(f"{here} --key-file 'a key''.")
 

@@ -195,7 +195,7 @@ def faulty(tmp_path: Path) -> Path:
         ("link", "symbolic link; name the file itself"),
         ("pipe", "pipe must be a regular file"),
         ("folder", "folder must be a regular file"),
-        ("key", r"does not exist; copy it .*'psgd-worker --new-key --key-file .*'"),
+        ("key", r"does not exist; copy it .*'psgd worker --new-key --key-file .*'"),
         ("empty/key", "does not exist"),
         ("empty", "holds no key"),
         ("utf-16", "utf-16 is UTF-16 text; save it as UTF-8"),

@@ -128,7 +128,7 @@ def test_every_address_that_fails_is_named_and_nothing_stays_open(key_file: Path
         nodes = NodeAssignment().add(0, f"127.0.0.1:{silent.getsockname()[1]}").add(1, "127.0.0.1:1")
         with pytest.raises(NetworkError) as caught:
             Request(key_file).request(nodes.add(2, str(serve.address)), limit=0.3)
-    advice = f"Start one on this machine with 'psgd-worker --port 1 --key-file {key_file}'."
+    advice = f"Start one on this machine with 'psgd worker --port 1 --key-file {key_file}'."
     assert str(nodes[0]) in str(caught.value)
     assert f"No worker is reached at 127.0.0.1:1 for node 1: Connection refused. {advice}" in str(caught.value)
     with pytest.raises(NotReached, match=r"^No worker is reached at 255\.255\.255\.255:1 for node 0: .* Is the address right"):
@@ -162,5 +162,5 @@ def test_what_cannot_be_called_or_served_is_refused(key_file: Path, tmp_path: Pa
     with pytest.raises(ValueError, match="needs at least one node, got an empty NodeAssignment"):
         Request(key_file).request(NodeAssignment())
     for address in ("0.0.0.0:0", "[::]:0", "192.0.2.7:0", "some-host:0"):
-        with pytest.raises(NetworkError, match=r"needs an explicit key file: make one with 'psgd-worker --new-key'"):
+        with pytest.raises(NetworkError, match=r"needs an explicit key file: make one with 'psgd worker --new-key'"):
             Serve(address)

@@ -30,6 +30,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.engine.accounts import BATCH_COLUMNS
 from parallel_sgd.engine.progress import COLUMNS
 from parallel_sgd.record.door import Door
+from parallel_sgd.record.machine import machine_of
 from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
@@ -430,9 +431,12 @@ def test_links_are_not_blamed_for_turns_on_the_cores(tmp_path: Path) -> None:
         result = ParallelSGD(mlp(units=4), ArrayDataset(X, Y)).parallel(nodes, epoch=3, block_size=4, directory=tmp_path)
     assert result.folder is not None
     (result.folder / "outcome.json").unlink()
+    record = json.loads((result.folder / "job.json").read_text())
+    assert record["about"]["machine"] == machine_of(nodes)
     kinds = []
-    for told in ({}, {"workers on these cores": "2", "cores": "1"}):
-        with LivePage(RunSource(lambda: result.folder), environment=told) as live:
+    for told in (record["about"]["machine"], {"workers on these cores": "2", "cores": "1"}, {"cores": 1}, "none"):
+        (result.folder / "job.json").write_text(json.dumps({**record, "about": {**record["about"], "machine": told}}))
+        with LivePage(RunSource(lambda: result.folder)) as live:
             kinds.append({cause["kind"] for cause in next(states(live.address))["page"]["causes"]})
-    assert "link" in kinds[0] and "cores" not in kinds[0]
-    assert kinds[1] == kinds[0] - {"link"} | {"cores"}
+    assert "link" in kinds[2] and "cores" not in kinds[2]
+    assert kinds == [kinds[2] - {"link"} | {"cores"}] * 2 + [kinds[2]] * 2

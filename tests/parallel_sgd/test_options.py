@@ -59,7 +59,7 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options of a job
 
 What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, each with its type, its default and the option of
-`psgd-submit` that says the same. Up to `codec_extra_parameters` they may be given by position. This page is made of
+`psgd submit` that says the same. Up to `codec_extra_parameters` they may be given by position. This page is made of
 `parallel_sgd/options/job_options.py`.
 
 Type checkers know the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class`

@@ -93,7 +93,7 @@ def test_the_same_address_twice(trio: Cluster, tmp_path: Path) -> None:
     (address, *_) = [agent.address for agent in trio.agents]
     one, other = (NodeAssignment(trio.key_file).add(node, address) for node in (0, 1))
     with trio.request(NodeAssignment(trio.key_file).add(0, address).add(1, address)) as com:
-        told = rf"the worker at {address} .* 1 slot .* nodes 0, 1 .*'psgd-worker --slots 2'"
+        told = rf"the worker at {address} .* 1 slot .* nodes 0, 1 .*'psgd worker --slots 2'"
         with pytest.raises(SubmissionError, match=told):
             start_job(com, Sum, tmp_path)
         assert trio.idle()

@@ -120,7 +120,7 @@ def test_what_is_wrong(own: Cluster, tmp_path: Path, silent: str) -> None:
     assert set(said) == {str(host) for host in hosts[1:]} - {"no-such-host.invalid"} | {"no-such-host.invalid:15387"}
     assert said[silent].endswith(
         "Connection refused. Start one on this machine with "
-        f"'psgd-worker --port {silent.split(':')[1]} --key-file {own.key_file}'."
+        f"'psgd worker --port {silent.split(':')[1]} --key-file {own.key_file}'."
     )
     assert "cannot be resolved" in said["no-such-host.invalid:15387"]
     assert said[str(stopped.address)].startswith("Timed out after 5 s")

@@ -11,7 +11,7 @@ import pytest
 import parallel_sgd
 from parallel_sgd import codec as codecs
 from parallel_sgd.simulation import execution
-from parallel_sgd.simulation.calibrate import fitted_step
+from parallel_sgd.simulation.calibrate import calibrate, fitted_seconds
 from parallel_sgd.simulation.calibration import Calibration
 from parallel_sgd.simulation.codec_time import CodecTime, Cost
 from parallel_sgd.simulation.link_probe import rounds_of
@@ -100,8 +100,23 @@ def test_the_time_of_a_step_is_what_each_worker_takes_also_where_they_share_core
 
     real = step(0.005)
     assert real - step(0.0) > 0.007
-    assert fitted_step(real, step) == pytest.approx(0.005, rel=0.01)
-    assert fitted_step(step(0.0) / 2, step) == 0.0
+    assert fitted_seconds(real, step) == pytest.approx(0.005, rel=0.01)
+    assert fitted_seconds(step(0.0) / 2, step) == 0.0
+
+
+@covers("SIM-14", "SIM-31")
+def test_a_second_exchange_takes_a_worker_its_time(tmp_path: Path) -> None:
+    """A step of Plain has one exchange, one of Ring two, and one of a server the answer of that."""
+
+    def step(codec: type[codecs.Codec], seconds: float) -> float:
+        own = replace(MEASURED, calibration=replace(CALIBRATION, answer=seconds))
+        nodes = parallel_sgd.simulated(3, own, ps=codec.traits.needs_server, codec_time=0)
+        return step_of(train(nodes, codec, tmp_path, 4))
+
+    assert step(codecs.Plain, 0.01) == pytest.approx(step(codecs.Plain, 0.0), abs=1e-9)
+    assert step(codecs.Ring, 0.01) == pytest.approx(step(codecs.Ring, 0.0) + 0.01, abs=1e-6)
+    assert step(codecs.SyncPS, 0.01) > step(codecs.SyncPS, 0.0) + 0.0099
+    assert fitted_seconds(step(codecs.Ring, 0.01), lambda seconds: step(codecs.Ring, seconds)) == pytest.approx(0.01, rel=1e-3)
 
 
 @covers("SIM-16")
@@ -125,6 +140,13 @@ def test_a_measured_time_of_nothing_is_an_error(
     asked = train(parallel_sgd.simulated(2, compute=0, codec_time=0), codecs.Ring, tmp_path / "b")
     assert asked.simulated is not None and "without the time of codecs" in str(asked.simulated)
     assert CodecTime({}, Cost()).table() == {}
+
+
+@covers("SIM-34")
+def test_a_codec_that_no_calibration_can_time_is_told_before_anything_is_measured() -> None:
+    """Behind one that it could time, and on nodes that cannot be reached."""
+    with pytest.raises(ValueError, match=r"'codecs' \(--codecs\) must be codecs that exchange gradients .* got LocalSGD: "):
+        calibrate(parallel_sgd.in_process(2), [codecs.Plain, codecs.LocalSGD])
 
 
 def test_no_host_measures_two_pairs_at_a_time() -> None:

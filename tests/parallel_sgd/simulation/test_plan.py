@@ -126,6 +126,8 @@ def test_without_model_and_data_it_plans_for_what_is_at_hand(capsys: pytest.Capt
         (["--target", "95"], "--target must be a share between 0 and 1, got 95"),
         (["--platform", "sta 1Gbit/s 50us"], "did you mean 'star'"),
         (["--codecs", "Plian"], "did you mean 'Plain'"),
+        (["--codecs", "Plain,AsyncPS"], "'codecs' (--codecs) must be codecs that exchange gradients in step, got AsyncPS"),
+        (["--block-size", "500"], "(--block-size) must be at most the 1500 samples of the data, got 16 x 500"),
         (["--blocks", "4", "--workers", "2..8"], "--blocks must be at least the largest number of workers, 8, got 4"),
         (["--local-steps", "0"], "must be a positive integer, got '0'"),
         (["--check", "1", "--platform", "ring 1Gbit/s 50us"], "--check needs a star without a backbone"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import pty
 import re
@@ -32,10 +33,14 @@ from parallel_sgd.engine.channel import Others
 from parallel_sgd.engine.merge import BlockTree
 from parallel_sgd.profiles.blockassignment import DuplicateAssignment
 from parallel_sgd.record.contents import misplaced
+from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.identity import own_identity
 from parallel_sgd.record.run import JobResult, RunManifest
+from parallel_sgd.record.tables import read_table
+from parallel_sgd.run_page import data
 from parallel_sgd.simulation import kernel as kernels
 from parallel_sgd.simulation.execution import Execution
-from parallel_sgd.simulation.kernel import SAMPLE, Kernel
+from parallel_sgd.simulation.kernel import SAMPLE, Kernel, rare_collections
 from tests.parallel_sgd.digits_job import plan_of
 from tests.parallel_sgd.simulation.test_jobs import STAR, train, weights
 from tests.sources import ROOT
@@ -161,6 +166,30 @@ def test_a_sample_has_tables_and_all_have_rows_in_common_ones(name: str, tmp_pat
     assert sample.ledger.path.read_text("utf-8") == all_tables.ledger.path.read_text("utf-8")
     assert sample.folder is not None
     assert list(misplaced(sample.folder, RunManifest.read(sample.folder))) == []
+
+
+@covers("SIM-20")
+def test_the_begin_and_end_repeat_nothing_for_each_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of workers that share a state only those with tables are named in the record, no table is read twice, and no history
+    of a single worker is made unless it is asked for."""
+    monkeypatch.setattr(data, "_MOST_LINES", 8)  # up to so many workers the page has a line of each
+    seen: dict[int, list[int]] = {}
+    results: list[JobResult] = []
+    for count in (17, 21):
+        counted = calls(lambda count=count: results.append(simulated(count, codecs.SyncPS, tmp_path / str(count), 1)))
+        seen[count] = [counted[function.__code__] for function in (own_identity, read_table, JobHistory.__init__)]
+    assert seen[17] == seen[21]
+    folder = results[-1].folder
+    assert folder is not None and sorted(RunManifest.read(folder).nodes) == ["-2", "0", "1", "2", "3"]
+    assert len(results[-1].history.workers) == 21 and len(results[-1].history.workers[20].steps) == 1
+
+
+def test_the_collector_of_cycles_looks_seldom_while_there_are_many() -> None:
+    before = gc.get_threshold()
+    for nodes in (16, 17):
+        with rare_collections(nodes):
+            assert (gc.get_threshold() == before) == (nodes == 16)
+        assert gc.get_threshold() == before
 
 
 def test_most_of_very_many_have_sums_of_their_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

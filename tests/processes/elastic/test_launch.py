@@ -312,7 +312,7 @@ def test_more_workers_than_an_agent_has_slots(own: Cluster) -> None:
     """The reason says what to do about it, at once: nobody waits for a slot that there is not."""
     (agent,) = own.start(1, "--listen", "127.0.0.1")
     nodes = NodeAssignment(key_file=own.key_file).add(0, agent.address).add(1, agent.address)
-    with pytest.raises(JobFailed, match=r"has 1 slot, and 2 of the job .*'psgd-worker --slots 2'"):
+    with pytest.raises(JobFailed, match=r"has 1 slot, and 2 of the job .*'psgd worker --slots 2'"):
         elastic.launch(int, nodes)
 
 

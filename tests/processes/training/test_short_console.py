@@ -208,6 +208,7 @@ def test_a_job_that_is_interrupted(tmp_path: Path) -> None:
     with job.stderr:
         said = job.stderr.read().splitlines()
     assert job.wait(30) == -signal.SIGINT
+    assert said[-3] == "warning  The job was stopped by Ctrl-C." and not any(line.startswith("error") for line in said), said
     assert said[-2:] == ["report   ./runs/P-SGD-1/report.html", "go on    resume='last', or --resume last"], said
     told = max([3, *(int(line[6:12].split("/")[0]) for line in said if line.startswith("epoch "))])
     lines = piped(tmp_path, "parallel_sgd.local_workers(2)", epoch=told + 20, resume="last")

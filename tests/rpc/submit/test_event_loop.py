@@ -20,7 +20,7 @@ from network.key_files import create_key_file
 from network.keys import Key, new_key
 from network.nodes import Address
 from network.testing import VirtualClock
-from rpc.errors import SubmissionError
+from rpc.errors import JobAborted, SubmissionError
 from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS
 from rpc.messages import Accepted, FetchEnd, FileBegin, FileChunk, Heartbeat, Jobs, Lose, Operation, State, Stop, Verdict
 from rpc.shipping import pack
@@ -172,6 +172,22 @@ def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest
     assert caplog.messages == []
     team.loop.hide()
     assert [message[:15] for message in caplog.messages] == ["Node(0) stopped", "Node(1) stopped"]
+
+
+@covers("SUB-44")
+@pytest.mark.parametrize("end_together", [False, True])
+def test_nodes_that_a_person_has_stopped_are_no_errors(
+    team: Team, caplog: pytest.LogCaptureFixture, end_together: bool
+) -> None:
+    """Each obeys an order, under every policy; an end of another kind is an error all the same."""
+    team.loop.end_together = end_together
+    team.loop.stop("It was stopped by Ctrl-C.", is_wanted=True)
+    told = f"{JobAborted('It was stopped by Ctrl-C.')}"
+    team.say(0, state(0, "stopped", told), until=lambda: 0 not in team.loop.running)
+    team.say(1, state(1, "failed", "ValueError: no"), until=lambda: 1 not in team.loop.running)
+    team.loop.hide()
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert f"Node(0) stopped: {told}" in caplog.messages and errors == ["Node(1) failed:\nValueError: no"]
 
 
 @covers("FD-9")

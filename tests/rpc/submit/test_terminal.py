@@ -257,16 +257,16 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
     with pytest.raises(KeyboardInterrupt), telling("The job", logger), telling("Its start", logger):
         press()
         signal.pause()
-    assert caplog.messages == ["Its start was interrupted."]
+    assert caplog.messages == ["Its start was stopped by Ctrl-C."]
     with pytest.raises(KeyboardInterrupt), telling("The job", logger):
         raise interrupted()
     assert len(caplog.records) == 1
     with pytest.raises(KeyboardInterrupt), telling("The plan", logger, whole=True), telling("The job", logger):
         raise KeyboardInterrupt
-    assert caplog.messages[1:] == ["The plan was interrupted."]
+    assert caplog.messages[1:] == ["The plan was stopped by Ctrl-C."]
     with pytest.raises(KeyboardInterrupt), telling("The job", logger):
         raise KeyboardInterrupt
-    assert caplog.messages[2:] == ["The job was interrupted."]
+    assert caplog.messages[2:] == ["The job was stopped by Ctrl-C."]
 
 
 _AT_ONCE = """
@@ -311,5 +311,9 @@ def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors.strip()) == (-signal.SIGINT, "", "The start of local workers was interrupted.")
+    assert (process.returncode, output, errors.strip()) == (
+        -signal.SIGINT,
+        "",
+        "The start of local workers was stopped by Ctrl-C.",
+    )
     assert not list(temporary.iterdir())
