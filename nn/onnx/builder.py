@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nn.arrays import LENGTH, Array, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.layer.layer import Layer
 from nn.layer.parameter import Parameter
 from nn.model.calls import MOST_NUMBERS
@@ -16,7 +16,7 @@ from nn.onnx.axes import Orders
 from nn.onnx.folding import has_unknown
 from nn.operation.shape import Transpose
 from nn.tensor_files import ModelFileError
-from nn.value.value import Value, as_value
+from nn.value.value import Node, Value, as_value
 
 Operand: TypeAlias = Value | Array
 """A value of a file: one that is computed from the inputs, or numbers that are known when it is read."""
@@ -38,6 +38,7 @@ class Builder:
         """Whether the file is for one sample at a time."""
         self.double = False
         """Whether the file computes in float64."""
+        self._rows: dict[Value, int] = {}
         self.weights: list[tuple[Layer, Mapping[str, Array]]] = []
         """The layers so far, and the numbers of their variables by name."""
         self._origin: dict[int, str] = {}
@@ -91,6 +92,28 @@ class Builder:
         made_value = x[_key(x.shape, shape)] if LENGTH in x.shape else x.reshape(*shape)
         if x in self.uncut:
             self.uncut.add(made_value)
+        return made_value
+
+    def rows(self, value: Value) -> int:
+        """Return how many rows of a value belong to a sample: more than one where heads, or steps, are part of the batch."""
+        todo = [value]
+        while todo:
+            each = todo[-1]
+            sources = [source for source in each.inputs if BATCH in source.shape] if isinstance(each, Node) else []
+            unknown = [source for source in sources if source not in self._rows]
+            if each not in self._rows and unknown:
+                # Without recursion: graphs may be deep.
+                todo += unknown
+                continue
+            self._rows.setdefault(each, max((self._rows[source] for source in sources), default=1))
+            todo.pop()
+        return self._rows[value]
+
+    def reshaped(self, x: Value, shape: Sequence[int], rows: int) -> Value:
+        """Return x as `shaped` does, in a shape with so many rows for each sample."""
+        made_value = self.shaped(x, shape)
+        if made_value is not x:
+            self._rows[made_value] = rows
         return made_value
 
     def derived(self, array: Array, *sources: Array) -> Array:

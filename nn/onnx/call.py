@@ -154,9 +154,10 @@ class Call:
 
     def lengths(self, kind: str) -> Array:
         """Return the shape of the input, or with the kind "Size" the number of its elements."""
-        shape = self.operand(0).shape
-        words = {BATCH: "batch", LENGTH: "length of an axis"}
-        lengths: list[Any] = [Unknown(words[axis]) if axis in words else axis for axis in shape]
+        x = self.operand(0)
+        shape = x.shape
+        rows = self.builder.rows(x) if isinstance(x, Value) and BATCH in shape else 1
+        lengths: list[Any] = [length_of(axis, rows) for axis in shape]
         if kind == "Shape":
             return made(lengths[slice(self.given.get("start"), self.given.get("end"))])
         if any(isinstance(each, Unknown) for each in lengths):
@@ -167,6 +168,16 @@ class Call:
         """Return the node of a kind that alone takes a value; None where there is none or another one takes it, too."""
         users = self._file.users.get(name, [])
         return users[0] if len(users) == 1 and users[0].op_type == kind and id(users[0]) not in self._file.done else None
+
+
+def length_of(axis: int, rows: int = 1) -> Any:
+    """Return the length of an axis as it stands among the numbers of a shape.
+
+    Args:
+        axis: the length, -1 for the batch.
+        rows: how many rows the batch has for each sample.
+    """
+    return Unknown("batch", rows) if axis == BATCH else Unknown("length of an axis") if axis == LENGTH else axis
 
 
 Read: TypeAlias = Callable[[Call], Operand | list[Operand]]

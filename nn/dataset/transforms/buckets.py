@@ -47,11 +47,11 @@ class Buckets(AbsTransformer, configured=True):
         limits = [arguments.integer(self, "lengths", each, minimum=1) for each in found]
         if not limits or any(low >= high for low, high in pairwise(limits)):
             raise ValueError(f"Buckets 'lengths' must be numbers of steps that rise, such as [20, 50], got {lengths!r}")
-        self.lengths = limits
+        self.lengths = tuple(limits)
 
     @property
     def _limits(self) -> tuple[int, ...]:
-        return tuple(self.lengths)
+        return self.lengths
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the arrays as they are: batches are cut when they are dealt."""

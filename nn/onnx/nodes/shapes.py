@@ -10,8 +10,9 @@ import numpy as np
 
 from nn import function, operation
 from nn.arrays import BATCH, LENGTH
+from nn.onnx.axes import inverse
 from nn.onnx.builder import Operand
-from nn.onnx.call import Call, Read
+from nn.onnx.call import Call, Read, length_of
 from nn.onnx.folding import Unknown, bounded, integers, slices, split_sizes
 from nn.operation.operation import Operation
 from nn.value.value import Value, as_value
@@ -66,6 +67,20 @@ def log_sum_exp(call: Call) -> Operand:
     return found if call.given.get("keepdims", 1) else squeezed(call, found, axes)
 
 
+def running_sum(call: Call) -> Operand:
+    """Return the sums of all elements up to each one along an axis: a product with a triangle of ones."""
+    x = call.value(0)
+    axis = integers(call.array(1))[0] % len(x.shape)
+    length = x.shape[axis]
+    if length in (BATCH, LENGTH):
+        raise call.refuse("the axis must have a length that is known", list(x.shape))
+    summed = np.triu(np.ones(bounded((length, length))), 1 if call.given.get("exclusive", 0) else 0)
+    order = [*(each for each in range(len(x.shape)) if each != axis), axis]
+    last = call.builder.orders.turned(x, order)
+    made = last @ call.builder.value(summed.T.copy() if call.given.get("reverse", 0) else summed)
+    return call.builder.orders.turned(made, inverse(order))
+
+
 def triangle(call: Call) -> Operand:
     """Return x with zeros above or below a diagonal of its last two axes."""
     x = call.value(0)
@@ -78,42 +93,49 @@ def triangle(call: Call) -> Operand:
 
 def reshaped(call: Call) -> Operand:
     x = call.tensor(0)
+    rows = call.builder.rows(x)
     wanted: list[Any] = list(call.array(1).flat)
     if not call.given.get("allowzero", 0):
-        wanted = [_length(x.shape[axis]) if _is(each, 0) else each for axis, each in enumerate(wanted)]
-    if len(wanted) == len(x.shape) and all(map(_fits, wanted, x.shape)):
+        wanted = [length_of(x.shape[axis], rows) if _is(each, 0) else each for axis, each in enumerate(wanted)]
+    if len(wanted) == len(x.shape) and all(_fits(each, axis, rows) for each, axis in zip(wanted, x.shape, strict=True)):
         return x
-    return call.builder.shaped(x, _solved(call, x, wanted))
+    return call.builder.reshaped(x, *_solved(call, x, wanted, rows))
 
 
-def _fits(length: Any, axis: int) -> bool:
-    return isinstance(length, Unknown) == (axis in (BATCH, LENGTH)) and (isinstance(length, Unknown) or int(length) == axis)
+def _fits(length: Any, axis: int, rows: int) -> bool:
+    if isinstance(length, Unknown):
+        return axis == LENGTH or (axis == BATCH and length.times == rows)
+    return axis not in (BATCH, LENGTH) and int(length) == axis
 
 
 def _is(length: Any, number: int) -> bool:
     return not isinstance(length, Unknown) and int(length) == number
 
 
-def _length(axis: int) -> Any:
-    return Unknown("batch") if axis == BATCH else Unknown("length of an axis") if axis == LENGTH else axis
+def _solved(call: Call, x: Value, wanted: Sequence[Any], rows: int) -> tuple[list[int], int]:
+    """Return a shape with -1 at the batch for one of numbers, one -1, and the lengths that come with the data; and its rows.
 
-
-def _solved(call: Call, x: Value, wanted: Sequence[Any]) -> list[int]:
-    """Return a shape with -1 at the batch for one of numbers, one -1, and the lengths that come with the data."""
+    Args:
+        call: of the node.
+        x: the value.
+        wanted: the numbers.
+        rows: how many rows of x, and in the result of the new shape, belong to a sample.
+    """
     if LENGTH in x.shape:
         raise call.refuse("must know all lengths but the batch; give 'shapes'", list(x.shape))
-    sample = math.prod(axis for axis in x.shape if axis != BATCH)
+    sample = rows * math.prod(axis for axis in x.shape if axis != BATCH)
     lengths = [None if isinstance(each, Unknown) else int(each) for each in wanted]
     batches = [place for place, each in enumerate(wanted) if isinstance(each, Unknown)]
     rest = [place for place, each in enumerate(lengths) if each == -1]
     known = math.prod(each for each in lengths if each is not None and each != -1)
+    times = 1
     if len(batches) == 1 and len(rest) < 2:
         times = wanted[batches[0]].times
         if rest and sample % (known * times) == 0:
             lengths[rest[0]] = sample // (known * times)
         elif known * times != sample:
             raise call.refuse(f"samples of {sample} elements must fit", wanted)
-    elif call.builder.single and not batches and x.shape[0] == BATCH and lengths[:1] == [1] and len(rest) < 2:
+    elif call.builder.single and rows == 1 and not batches and x.shape[0] == BATCH and lengths[:1] == [1] and len(rest) < 2:
         # A file for one sample at a time, whose first axis is that.
         batches = [0]
         if rest and sample % known == 0:
@@ -122,9 +144,10 @@ def _solved(call: Call, x: Value, wanted: Sequence[Any]) -> list[int]:
             raise call.refuse(f"samples of {sample} elements must fit", wanted)
     elif not batches and len(rest) == 1:
         batches = rest
+        times = max(1, sample // known)
     else:
         raise call.refuse(f"must keep one axis for the samples, of {sample} elements", wanted)
-    return [BATCH if place == batches[0] else int(each or 0) for place, each in enumerate(lengths)]
+    return [BATCH if place == batches[0] else int(each or 0) for place, each in enumerate(lengths)], times
 
 
 def flatten(call: Call) -> Operand:
@@ -135,7 +158,8 @@ def flatten(call: Call) -> Operand:
     if LENGTH in x.shape:
         raise call.refuse("must know all lengths but the batch; give 'shapes'", list(x.shape))
     size = math.prod(each for each in (behind if BATCH in front else front) if each != BATCH)
-    return call.builder.shaped(x, [BATCH, size] if BATCH in front else [size, BATCH])
+    rows = call.builder.rows(x) * math.prod(each for each in (front if BATCH in front else behind) if each != BATCH)
+    return call.builder.reshaped(x, [BATCH, size] if BATCH in front else [size, BATCH], rows)
 
 
 def squeeze(call: Call) -> Operand:
@@ -186,7 +210,18 @@ def beside(call: Call) -> Operand:
     if order is not None and all(other == order for _, other in found):
         made = function.concatenate([source for source, _ in found], order[axis])
         return call.builder.orders.turned(made, order)
-    return function.concatenate(values, axis) if len(values) > 1 else values[0]
+    return function.concatenate(_for_each_sample(values, axis), axis) if len(values) > 1 else values[0]
+
+
+def _for_each_sample(values: Sequence[Value], axis: int) -> list[Value]:
+    """Return values that stand beside each other, with a row for each sample where one of them has: a token of all samples."""
+    like = next((each for each in values if BATCH in each.shape), values[0])
+    place = like.shape.index(BATCH) if BATCH in like.shape else axis
+    if place == axis:
+        return list(values)
+    one = like[tuple([slice(None) if at == place else slice(0, 1) for at in range(len(like.shape))])]
+    # 0 for each sample, whatever its numbers are.
+    return [each if each.shape[place] == BATCH else each + (one > one) for each in values]
 
 
 def split(call: Call) -> list[Operand]:
@@ -220,7 +255,7 @@ def cut_out(call: Call) -> Operand:
         given: list[Any] = [call.array(number) if call.has(number) else None for number in range(1, 5)]
     else:
         given = [call.given.get(name) for name in ("starts", "ends", "axes", "steps")]
-    return cut(call, x, slices(len(x.shape), [_length(axis) for axis in x.shape], given))
+    return cut(call, x, slices(len(x.shape), [length_of(axis) for axis in x.shape], given))
 
 
 def expand(call: Call) -> Operand:

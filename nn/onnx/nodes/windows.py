@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from nn import function, layer, operation
-from nn.arrays import BATCH, LENGTH
-from nn.onnx.axes import channels_first, channels_last
+from nn.arrays import BATCH, LENGTH, Array
+from nn.onnx.axes import channels_first, channels_last, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
 from nn.onnx.folding import Unknown, bounded, integers
 from nn.onnx.nodes.shapes import cut
 from nn.operation.convolution.window import place
+from nn.resampling import mixing
 from nn.value.value import Value
 
 
@@ -216,6 +217,8 @@ def resize(call: Call) -> Operand:
     mode = call.given.get("mode", "nearest")
     rank = len(x.shape)
     scales = _scales(call, x)
+    if mode == "linear":
+        return _mixed(call, x, scales)
     whole = [round(each) for each in scales]
     how = (call.given.get("coordinate_transformation_mode", "half_pixel"), call.given.get("nearest_mode", "round_prefer_floor"))
     # By a whole number each of these repeats cells.
@@ -227,13 +230,47 @@ def resize(call: Call) -> Operand:
         fits = False
     exact = all(math.isclose(each, count) and count >= 1 for each, count in zip(scales, whole, strict=True))
     if mode != "nearest" or not exact or not fits:
-        raise call.refuse("nn makes cells more by a whole number, mode 'nearest'", [mode, *how, *scales])
+        raise call.refuse(
+            "nn makes cells more by a whole number with the mode 'nearest', or mixes them with 'linear'", [mode, *how, *scales]
+        )
     source, order = call.builder.orders.source(x)
     order = order or tuple(range(rank))
     times = [whole[order.index(axis)] for axis in range(rank)]
     if times[0] != 1:
         raise call.refuse("the samples cannot become more", scales)
     return call.builder.orders.turned(source.apply(operation.Repeat(times[1:])), order)
+
+
+def _mixed(call: Call, x: Value, scales: Sequence[float]) -> Value:
+    """Return x with other numbers of cells, each a mixture of the nearest ones."""
+    how = call.given.get("coordinate_transformation_mode", "half_pixel")
+    usual = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+    how = "asymmetric" if call.node.op_type == "Upsample" or call.version < 11 else how
+    if how not in usual or call.given.get("antialias", 0):
+        raise call.refuse(f"'coordinate_transformation_mode' must be {', '.join(usual)}, without 'antialias'", how)
+    for axis, scale in enumerate(scales):
+        if scale == 1:
+            continue
+        length = x.shape[axis]
+        if length in (BATCH, LENGTH) or not math.isclose(length * scale, round(length * scale), rel_tol=1e-6):
+            raise call.refuse("'scales' must give whole numbers of cells", [length, scale])
+        cells = round(length * scale)
+        order = [*(each for each in range(len(x.shape)) if each != axis), axis]
+        last = call.builder.orders.turned(x, order) @ call.builder.value(_mixing(how, length, cells).T.copy())
+        x = call.builder.orders.turned(last, inverse(order))
+    return x
+
+
+def _mixing(how: str, length: int, cells: int) -> Array:
+    """Return the matrix (cells, length) of linear interpolation by the places of the new cells among the old ones."""
+    bounded((length, cells))
+    if how == "half_pixel" or (how == "pytorch_half_pixel" and cells > 1):
+        return mixing(length, cells)
+    step = (length - 1) / max(cells - 1, 1) if how == "align_corners" else length / cells
+    # The one cell of the other form of half pixels lies at the first one.
+    places = np.arange(cells) * (0 if how == "pytorch_half_pixel" else step)
+    apart = np.abs(np.clip(places, 0, length - 1)[:, np.newaxis] - np.arange(length))
+    return np.asarray(np.maximum(0, 1 - apart))
 
 
 def _scales(call: Call, x: Value) -> list[float]:

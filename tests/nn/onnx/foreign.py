@@ -81,6 +81,23 @@ def cell(x: Array, w: Array, u: Array, back: bool = False) -> tuple[Array, Array
     return state, np.stack(found[::-1] if back else found, axis=1)
 
 
+def interpolated(x: Array, cells: int, places: Array) -> Array:
+    """Return x with its last axis read at some places, in units of cells."""
+    return np.apply_along_axis(lambda row: np.interp(places, np.arange(len(row)), row), -1, x)
+
+
+def enlarged(x: Array, how: str) -> Array:
+    """Return x (batch, channels, 3, 4) as (batch, channels, 6, 10)."""
+    for axis, cells in ((2, 6), (3, 10)):
+        length, new = x.shape[axis], np.arange(cells)
+        places = {
+            "half_pixel": (new + 0.5) * length / cells - 0.5, "align_corners": new * (length - 1) / (cells - 1),
+            "asymmetric": new * length / cells,
+        }[how]  # fmt: skip
+        x = np.moveaxis(interpolated(np.moveaxis(x, axis, -1), cells, places), -1, axis)
+    return x
+
+
 STEP = [node("MatMul", "s w", "a"), node("MatMul", "h u", "b"), node("Add", "a b", "c"), node("Tanh", "c", "n")]
 ZEROS = [node("Shape", "x", "whole"), node("Slice", "whole zero one", "batch"), node("Concat", "batch units", "wanted", axis=0),
          node("ConstantOfShape", "wanted", "h0")]  # fmt: skip
@@ -158,4 +175,29 @@ FOREIGN = [
             [node("Mul", "h two", "n"), node("Less", "i three", "on")], "i go h", "on n",
             {"two": np.float32(2), "three": np.int64(3)}))],
             lambda x, **_: x * 16, {"most": np.int64(99), "yes": np.bool_(True)}),
+    # torch's MultiheadAttention has the heads beside the samples
+    Foreign("heads in the batch", [
+            node("Transpose", "x", "t", perm=[1, 0, 2]), node("Shape", "t", "s"), node("Gather", "s one", "b", axis=0),
+            node("Mul", "b two", "bb"), node("Unsqueeze", "bb zeros", "bu"), node("Concat", "five bu two_axis", "w", axis=0),
+            node("Reshape", "t w", "r"), node("Transpose", "r", "h", perm=[1, 0, 2]),
+            node("Transpose", "h", "k", perm=[0, 2, 1]),
+            node("MatMul", "h k", "p"), node("Unsqueeze", "b zeros", "b1"), node("Concat", "b1 four", "w2", axis=0),
+            node("Reshape", "p w2", "y")],
+            lambda x, **_: np.einsum("bthd,bshd->bhts", x.reshape(-1, 5, 2, 2), x.reshape(-1, 5, 2, 2)),
+            {"one": np.int64(1), "two": np.int64(2), "zeros": np.int64([0]), "five": np.int64([5]), "two_axis": np.int64([2]),
+             "four": np.int64([2, 5, 5])}, (5, 4)),
+    # the token of a vision transformer
+    Foreign("a token for each sample", [node("Shape", "x", "s"), node("Slice", "s zero one", "b"),
+            node("Concat", "b ones four", "w", axis=0), node("Expand", "token w", "e"), node("Concat", "e x", "y", axis=1)],
+            lambda x, token, **_: np.concatenate([np.repeat(token, len(x), 0), x], 1),
+            {"zero": np.int64([0]), "one": np.int64([1]), "ones": np.int64([1]), "four": np.int64([4]),
+             "token": drawn(1, 1, 4)},
+            (3, 4)),
+    Foreign("running sums", [node("CumSum", "x axis", "a"), node("CumSum", "a axis", "y", exclusive=1, reverse=1)],
+            lambda x, axis: (lambda a: a.sum(1, keepdims=True) - np.cumsum(a, 1))(np.cumsum(x, 1)),
+            {"axis": np.int64(1)}, (4, 3)),
+    *[Foreign(f"linear cells, {how}", [node("Resize", "x roi scales", "y", mode="linear", coordinate_transformation_mode=how)],
+              lambda x, how=how, **_: enlarged(x, how),
+              {"roi": np.float32([]), "scales": np.float32([1, 1, 2, 2.5])}, (2, 3, 4))
+      for how in ("half_pixel", "align_corners", "asymmetric")],
 ]  # fmt: skip
