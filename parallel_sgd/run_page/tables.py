@@ -210,8 +210,8 @@ def _layers(text: str) -> str:
     name, ((head,), rows), totals = parts[0], lines, parts[3]
     cells = [[int(cell.replace(",", "")) if _COUNT.fullmatch(cell) else cell for cell in row] for row in rows]
     filled = ([*row, *[""] * (len(head) - len(row))] for row in cells)
-    told = "<br>".join(map(escape, totals.splitlines()))
-    return f'<div class="layers">{table(head, filled, name)}</div><p class="note">{told}</p>'
+    told = "".join(f'<p class="note">{escape(line)}</p>' for line in totals.splitlines())
+    return f'<div class="layers">{table(head, filled, name)}</div>{told}'
 
 
 _RULE: Final = re.compile(r"\n-{3,}\n")
