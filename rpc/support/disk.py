@@ -9,12 +9,13 @@ carry `at_disk`, and a `DiskWatch` of the loop's thread sees how long they take.
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
+
+from .logs import get_logger
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
@@ -23,7 +24,7 @@ LOOK_SECONDS: Final = 0.25  # from one look at a wait to the next
 MOST_SECONDS: Final = 30.0  # of one wait: a disk that takes longer has failed, and so has the host
 _TOLD_SECONDS: Final = 2.0  # of a wait that people are told of
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _here = threading.local()
 
 
