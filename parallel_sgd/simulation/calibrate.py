@@ -37,7 +37,7 @@ from ..options.job_options import JobOptions
 from .calibration import Calibration
 from .job_check import check_job
 from .link_probe import LinkProbe, rounds_of, work_seconds
-from .nodes import simulated
+from .nodes import SimulatedNodes, simulated
 from .platform import MATRIX, STAR, Platform
 from .steps import step_of
 from .usual_model import usual_model
@@ -88,7 +88,7 @@ def calibrate(
     own = model or usual_model()
     samples = data if data is not None else _random_samples(own, _WORKERS * block_size)
     for codec in codecs:
-        check_job(codec, own, samples, JobOptions(**_timed(codec, block_size)))
+        check_job(codec, own, samples, JobOptions(_nodes_for(codec), **_of_one_epoch(codec, block_size)))
     load = load_per_core()
     on_step(f"links of {len(ids)} workers")
     hosts = [nodes[node].host for node in ids]
@@ -142,10 +142,14 @@ def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> d
     return {node: dict(value) for node, value in results.items()}
 
 
-def _timed(codec: type[Codec], block_size: int) -> dict[str, Any]:
-    """Return the options of a job that times a codec."""
+def _nodes_for(codec: type[Codec]) -> SimulatedNodes:
+    """Return the simulated nodes on which a codec is timed."""
+    return simulated(_WORKERS, "star 1Gbit/s 0s", ps=codec.traits.needs_server)
+
+
+def _of_one_epoch(codec: type[Codec], block_size: int) -> dict[str, Any]:
+    """Return the options of a job that is measured."""
     return {
-        "nodes": simulated(_WORKERS, "star 1Gbit/s 0s", ps=codec.traits.needs_server),
         "codec": codec,
         "gd_type": SGDOptimizer,
         "block_size": block_size,
@@ -166,7 +170,8 @@ def _job_times(
             if number and time.monotonic() > until:
                 break
             with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
-                result = ParallelSGD(model, samples).parallel(directory=folder, **_timed(codec, block_size))
+                job = ParallelSGD(model, samples)
+                result = job.parallel(_nodes_for(codec), directory=folder, **_of_one_epoch(codec, block_size))
             if result.simulated is None or result.simulated.compute is None:
                 raise ValueError(f"'codecs' must be such as can be measured, got {codec.__name__}")
             computes.append(result.simulated.compute)
@@ -190,15 +195,7 @@ def _seconds_of(
     """
     samples = data if data is not None else _random_samples(model, len(nodes.worker_ids) * block_size * _STEPS)
     job = ParallelSGD(model, samples)
-    options: dict[str, Any] = {
-        "codec": codec,
-        "gd_type": SGDOptimizer,
-        "block_size": block_size,
-        "epoch": 1,
-        "verbose": 0,
-        "checkpoint_every": None,
-        "fault": fault,
-    }
+    options = _of_one_epoch(codec, block_size) | {"fault": fault}
     steps = []
     for _ in range(_ROUNDS):
         with TemporaryDirectory(prefix="psgd-calibrate-") as folder, verbosity(QUIET):
