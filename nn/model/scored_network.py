@@ -67,7 +67,7 @@ class ScoredNetwork(
     ),
     passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
-    unlisted=("has_loss", "keyless_calls", "runner"),
+    unlisted=("has_loss", "keyless_calls", "result_names", "runner"),
     remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
     """Part of `Model` that needs no rule."""

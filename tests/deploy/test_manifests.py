@@ -202,7 +202,7 @@ def test_the_commands_in_the_texts_exist() -> None:
     found = 0
     texts = [*DEPLOY.iterdir(), DEPLOY.parent / "docs" / "launchers.md"]
     for line in "\n".join(path.read_text("utf-8") for path in texts).replace("\\\n", " ").splitlines():
-        match = re.search(r"(worker\.py|psgd-worker|job_submit\.py|psgd-submit) +([^`#|>&(]*)", line)
+        match = re.search(r"(worker\.py|psgd[- ]worker|job_submit\.py|psgd[- ]submit) +([^`#|>&(]*)", line)
         if match is None:
             continue
         parser = worker_parser() if "worker" in match[1] else make_parser()
