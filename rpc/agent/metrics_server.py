@@ -146,8 +146,8 @@ class _Visit:
 
 
 def answer_to(request: bytes, text: Callable[[], str]) -> bytes:
-    """Answer `request`, the bytes of a visitor up to the end of its headers or beyond."""
-    head, end, _ = request.partition(_END)
+    """Answer `request`, the bytes of a visitor up to the end of its headers or beyond, of which `MOST_REQUEST` count."""
+    head, end, _ = request[:MOST_REQUEST].partition(_END)
     first, *headers = head.decode("latin-1").split("\r\n")
     if not end:
         return _response(431, f"A request may have {MOST_REQUEST} bytes.\n")

@@ -34,7 +34,7 @@ class ClusterMonitor:
     """Monitor of one attempt at a job. It decides without I/O: its owner hands over the messages, and the time.
 
     Attributes: `verdicts` in the order in which they came, `causes` the first of them first; `strangers` counts messages of
-    another job or attempt, or in the name of another node, `heartbeats` those of each node.
+    another job or attempt, or in the name of another node; `heartbeats` counts those of each node.
 
     Args:
         job: id of the job.

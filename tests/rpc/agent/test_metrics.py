@@ -112,6 +112,7 @@ HOST = b"Host: localhost\r\n"
         (b"GET /metrics\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\xff\r\n\r\n", 400),
         (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * MOST_REQUEST, 431),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * MOST_REQUEST + b"\r\n\r\n", 431),
     ],
 )
 def test_answers(served: Served, request_: bytes, status: int) -> None:
