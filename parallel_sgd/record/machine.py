@@ -27,7 +27,7 @@ def crowd_in(environment: Mapping[str, object]) -> tuple[int, int] | None:
     """
     told = environment
     # one process: its workers have one core between them
-    if WORKERS_IN_TURN in told:  # one computes at a time
+    if WORKERS_IN_TURN in told:
         told = {WORKERS_HERE: told[WORKERS_IN_TURN], CORES_HERE: "1"}
     workers, cores = (str(told.get(name, "")) for name in (WORKERS_HERE, CORES_HERE))
     # texts of a file that may be a stranger's: short numbers only

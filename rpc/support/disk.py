@@ -38,7 +38,7 @@ class DiskWatch:
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
         self._meanwhile = meanwhile
-        self._lock = threading.Lock()  # held while `meanwhile` runs, and where a wait begins or ends
+        self._lock = threading.Lock()  # held while `meanwhile` runs, and where a wait ends
         self._since: float | None = None
         self._depth = 0
         self._ended = threading.Event()

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from rpc.liveness.limits import HEARTBEAT_SECONDS
 from rpc.support import disk
 from rpc.support.disk import DiskWatch, at_disk
 
@@ -96,6 +97,7 @@ def test_without_a_watch_nothing_is_done() -> None:
 
 def test_a_disk_that_has_failed_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nothing is done any more, and the others find out."""
+    assert disk.MOST_SECONDS == 30 and disk.LOOK_SECONDS < HEARTBEAT_SECONDS  # docs/failure-detection.md
     monkeypatch.setattr(disk, "MOST_SECONDS", 0.6)
     calls: list[float] = []
     with DiskWatch(lambda: calls.append(time.monotonic())):
