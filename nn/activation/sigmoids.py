@@ -196,18 +196,20 @@ class HardSwish(Activation):
     bounds: ClassVar[tuple[float, float] | None] = (-0.375, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._hard, self._near, self._bound = (self.scratch.empty(output, dtype) for _ in range(3))
+        self._hard, self._near = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         hard, near = self._hard, self._near
-        self._cut(inputs[0])
+        np.clip(inputs[0], -3, 3, out=hard)
+        # At least -3, so that no infinity meets a 0.
+        np.maximum(inputs[0], hard, out=near)
         np.add(hard, 3, out=hard)
         np.multiply(hard, 1 / 6, out=hard)
         np.multiply(near, hard, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        slope, times = self._hard, self._bound
-        self._cut(x)
+        slope, times = self._hard, self._near
+        np.clip(x, -3, 3, out=slope)
         # x / 6 twice between the bounds, else once: as numbers, since a copy by a mask takes some times as long.
         np.equal(x, slope, out=times)
         np.add(times, 1, out=times)
@@ -215,14 +217,6 @@ class HardSwish(Activation):
         np.multiply(slope, times, out=slope)
         np.add(slope, 0.5, out=slope)
         np.multiply(gradient, slope, out=out)
-
-    def _cut(self, x: Array) -> None:
-        """Cut x at -3, so that no infinity meets a 0, and that at 3."""
-        # NumPy compares with an array three times faster than with a number
-        self._bound.fill(-3)
-        np.maximum(x, self._bound, out=self._near)
-        self._bound.fill(3)
-        np.minimum(self._near, self._bound, out=self._hard)
 
 
 class Mish(Activation):

@@ -404,7 +404,8 @@ class GroupNormalize(_SampleNormalization):
         np.multiply(self._by_group(factor), self._mean, out=self._by_group(shift))
         np.subtract(inputs[2], shift, out=shift)
         factors, shifts = self._repeat(factor, 0), self._repeat(shift, 1)
-        for samples, _, lines in self._pieces:
+        # The last ones are still in the cache.
+        for samples, _, lines in self._pieces[::-1]:
             result = output[samples, lines]
             np.multiply(self._near(x, samples, lines), factors[samples], out=result)
             np.add(result, shifts[samples], out=result)
@@ -441,7 +442,7 @@ class GroupNormalize(_SampleNormalization):
         np.copyto(self._by_group(second), slope)
         factors, shifts, slopes = (self._repeat(rows, number) for number, rows in enumerate((total, first, second)))
         target = for_x.reshape(self._shape)
-        for samples, _, lines in self._pieces:
+        for samples, _, lines in self._pieces[::-1]:
             result, near = target[samples, lines], self._near(x, samples, lines)
             work = self._work[: len(near), : near.shape[1]]
             np.multiply(near, slopes[samples], out=work)
@@ -518,7 +519,7 @@ PIECE = 65_536
 NEAR = 4.0
 """So many times the variance the square of a mean may be."""
 
-LINE = 1024
+LINE = 512
 """Elements of a row that is combined with many."""
 
 

@@ -11,7 +11,8 @@ from nn.layer import AveragePool, Conv2D, GlobalAveragePool, MaxPool
 from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Problem
-from nn.operation.convolution.window import place
+from nn.operation.convolution.sub_cells import SubCells
+from nn.operation.convolution.window import Window, place
 from nn.operation.convolution.winograd import BlankWindows, Winograd
 from nn.random import keyed
 
@@ -128,6 +129,43 @@ def test_sums_over_cells_and_tiles_of_cells_that_are_apart_agree_with_products_o
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
             np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 18])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (Window(14, 4, 2, 1, 1), Window(12, 4, 2, 1, 1)),
+        (Window(14, 3, 2, 0, 1), Window(11, 3, 2, 0, 0)),
+        (Window(20, 5, 3, 1, 2), Window(17, 6, 3, 3, 1)),
+        (Window(10, 3, 3, 0, 0), Window(7, 2, 1, 0, 1)),
+        (Window(30, 8, 4, 2, 2), Window(1, 1, 1, 0, 0)),
+    ],
+)
+def test_blocks_of_cells_agree_with_windows_that_are_added_up(
+    monkeypatch: pytest.MonkeyPatch, rows: Window, columns: Window, size: int
+) -> None:
+    monkeypatch.setattr("nn.operation.convolution.im2col.BLOCK_BYTES", size)
+    task = Problem(5, rows, columns, 3, 4, 1, False, False, FLOAT64)
+    assert SubCells.suits(task)
+    generator = keyed(0, "blocks")
+    x, kernel = generator.standard_normal(task.output), generator.standard_normal((rows.size, columns.size, 3, 4))
+    expected, found = np.empty((2, 5, rows.length, columns.length, 3))
+    Im2Col(task, Dirty()).backward(expected, kernel, x, x, expected, None, None)
+    SubCells(task, Dirty()).forward(x, kernel, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (Window(9, 3, 1, 1, 1), Window(9, 3, 1, 1, 1)),
+        (Window(20, 5, 4, 0, 0), Window(20, 5, 4, 0, 0)),
+        (Window(14, 2, 2, 5, 5), Window(14, 2, 2, 0, 0)),
+    ],
+)
+def test_blocks_of_cells_are_not_for_single_steps_waste_or_padding_beyond_the_window(rows: Window, columns: Window) -> None:
+    assert not SubCells.suits(Problem(5, rows, columns, 3, 4, 1, False, False, FLOAT64))
 
 
 def test_winograd_in_float32_is_near_the_direct_sum() -> None:
