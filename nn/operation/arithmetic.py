@@ -31,6 +31,13 @@ class Add(Arithmetic):
     # `partial` hands the gradient on as it is, so it needs no work space of the broadcast shape.
     computes: ClassVar[bool] = False
 
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        # what the base does with `partial`, in a third of the time: every bias of a small network is one of these
+        for side in (1, 0):
+            target = wanted[side]
+            if target is not None and target is not gradient:
+                self._sides[side].reduce(gradient, target)
+
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         return gradient
 
