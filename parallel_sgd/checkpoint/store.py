@@ -156,11 +156,6 @@ class Store:
         self._remove_others()
         return target
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no checkpoint is there, as far as the names of files tell."""
-        return not self._positions()
-
     def headers(self) -> list[Header]:
         """Return the headers of all valid checkpoints, the newest first. Each file is read and checked as a whole."""
         return [snapshot.header for snapshot in self.snapshots()]

@@ -24,7 +24,7 @@ def differing(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _defaults() -> dict[str, str]:
-    found = {"server": text_of(False)}
+    found = {"server": text_of(False), "transform": "none"}
     for each in fields(JobOptions):
         about = each.metadata["option"]
         if about.flag is not None and each.default not in (MISSING, None):
