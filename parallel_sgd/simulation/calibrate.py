@@ -83,7 +83,9 @@ def calibrate(
     """
     ids = nodes.worker_ids
     if len(ids) < 2:
-        raise ValueError(f"'nodes' (--local) must be at least 2 workers, whose link is measured, got {len(ids)}")
+        raise ValueError(
+            f"'nodes' must be at least 2 workers, whose link is measured, got {len(ids)}; --local 2 starts two on this machine"
+        )
     began = time.monotonic()
     own = model or usual_model()
     samples = data if data is not None else _random_samples(own, _WORKERS * block_size)
