@@ -94,7 +94,7 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
             if name in arrays and arrays[name].size != size:
                 return True
         # a count of batches is the same on all workers
-        elif not name.endswith(COUNTER):
+        elif not (name.endswith(COUNTER) or (name.startswith(f"{CODEC}/") and bank.has_in_common(name.partition("/")[2]))):
             return True
     return not is_common(optimizer, bank, sync)
 

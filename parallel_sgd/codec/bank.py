@@ -466,6 +466,15 @@ class CodecBank:
         found = [(i, codec) for i, codec in zip(self._ids, self.codecs, strict=True) if isinstance(codec, Remembering)]
         return {f"{i}.{name}": value for i, codec in found for name, value in codec.state_dict().items()}
 
+    def has_in_common(self, name: str) -> bool:
+        """Tell whether all workers remember the same of something in the state.
+
+        Args:
+            name: its name there.
+        """
+        variable, part, *_ = name.split(".")
+        return part in getattr(self.codecs[self._ids.index(int(variable))], "in_common", ())
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of a state that `state_dict` returned.
 

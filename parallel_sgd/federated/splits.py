@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -194,6 +194,8 @@ class RowsSplit(Split):
     takes_sizes: ClassVar[bool] = False
 
     def __init__(self, rows: Sequence[Sequence[int] | Rows]) -> None:
+        if not isinstance(rows, Iterable):
+            raise TypeError(f"RowsSplit 'rows' must hold lists of sample numbers, got {rows!r:.80}")
         found = []
         for place, given in enumerate(rows):
             each = np.asarray(given)

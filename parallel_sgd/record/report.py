@@ -39,8 +39,9 @@ CLIENT_COLUMNS: Final = (
 )
 CLIENT_TESTS: Final = "CT"
 """Kind of the table of clients on samples that are held out, of which each worker evaluates some."""
-CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "Samples", "Loss")
-"""Its columns before those of the metrics."""
+CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "of", "Samples", "Loss")
+"""Its columns before those of the metrics. `of` is how many clients all workers together evaluate, by which a reader of the
+running job knows that it has all of them."""
 ROUNDS: Final = "RO"
 """Kind of the table of the rounds of clients with a clock."""
 POPULATION: Final = "PO"

@@ -67,13 +67,15 @@ class Source(Protocol):
 def samples_of(workers: int) -> dict[str, tuple[int, int]]:
     """Return how much a page reads of the tables of each worker, by kind: bytes, and the parts that they come in.
 
-    Batches in one part, because blame goes from each to the one before; curves in many, from the whole run.
+    Batches in one part, because blame goes from each to the one before; curves in many, from the whole run. Of clients that
+    hold samples out there are the last epochs of which all clients are there.
     """
     share = max(1, -(-workers // _FEW))
     parts = max(4, _CURVE_PARTS // share)
     tables = max(_FEWEST_BYTES, _MOST_BYTES // share)
     few = {EVENT_LOG: (_MOST_BYTES, 1)}
-    return {"BA": (tables, 1), "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), "CO": (tables, 1), **few}
+    last = dict.fromkeys(("BA", "CO", "CT"), (tables, 1))
+    return {**last, "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), **few}
 
 
 class SampledTables:
