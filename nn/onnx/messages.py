@@ -142,6 +142,7 @@ class ModelProto(Message):
 
 
 FLOAT, INT64, BOOL, FLOAT16, DOUBLE = 1, 7, 9, 10, 11
+FLOATS = (FLOAT, FLOAT16, DOUBLE)
 DTYPES: Mapping[int, np.dtype[Any]] = MappingProxyType({
     FLOAT: np.dtype("<f4"), 2: np.dtype("u1"), 3: np.dtype("i1"), 4: np.dtype("<u2"), 5: np.dtype("<i2"),
     6: np.dtype("<i4"), INT64: np.dtype("<i8"), BOOL: np.dtype("?"), FLOAT16: np.dtype("<f2"), DOUBLE: np.dtype("<f8"),

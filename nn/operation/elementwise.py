@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array, Shape
 from nn.operation.operation import MaskOf, Operation, batch_leads
 
@@ -52,6 +54,30 @@ class StopGradient(Elementwise):
         """Copy, unless the output already is the input's memory."""
         if not np.may_share_memory(inputs[0], out):
             np.copyto(out, inputs[0])
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        out.fill(0)
+
+
+class Rounding(Elementwise):
+    """a rounded to a whole number; the gradient is 0, as it is almost everywhere.
+
+    `to` is "down", "up", "nearest" (of two the even one), or "zero".
+    """
+
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+    directions: ClassVar[Mapping[str, np.ufunc]] = MappingProxyType(
+        {"down": np.floor, "up": np.ceil, "nearest": np.rint, "zero": np.trunc}
+    )
+
+    def __init__(self, to: str) -> None:
+        arguments.one_of(self, "to", to, self.directions)
+        self.to = to
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        self.directions[self.to](inputs[0], out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         out.fill(0)

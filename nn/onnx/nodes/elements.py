@@ -13,7 +13,7 @@ from nn.arrays import Array
 from nn.onnx.axes import Order, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
-from nn.onnx.messages import BOOL, DOUBLE, FLOAT, FLOAT16
+from nn.onnx.messages import BOOL, FLOATS
 from nn.operation.operation import Operation
 from nn.value.value import Value, as_value
 
@@ -150,6 +150,18 @@ def applied(kind: Callable[[], Operation]) -> Read:
     return pairs(lambda a, b: a.apply(kind(), b))
 
 
+def quotient(call: Call) -> Operand:
+    if call.builder.is_whole(call.operand(0)):
+        return pairs(lambda a, b: (a / b).apply(operation.Rounding("zero")))(call)  # type: ignore[return-value]
+    return applied(operation.Divide)(call)  # type: ignore[return-value]
+
+
+def remainder(call: Call) -> Operand:
+    """Return what a division to a whole number leaves: with the sign of the divisor or, by 'fmod', of the dividend."""
+    rounded = operation.Rounding("zero" if call.given.get("fmod", 0) else "down")
+    return pairs(lambda a, b: a - (a / b).apply(rounded) * b)(call)  # type: ignore[return-value]
+
+
 def mean_of(call: Call) -> Operand:
     return call.builder.value(pairs(lambda a, b: a + b)(call)) / len(call.inputs)  # type: ignore[arg-type]
 
@@ -177,8 +189,20 @@ def cast(call: Call) -> Operand:
     to = call.given.get("to")
     if to == BOOL:
         return call.value(0).apply(operation.Compare("!="), as_value(0))
-    if to in (FLOAT, FLOAT16, DOUBLE):
-        return call.value(0)
-    made = call.tensor(0).apply(activation.Linear())
+    return _typed(call, to not in FLOATS)
+
+
+def cast_like(call: Call) -> Operand:
+    return _typed(call, call.builder.is_whole(call.operand(1)))
+
+
+def _typed(call: Call, whole: bool) -> Operand:
+    """Return the first input as a value of whole numbers, or of others: numbers in nn are floats, and only their use tells."""
+    x = call.tensor(0)
+    if call.builder.is_whole(x) == whole:
+        return x
+    if not whole:
+        return call.value(0).apply(activation.Linear())
+    made = x.apply(activation.Linear())
     call.builder.uncut.add(made)
     return made
