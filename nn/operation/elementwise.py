@@ -72,6 +72,7 @@ class Absolute(Universal):
     function: ClassVar[np.ufunc] = np.absolute
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own: `out` of `derive` may be the memory of the gradient, which the last product reads.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
@@ -129,6 +130,7 @@ class Square(Universal):
     function: ClassVar[np.ufunc] = np.square
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # The gradient before the 2: no array beside `out` is needed, even where that is the gradient's memory.
         np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
 
@@ -139,6 +141,7 @@ class Sin(Universal):
     function: ClassVar[np.ufunc] = np.sin
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
@@ -152,6 +155,7 @@ class Cos(Universal):
     function: ClassVar[np.ufunc] = np.cos
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:

@@ -56,6 +56,7 @@ class Encode(Operation):
         np.add(places, self._first, out=places)
         cells = out.reshape(-1)
         if self.mode == "count":
+            # An assignment would count an id once that occurs several times.
             np.add.at(cells, places.reshape(-1), 1)
         else:
             cells[places.reshape(-1)] = 1

@@ -77,6 +77,7 @@ class BatchNormalize(Operation):
         wide.tile(self._factor, scale)
         wide.tile(beta, shift)
         for block in wide.blocks:
+            # The mean first: x * scale + (beta - m * scale), one pass less, would lose the digits of a large mean.
             np.subtract(rows[block], mean, out=output[block])
             np.multiply(output[block], scale, out=output[block])
             np.add(output[block], shift, out=output[block])
@@ -120,6 +121,7 @@ class BatchNormalize(Operation):
         if not self._training:
             np.multiply(gradients, slope, out=target)
             return
+        # Gamma's gradient has one factor s, that of x two.
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
         np.divide(self._sum_with_c, -self._positions, out=self._sum_with_c)
         # Negative, so that the loop below only adds.
@@ -261,6 +263,7 @@ class LayerNormalize(_RowNormalization):
             if array is not None:
                 array.fill(0)
         np.copyto(self._gamma, inputs[1])
+        # One row for all three gradients: each is used up before the next is computed.
         weights = self._feature
         for block in self._blocks:
             part, scale = gradients[block], self._scale[block]
@@ -379,6 +382,7 @@ class GroupNormalize(_SampleNormalization):
         repeats = max(each for each in range(1, max(1, LINE // channels) + 1) if places % each == 0)
         self._lines = (-1, places // repeats, repeats * channels)
         self._rows = self.scratch.empty((4, height, repeats, channels), dtype)
+        # Of all samples, as backward sums them over the batch at its end, in one product.
         self._total, self._product, self._factor = self.scratch.empty((3, samples, channels), dtype)
         self._slope, self._shift = self.scratch.empty((2, height, self.groups, 1), dtype)
         self._work, self._centred = self.scratch.empty((2, height, places, channels), dtype)
@@ -434,6 +438,7 @@ class GroupNormalize(_SampleNormalization):
                 self._average(factor, slope)
                 np.multiply(self._by_group(total), gamma, out=grouped)
                 self._average(factor, shift)
+                # s^3, from the derivative of (v + epsilon)^(-1/2).
                 for _ in range(3):
                     np.multiply(slope, inverse, out=slope)
                 np.multiply(shift, inverse, out=shift)
