@@ -358,6 +358,7 @@ class Variable(Value):
         self.constraint: Constraint | None = None
         """The set to which each update is followed by a way back."""
         self.id = -1
+        # Weak, so that a layer does not keep the memory of models that are gone.
         self._stores: WeakSet[Any] = WeakSet()
 
     @property
