@@ -324,4 +324,5 @@ def _is_single(info: ValueInfo) -> bool:
 
 
 def _plain(name: str) -> str:
+    # A slash stands between a layer and its variables in nn.
     return name.replace("/", ".") or "input"

@@ -47,6 +47,7 @@ def _terms(call: Call, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = front.split(",")
     if len(terms) != len(ranks) or len(terms) > 2:
         raise call.refuse(f"'equation' must have one or two operands, as many as there are, {len(ranks)}", equation)
+    # Axes that '...' stands for get letters of their own, counted from the last one, as they broadcast.
     spare = [letter for letter in ascii_letters if letter not in equation]
     counts = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     most = max(counts)
@@ -55,6 +56,7 @@ def _terms(call: Call, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = [term.replace("...", "".join(spare[most - count : most])) for term, count in zip(terms, counts, strict=True)]
     letters = "".join(terms)
     if not arrow:
+        # Without an arrow, as in NumPy: the letters that stand once, in the order of the alphabet.
         result = ("..." if most else "") + "".join(
             sorted(each for each in front if each.isalpha() and letters.count(each) == 1)
         )

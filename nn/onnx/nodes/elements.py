@@ -85,8 +85,10 @@ def clip(call: Call) -> Operand:
     bounds = []
     for number, name in ((1, "min"), (2, "max")):
         found = float(call.array(number).reshape(-1)[0]) if call.has(number) else call.given.get(name)
+        # A bound at the end of the type, as exporters write it for an open side, bounds nothing.
         bounds.append(None if found is None or abs(found) > 1e30 else float(found))
     low, high = bounds
+    # Their gradient at a bound is 0, that of `Maximum` a half.
     usual: Mapping[Any, Operation] = {
         (0.0, None): activation.ReLU(), (0.0, 6.0): activation.ReLU6(), (-1.0, 1.0): activation.HTanh()
     }  # fmt: skip
@@ -179,6 +181,7 @@ def cast(call: Call) -> Operand:
         return call.value(0).apply(operation.Compare("!="), as_value(0))
     if to in (FLOAT, FLOAT16, DOUBLE):
         return call.value(0)
+    # A node of its own, so that the mark does not hold for the numbers before the cast.
     made = call.tensor(0).apply(activation.Linear())
     call.builder.uncut.add(made)
     return made
