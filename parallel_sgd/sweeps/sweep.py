@@ -348,6 +348,7 @@ class _Progress:
                 pool.give(_Order(todo.pop(0), tuple(free[:needed])))
                 del free[:needed]
             if not pool.under_way:
+                # nothing is under way, and no run needs more agents than there are: those that are missing rest
                 time.sleep(max(0.0, min(resting.values()) - now))
             for order, answer in pool.answers(min(resting.values()) - now if resting and todo else None):
                 if answer is None:
