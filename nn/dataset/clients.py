@@ -147,6 +147,8 @@ class LEAF(ClientDataset, configured=True):
     def parts(self) -> list[tuple[str, Pair, Pair]]:
         folder = _found_folder(self.path, self)
         train, test = (self._users(folder / part) for part in ("train", "test"))
+        if not train:
+            raise ValueError(f"LEAF 'path' {self.path!r} must have a user in train/*.json, got none")
         x, y = next(iter(train.values()))
         none = x[:0], y[:0]
         # users of test alone: in LEAF's split by user all are

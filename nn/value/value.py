@@ -444,7 +444,7 @@ class Variable(Value):
             raise TypeError(f"Variable '{self.name}' must hold numbers, got {given.dtype}")
         if given.shape != self.shape:
             raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
-        np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")
+        np.copyto(self.value, given)
 
     def get_gradient(self) -> Array:
         """Return a copy of the gradient."""
