@@ -133,6 +133,6 @@ def _stacked(call: Call, parts: list[Operand], axis: int) -> Operand:
         return np.stack(parts, axis)  # type: ignore[arg-type]
     values = [call.builder.value(each) for each in parts]
     shape = next(each.shape for each in values if BATCH in each.shape or each is values[-1])
-    # What no sample has changed yet has one row for all of them.
-    whole = [each if each.shape == shape else each + values[-1] * 0 for each in values]
+    # What no sample has changed yet has one row for all of them; to it 0 is added for each, also where numbers overflow.
+    whole = [each if each.shape == shape else each + (values[-1] > values[-1]) for each in values]
     return function.stack(whole, axis)
