@@ -88,6 +88,7 @@ def _model(
     file = _parse(data)
     graph = file.graph or GraphProto()
     stored = {tensor.name for tensor in graph.initializer}
+    # Up to version 3 of the format stored tensors stand among the inputs, too.
     inputs = {info.name or "": info for info in graph.input if info.name not in stored}
     for what, given in (("shapes", shapes), ("values", values)):
         for name in given:
