@@ -247,6 +247,7 @@ class Mish(Activation):
         np.multiply(slope, power, out=slope)
         np.add(power, 1, out=power)
         np.multiply(slope, power, out=slope)
+        # Twice: the square of n + 2 would come to 1.7e38 at 22, half of the largest float32.
         np.divide(slope, both, out=slope)
         np.divide(slope, both, out=slope)
         np.multiply(slope, 4, out=slope)
@@ -405,6 +406,7 @@ class LogSoftmax(Activation):
         np.subtract(out, row, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # Anew: in the memory where forward had them other operations have computed since.
         np.exp(output, out=self._powers)
         np.matmul(gradient, self._ones, out=self._row)
         np.multiply(self._powers, self._row, out=self._powers)

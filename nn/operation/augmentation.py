@@ -264,6 +264,7 @@ class Affine(Drawn):
                     # The last pixel of the border has none above it.
                     np.minimum(low, axis.length, out=low)
                 elif self.fill_mode == "wrap":
+                    # The rounded quotient may leave a place at the whole length, where no pixel of the image begins.
                     np.minimum(low, axis.length - 1, out=low)
                 np.subtract(far, low, out=far)
                 np.subtract(1, far, out=near)
@@ -295,6 +296,7 @@ class Affine(Drawn):
             if self.fill_mode == "reflect":
                 # Now from minus to plus the length, with the edge of the first pixel at 0.
                 np.abs(places, out=places)
+                # Counted from the border's first pixel again, whose centre lies half a pixel before that edge.
                 np.add(places, 0.5, out=places)
 
     def _surround(self, images: Array) -> None:

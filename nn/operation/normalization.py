@@ -76,6 +76,7 @@ class BatchNormalize(Operation):
         wide.tile(self._factor, scale)
         wide.tile(beta, shift)
         for block in wide.blocks:
+            # The mean first: x * scale + (beta - m * scale), one pass less, would lose the digits of a large mean.
             np.subtract(rows[block], mean, out=output[block])
             np.multiply(output[block], scale, out=output[block])
             np.add(output[block], shift, out=output[block])
@@ -119,6 +120,7 @@ class BatchNormalize(Operation):
         if not self._training:
             np.multiply(gradients, slope, out=target)
             return
+        # Gamma's gradient has one factor s, that of x two.
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
         np.divide(self._sum_with_c, -self._positions, out=self._sum_with_c)
         # Negative, so that the loop below only adds.
@@ -260,6 +262,7 @@ class LayerNormalize(_RowNormalization):
             if array is not None:
                 array.fill(0)
         np.copyto(self._gamma, inputs[1])
+        # One row for all three gradients: each is used up before the next is computed.
         weights = self._feature
         for block in self._blocks:
             part, scale = gradients[block], self._scale[block]

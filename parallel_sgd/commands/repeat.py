@@ -44,7 +44,7 @@ from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, JOB_DONE, 
 from .submit import nodes_of, result_data, train
 
 # where to compute decides nothing about the bits
-_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
+_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _VERDICTS: Final = {
     EXIT_OK: "The run is verified",
