@@ -397,7 +397,7 @@ class GroupNormalize(_SampleNormalization):
         # Of what stands for x; and what was subtracted from x, which is used where any of it is.
         self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
         self._base = self._lasting.empty((samples, 1, width), dtype)
-        self._far = [False] * samples
+        self._far: list[bool] = [False] * samples
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -462,7 +462,7 @@ class GroupNormalize(_SampleNormalization):
             mean, variance = self._moments(x)
             far = ~(variance * NEAR >= mean * mean).reshape(len(x), -1).all(axis=1)
         if far.any():
-            self._far = far.tolist()
+            self._far = [bool(each) for each in far]
             np.copyto(self._by_group(self._weighted[0]), mean)
             np.copyto(self._base, self._repeat(self._weighted[0], 0))
             self._base[~far] = 0
