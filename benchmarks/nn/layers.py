@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
 def last_step(n: Any) -> Any:
     """Return a module: the last step of an LSTM of both directions."""
 
-    class LastStep(n.LSTM):  # type: ignore[misc, name-defined]
+    class LastStep(n.LSTM):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
             return super().forward(x)[0][:, -1]
 
@@ -288,7 +288,7 @@ def main() -> int:
         case = CASES[name]
         draw = np.random.default_rng(0)
         # At the begin of a model: pixels, or numbers of categories.
-        draws = draw.standard_normal if case.backward else partial(draw.integers, 0, 64)
+        draws: Callable[..., Array] = draw.standard_normal if case.backward else partial(draw.integers, 0, 64)
         xs = [draws(size=(BATCH, *shape)).astype(np.float32) for shape in case.shapes]
         run, other = step_of_nn(case, xs, threads), step_of_torch(case, xs, threads)
         times = np.array([[run(clock), other(clock)] for _ in range(ROUNDS)]).min(axis=0)
