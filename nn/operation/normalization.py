@@ -460,7 +460,7 @@ class GroupNormalize(_SampleNormalization):
         # Where squares overflow, those of differences need not: NaN is not near.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = self._moments(x)
-            far: Array = ~(variance * NEAR >= mean * mean).reshape(len(x), -1).all(axis=1)
+            far: Array = np.logical_not((variance * NEAR >= mean * mean).reshape(len(x), -1).all(axis=1))
         if far.any():
             self._far = far.tolist()
             np.copyto(self._by_group(self._weighted[0]), mean)
