@@ -39,9 +39,9 @@ from .record.spared import spared
 if TYPE_CHECKING:
     from .writers.live import Followers
 
-# methods of other libraries that train
 _MOST_LISTED: Final = 16
 """Nodes whose addresses the log has."""
+# methods of other libraries that train
 _TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")
 Job = TypeVar("Job")

@@ -194,4 +194,4 @@ def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _AS
     parser.epilog = codes
     options.add_known_nodes(parser)
     options.add_output(parser)
-    return partial(carry_out, task)
+    return partial(carry_out, task, short=True)

@@ -17,6 +17,7 @@ from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown, unreadable_in
 from rpc.support.console import in_columns
 
+from . import new_file
 from .cli import Task
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def compare(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd compare`: add its options to `parser`."""
     parser.add_argument("run", nargs="+", metavar="RUN", help=f"two or more; each {_A_RUN}")
     _add_directory(parser)
-    parser.add_argument("-o", "--output", default="compare.html", metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", type=new_file, default="compare.html", metavar="FILE", help="the page (default: %(default)s)"
+    )
     parser.epilog = (
         "Prints what differs, and writes a page with the curves of all runs over epochs and seconds, whose path it prints. "
         f"{_CODES}"
@@ -260,7 +263,7 @@ def _compare(given: argparse.Namespace) -> int:
     rows += [(name, *values) for name, values in differences(records).items()]
     rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
     sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
-    path = Path(given.output)
+    path: Path = given.output
     # a page to hand on: for others to read, and whole or not at all
     publish(path, compare_page(records), 0o644)
     sys.stdout.write(f"page: {shown(path)}\n")

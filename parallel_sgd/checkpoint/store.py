@@ -39,8 +39,8 @@ class Disk:
         """Make a folder that is closed to others, where there is none."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    # before the first checkpoint there is no folder, which is no error
     def names(self, folder: Path) -> list[str]:
+        # before the first checkpoint there is no folder, which is no error
         return os.listdir(folder) if folder.is_dir() else []
 
     def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:

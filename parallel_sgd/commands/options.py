@@ -193,7 +193,7 @@ def job_id(text: str) -> str:
     job.
     """
     if not text:
-        raise argparse.ArgumentTypeError("must be a job's id, as --jobs shows it, got ''")
+        raise argparse.ArgumentTypeError("must be a job's id, as 'psgd jobs' shows it, got ''")
     return text
 
 

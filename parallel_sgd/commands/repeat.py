@@ -19,6 +19,7 @@ from rpc.support.logs import QUIET, clean_text, verbosity
 
 from ..job import ParallelSGD
 from ..nodes import in_process
+from ..options.checks import positive
 from ..options.job_options import options as known_options
 from ..options.names import guarded
 from ..profiles import FixedBlocks
@@ -43,7 +44,7 @@ from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, JOB_DONE, 
 from .submit import nodes_of, result_data, train
 
 # where to compute decides nothing about the bits
-_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
+_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _VERDICTS: Final = {
     EXIT_OK: "The run is verified",
@@ -330,7 +331,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             data = _same_inputs(file, options, {})
     except _OtherData as error:
         return _refuted(given, signature, [str(error)])
-    workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
+    count = file.workers if given.worker_count is None else positive("worker_cnt", given.worker_count)
+    workers = _count(file, given) if given.launch else given.local or count
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers

@@ -199,12 +199,12 @@ def _check_tables(content: Mapping[str, Any]) -> None:
             raise ValueError(f"[{name}] must be a table, got {content[name]!r}")
     for table, kinds in _TABLES.items():
         values = content.get(table, {})
-        refuse_unknown(table, values, kinds)
         # a key that is not known may be a misspelt one, and its default would train something else (RUN-9)
+        refuse_unknown(table, values, kinds)
+        # types before what is missing: numbers are compared below
         for name, value in values.items():
             check_type(f"{table}.{name}", value, kinds[name])
         for name in _NEEDED[table]:
-            # types first: numbers are compared below
             if name not in values:
                 raise ValueError(f"'{table}.{name}' is missing")
     for table in ("unnamed", CODE_TABLE):

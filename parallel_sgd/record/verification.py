@@ -110,8 +110,8 @@ def changed_data(file: JobFile, data: AbsDataset) -> str:
         return ""
     found = differing_rows(file.rows, data)
     said = "; ".join(found)
-    # checksums by rows were added later
-    if not said:  # an older run, which has no more
+    # an older run has no checksums by rows
+    if not said:
         return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
     use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
     return f"{said}; so every epoch would be {use} on others"
@@ -149,7 +149,6 @@ def rows_that_differ(was: str, now: str) -> str:
     wrong = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     ranges: list[list[int]] = []  # blocks that follow each other are one
     for number in wrong:
-        # neighbouring blocks are told as one range
         if ranges and ranges[-1][1] == borders[number]:
             ranges[-1][1] = borders[number + 1]
         else:

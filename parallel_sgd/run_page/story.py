@@ -175,7 +175,7 @@ def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) 
         return [("Who failed", " ".join([said, *notes]))]
     first = [cause for cause in causes if cause["rank"] == causes[0]["rank"]]
     # consequences of one loss are many; the first says it
-    if causes[0]["rank"] == _FOLLOWS:  # a further node that says that it lost the first one says nothing new
+    if causes[0]["rank"] == _FOLLOWS:
         first = first[:1]
     alike: dict[tuple[str, str], list[Cause]] = {}
     for cause in first:
