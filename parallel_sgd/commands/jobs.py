@@ -13,8 +13,8 @@ from typing import Any
 from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
 from rpc.submit import list_jobs
-from rpc.support.console import in_columns, show
 from rpc.submit.run_folder import shown
+from rpc.support.console import in_columns, show
 from rpc.support.logs import clean, clean_text, is_short
 
 from ..record.files import PAGE
