@@ -80,6 +80,21 @@ def test_it_gives_the_same_bits_on_any_number_of_workers(run: Path, workers: int
 
 
 @pytest.mark.processes
+def test_a_run_of_release_1_0(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its job file told of the submitter what [nodes] tells of each node; of its manifest the version is told, and a way on."""
+    file, manifest = run / "job.toml", run / "manifest.json"
+    text = re.sub(r"(?ms)^\[nodes\]$.*?(?=^\[|\Z)", "", file.read_text())
+    told = 'parallel_sgd = "1.0.0"\nnumpy = "2.4.6"\npython = "3.11.7"\nkernels = "OpenBLAS kernels SkylakeX"\n'
+    file.write_text(text.replace("[run]\n", f"[run]\n{told}"))
+    manifest.write_text(manifest.read_text().replace("psgd.manifest/2", "psgd.manifest/1"))
+    code, out, err = psgd(capsys, "verify", run)
+    assert (
+        code == 2 and "'psgd.manifest/1', this release reads 'psgd.manifest/2'" in err and "'psgd run' trains it again" in err
+    )
+    code, out, err = psgd(capsys, "run", run, "--quiet")
+    assert code == 0 and "The weights equal those of mine after each of 3 epochs." in out, err
+
+
 def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An option that was given in its place, one that was changed in the file, a version; also of the latest run, which is
     another one by the end."""

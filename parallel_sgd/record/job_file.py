@@ -29,6 +29,8 @@ from .job_record import CODE_TABLE, FETCHED, FORMAT
 from .kept_data import KeptData
 from .paths import found_path, found_paths, missing_code
 
+_RELEASE: Final = "parallel_sgd"
+"""Key of [run] in files of release 1.0.0."""
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "model": {"file": (str,), "sha256": (str,)},
@@ -132,6 +134,7 @@ def is_model(path: Path) -> bool:
 
 def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the fields of `JobFile` that the content gives, with the files that it names where they are."""
+    content = _as_today(content)
     _check_tables(content)
     model, data, run = (content[name] for name in ("model", "data", "run"))
     unnamed = dict(content.get("unnamed", {}))
@@ -168,6 +171,17 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "code": content.get(CODE_TABLE, {}),
         "population": run.get("clients", ""),
         "fetched": bool(content.get(FETCHED)),
+    }
+
+
+def _as_today(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a file of release 1.0.0 without what [run] told of the submitter: [nodes] tells it of each node."""
+    run = content.get("run")
+    if not isinstance(run, dict) or _RELEASE not in run:
+        return content
+    return {
+        **content,
+        "run": {name: value for name, value in run.items() if name not in (_RELEASE, "numpy", "python", "kernels")},
     }
 
 

@@ -317,7 +317,10 @@ class RunManifest:
             told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
             raise RecordError(f"The manifest {path} {told}.") from error
         if made.format != FORMAT:
-            raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
+            raise ValueError(
+                f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}. The release that "
+                f"wrote it can verify the run; 'psgd run' trains it again, and says if the weights are the same."
+            )
         # the names are opened later, below the folder
         for name in made.files:
             if not is_plain(name):

@@ -62,7 +62,8 @@ def test_arguments_that_are_defaults_are_left_out_for_people(text: str, said: st
 
 def test_what_a_table_is_read_by_is_left_out_unless_it_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n" + "1,a\n2,b\n" * 20)
-    for given, said in (({}, ""), ({"missing": "drop", "decimal": ","}, ",missing='drop',decimal=','")):
+    cases: list[tuple[dict[str, Any], str]] = [({}, ""), ({"missing": "drop", "decimal": ","}, ",missing='drop',decimal=','")]
+    for given, said in cases:
         data = nn.dataset.CSVDataset(tmp_path / "a.csv", label="y", **given)
         with parallel_sgd.in_process(1) as nodes:
             model = nn.model.SequentialModel([-1, 1], [nn.layer.Dense(2, "softmax")])

@@ -571,7 +571,7 @@ def test_settings_of_a_stranger_have_bounds(run: Path, value: Any, capsys: pytes
 @covers("RUN-4")
 def test_what_no_computation_bears_out_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """More packets than computed may be requests for late blocks; with other workers, tables of steps are others."""
-    beside = "Tables of steps or packets that depend on more than the job, and not computed again"
+    beside = "Tables of steps and packets, which depend on more than the job, were not computed again"
     code, told = verify(run, capsys)
     assert code == 0 and beside not in told, told
     code, told = verify(run, capsys, "-n", 4)
@@ -609,7 +609,7 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
     with simulated(2) as nodes:
         result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
     code, told = verify(folder_of(result), capsys)
-    assert code == 0 and "Of a simulation, and not computed again: its seconds, its events and the load" in told, told
+    assert code == 0 and "What a simulation tells was not computed again: its seconds, its events and the load" in told, told
 
 
 @covers("RUN-4")
@@ -682,7 +682,7 @@ def test_files_of_writers_are_whole_before_they_are_hashed(tmp_path: Path, capsy
         run = folder_of(job().parallel(nodes, directory=tmp_path, **OPTIONS, writers=[Notes()]))
     assert (run / "notes.txt").read_text().endswith("done\n")
     code, told = verify(run, capsys)
-    assert code == 0 and "Left by callbacks or writers, and not computed again: notes.txt." in told, told
+    assert code == 0 and "What callbacks or writers have left was not computed again: notes.txt." in told, told
     assert cli.main(["run", str(run), "--local", "1", "-q"]) == 0
 
 
