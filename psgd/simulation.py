@@ -78,7 +78,13 @@ def plan(parser: argparse.ArgumentParser) -> Task:
     parser.add_argument("--blocks", type=positive, metavar="N", help="blocks of a batch (default: the most workers)")
     parser.add_argument("--block-size", type=positive, default=4, metavar="N", help="samples of a block (default: 4)")
     parser.add_argument("--learn-rate", type=above_0, default=0.1, metavar="X", help="of SGD (default: 0.1)")
-    parser.add_argument("--epochs", type=positive, default=3, metavar="N", help="real epochs of each codec (default: 3)")
+    parser.add_argument(
+        "--epochs",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="real epochs of each codec, doubled where it is close (default: 3)",
+    )
     parser.add_argument(
         "--limit", type=above_0, default=50.0, metavar="SECONDS", help="after which no further setting is begun (default: 50)"
     )

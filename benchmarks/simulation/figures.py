@@ -104,7 +104,7 @@ def origin(content: Mapping[str, Any]) -> str:
     made = f"`{content['command']}`, {content['date']}: {content['machine']}"
     if "load" in content:
         low, high = content["load"]
-        made += f", under a load of {low:g} to {high:g} per core"
+        made += f", under a load of {low:g}{f' to {high:g}' if high > low else ''} per core"
     return f"{made}; {content['note']}" if content.get("note") else made
 
 

@@ -43,7 +43,7 @@ from rpc.support.processors import load_per_core
 
 WORKERS: Final = (2, 3, 4)
 BLOCKS: Final = 12
-TARGET, PLANNED, LEARNED = 0.9, 6, 8
+TARGET, PLANNED, LEARNED = 0.9, 6, 12
 """Accuracy, epochs that a plan learns, and epochs of the real learning."""
 ERROR_GOAL, REGRET_GOAL = 0.10, 0.05
 

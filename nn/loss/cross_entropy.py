@@ -51,6 +51,8 @@ class Cross_Entropy(ClassLoss, configured=True):
         self._places = np.empty(rows, np.intp)
         self._bound = float(np.finfo(dtype).eps)
         self._clipped, self._logarithm, self._tangent = (self._memory.empty(shape, dtype) for _ in range(3))
+        # For class numbers, of which only the chosen outputs count: these, max(p, e), the logarithm, and the tangent,
+        # whose place takes 1 / max(p, e) in `derive`.
         self._chosen = np.empty((4, *shape[:-1]), dtype)
         self._losses = np.empty(shape[0], dtype)
         self._checked = False

@@ -83,6 +83,7 @@ class Broadcasting(Operation):
             if target is not None and (self.computes or target is not gradient):
                 # Without a sum over repeated axes the derivative is computed in its target, else in scratch memory.
                 space = self._space if self._sides[side].sums else target.reshape(gradient.shape)
+                # `target` may lack leading axes of length 1, which the reshape gives back without a copy.
                 self._sides[side].reduce(self.partial(side, inputs, output, gradient, space), target)
 
     @abstractmethod

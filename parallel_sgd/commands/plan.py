@@ -119,9 +119,11 @@ def _words(
 ) -> list[str]:
     reached = _reached(rows)
     shown = reached if options.all else reached[:_SHOWN]
+    most = max((len(row.learned.metrics) for row in rows), default=options.epochs)
+    epochs = f"{options.epochs}" if most == options.epochs else f"{options.epochs} to {most}"
     lines = [
         f"Simulated, not measured. Platform: {platform.describe()}{'' if platform.calibration else '; not calibrated'}.",
-        f"Model of {planner.parameters:,} parameters, target {options.target:g}. Learned {options.epochs} real epochs of "
+        f"Model of {planner.parameters:,} parameters, target {options.target:g}. Learned {epochs} real epochs of "
         f"{len({row.way for row in rows})} ways to exchange ({figures['learned']:.0f} s), "
         f"simulated {figures['settings']} settings ({figures['simulated']:.0f} s).",
         "",

@@ -19,6 +19,7 @@ from ..engine.accounts import BatchWatch
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
+from .clients import OWN
 from .contributions import Contributions
 from .held_out import ClientTests
 from .population import Population, Round, Rows, class_counts, dealt
@@ -45,12 +46,14 @@ class ClientFeeder(BlockFeeder):
         feeder: arguments of `BlockFeeder`.
         rows: those of each client.
         held: those of each client that are held out, none where none are.
+        tested: samples and labels of the set that has the rows that are held out.
     """
 
-    def __init__(self, rows: list[Rows], held: list[Rows], *feeder: object) -> None:
+    def __init__(self, rows: list[Rows], held: list[Rows], tested: tuple[Samples, Samples], *feeder: object) -> None:
         super().__init__(*feeder)  # type: ignore[arg-type]
-        self.rows, self.held = rows, held
-        self._now, self._part = np.empty(0, np.int64), slice(None)
+        self.rows, self.held, self._tested = rows, held, tested
+        self._now: Array = np.empty(0, np.int64)
+        self._part = slice(None)
         size, arrays = self._batches.block_size, [array for array, _ in (*self._samples, *self._labels)]
         self._room = size * max(1, _GATHERED // max(size * sum(array[:1].nbytes for array in arrays), 1))
         for taken in (self._samples, self._labels):
@@ -94,8 +97,7 @@ class ClientFeeder(BlockFeeder):
             clients: their numbers.
             memory: that of the clients.
         """
-        samples, labels = ([array for array, _ in arrays] for arrays in (self._samples, self._labels))
-        return ClientTests(model, samples, labels, {client: self.held[client] for client in clients}, memory)
+        return ClientTests(model, *self._tested, {client: self.held[client] for client in clients}, memory)
 
     def places(self, batch: int, block: int) -> Array:
         return self._now[self._part]
@@ -145,7 +147,11 @@ class ClientTraining(TrainingProcess):
         rows, held = dealt(self._clients, self._data[1], self._seed)
         if self._report is not None and self._is_first:
             self._report.population([len(each) for each in rows], class_counts(self._clients, self._data[1], rows))
-        return ClientFeeder(rows, held, self._batches, samples, labels, SHUFFLED, self._seed, weights)
+        tested = samples, labels
+        if self._clients.test == OWN:
+            given = self._model._take_samples(self._data[2])
+            tested = given, self._model._take_labels(self._data[3], given)
+        return ClientFeeder(rows, held, tested, self._batches, samples, labels, SHUFFLED, self._seed, weights)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -160,12 +166,13 @@ class ClientTraining(TrainingProcess):
             here, count, slots = {block for block, _ in self._blocks}, self._clients.count, self._clients.slots
             mine = [client for client in range(count) if client * slots // count in here]
             self._tests = feeder.tests(self._model, mine, self._memory)
+            self._of = sum(len(held) > 0 for held in feeder.held)
             self._tested = self._report.client_tests(self._model.result_names[1:])
 
     def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
         if self._tests is not None:
             for client, samples, found in self._tests.results(self._alive):
-                self._tested((epoch + 1, client, samples, *found.values()))
+                self._tested((epoch + 1, client, self._of, samples, *found.values()))
         super()._write(epoch, evaluation)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:

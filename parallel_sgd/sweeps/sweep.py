@@ -204,6 +204,7 @@ class _Place:
     def _assigned(self, agents: Sequence[Address], server: bool) -> NodeAssignment:
         # nodes of this program: its jobs end with it, and Ctrl-C stops them
         nodes = LocalNodes(self._given.key_file)
+        nodes.lives = self._given.lives
         ids = [*range(len(agents) - server), *([Parameter_Server] if server else [])]
         for node, address in zip(ids, agents, strict=True):
             nodes.add(node, address)

@@ -14,7 +14,7 @@ import nn
 from network.faults import FaultPlan
 from parallel_sgd import codec as codecs
 from parallel_sgd.simulation.calibration import Calibration
-from parallel_sgd.simulation.plan import Way, learned, throttled, usual_ways
+from parallel_sgd.simulation.plan import Planner, Way, learned, throttled, usual_ways
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import parse_platform, platform_to_toml
 from tests.statements import covers
@@ -149,7 +149,26 @@ def test_a_target_is_reached_within_the_epochs_or_by_their_power_law() -> None:
     law = [1 - 0.5 * epoch**-0.5 for epoch in (1, 2, 3)]
     forecast = learned(law, 1 - 0.5 * 16**-0.5)
     assert forecast.epochs == pytest.approx(16) and forecast.error == pytest.approx(0.15)
+    late = learned([0.1, *(1 - 0.5 * epoch**-0.5 for epoch in (2, 3, 4))], 1 - 0.5 * 16**-0.5)
+    assert late.epochs == pytest.approx(16)  # the first epochs follow no law
+    assert learned([0.5, 0.8, 0.79, 0.78], 0.85).epochs is not None  # nothing falls in the later half, but in all
+    assert learned([0.8, 0.8 + 1e-9, 0.8 + 2e-9], 0.9).epochs is None  # falls by nearly nothing
     assert learned(law, 0.999).epochs is None and learned([0.5, 0.4], 0.9).epochs is None and learned([0.5], 0.9).epochs is None
+
+
+def test_epochs_are_doubled_where_the_target_is_close() -> None:
+    """Else one sample of the test set decides which way is first."""
+    model = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(16, "tanh"), nn.layer.Dense(10, "softmax")])
+    model.setup("crossentropy_with_softmax", "accuracy")
+    own = parse_platform("star 1Mbit/s 1ms")
+    planner = Planner(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls(), own, blocks=2, block_size=16)
+    way = Way(codecs.Plain)
+    metrics = planner.learn(way, 4, 0.999).metrics
+    assert len(metrics) == 4  # a target that is far: as many as were asked for
+    target = (metrics[1] + metrics[2]) / 2
+    assert max(metrics[:2]) < target < metrics[2]
+    close = planner.learn(way, 2, target)
+    assert close.metrics == metrics and close.epochs == pytest.approx(2.5)
 
 
 def test_a_port_is_imitated_by_its_share_for_each_pair() -> None:
