@@ -435,6 +435,10 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
         ("--port 70000", "The port must be a number from 0 to 65535, got 70000"),
         ("--slots 0", "The number of slots must be 1 or more, got 0"),
         ("--allow-code none", "--allow-code must name a file, got 'none'"),
+        (
+            f"--allow-code {ROOT / 'nn/dataset/digits.npz'}",
+            "--allow-code must name a list of hashes that can be read, got '/.*/digits.npz': byte 0x.* is no UTF-8 text",
+        ),
         (f"--allow-code {'x' * 300}", f"--allow-code must name a file, got '{'x' * 300}'"),
         ("--listen 0.0.0.0 --port 0", "key"),
         ("--temporary --work-dir here", "--temporary makes a work directory of its own, got --work-dir 'here' too"),

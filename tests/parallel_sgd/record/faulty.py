@@ -45,9 +45,7 @@ SAFE = (
 )
 INLINE = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>", "<lambda>")
 COLLECTED = ("_weakrefset.py:", "weakref.py:", "junkdrawer.py:")
-"""Calls of the garbage collector and of what watches it, as Hypothesis does, which come at any time; what they raise goes
-nowhere.
-"""
+"""Calls of the garbage collector and of Hypothesis, which watches it; what they raise goes nowhere."""
 TELLING = ("rpc/support/logs.py:filter", "record/spared.py:spared")
 """Callers by which a guard tells what it has spared."""
 Key = tuple[str, str]
