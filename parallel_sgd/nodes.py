@@ -137,7 +137,7 @@ class LocalWorkers(LocalNodes):
         # agents tell their warnings to the submitter, too
         agents = local_agents(count + self._ps, log_level="ERROR", work_dir=self._work_dir)
         self.agents = self._running.enter_context(agents)
-        self.key_file = self.agents.key_file
+        self.key_file, self.lives = self.agents.key_file, self.agents.lives
         # the nodes stay the same object, which the user's program holds
         self._addresses.clear()
         ids = [*range(count), Parameter_Server] if self._ps else range(count)
@@ -266,6 +266,7 @@ def nodes_from(
         nodes.key_file = made.key_file
         if isinstance(nodes, LocalNodes) and isinstance(made, LocalLauncher):
             nodes.agents = made.agents
+            nodes.lives = made.lives
         for node_id, address in zip([*range(count), Parameter_Server] if ps else range(count), addresses, strict=True):
             nodes.add(node_id, address)
         yield nodes

@@ -157,7 +157,9 @@ def _list(given: argparse.Namespace) -> int:
 
 
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
-    rows = [_HEAD, *map(_row, found)]
+    # a run by its name, as all other commands take it
+    names = {facts["job"]: facts["run"] for facts in found}
+    rows = [_HEAD, *(_row(facts, names) for facts in found)]
     # cut for eyes only: a pipe gets all of it
     if sys.stdout.isatty():  # the last column ends with the line
         widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
@@ -166,13 +168,13 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
     return in_columns(rows)
 
 
-def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(facts: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
     figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
     from parallel_sgd.record.settings import DATA  # noqa: PLC0415 - as above
 
     # a terminal shows the begin, and data seldom differ from run to run
     ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
-    differs = ", ".join(f"{name}={value}" for name, value in ordered)
+    differs = ", ".join(f"{name}={names.get(value, value) if name == 'resume' else value}" for name, value in ordered)
     began = "" if facts["began"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     # names of folders, titles and errors may hold control characters
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))

@@ -19,6 +19,7 @@ from psgd import cli
 import pytest
 
 from network import VERSION
+from network.key_files import create_key_file
 from parallel_sgd import local_workers
 from parallel_sgd.commands import options
 from parallel_sgd.nodes import LocalNodes
@@ -53,6 +54,19 @@ def cluster(place: Path, agents: LocalNodes, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PSGD_KEY_FILE", str(agents.key_file))
     Path("worker.json").write_text(json.dumps({"Worker": [str(address) for _, address in agents.items()]}))
     return place
+
+
+@pytest.mark.parametrize(("begin", "places"), [("import psgd", 0), ("", 2)])
+def test_a_program_ends_with_a_sentence_where_no_worker_is_reached(tmp_path: Path, begin: str, places: int) -> None:
+    """One that is a command of ours with it alone; another one with its own line, and none of what lies behind `parallel()`."""
+    lines = [begin, "from tests.processes.training.jobs import line_job", "from network import NodeAssignment"]
+    create_key_file(tmp_path / "key")
+    lines.append(
+        f"line_job().parallel(NodeAssignment({str(tmp_path / 'key')!r}).add(0, '127.0.0.1:1'), verbose=0, block_size=8)"
+    )
+    ended = python(tmp_path, "-c", "\n".join(lines))
+    assert ended.returncode == 1 and "No worker is reached at 127.0.0.1:1 for node 0: " in ended.stderr.splitlines()[-1], ended
+    assert ended.stderr.count('  File "') == places and ("Traceback" in ended.stderr) == bool(places)
 
 
 def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.CaptureFixture[str]) -> None:
