@@ -237,7 +237,9 @@ class ClientFolders(ClientDataset, configured=True):
                     f"ClientFolders: {place.name!r} must have as many labels as samples, got {len(y)} for {len(x)}"
                 )
             order = keyed(self.seed, "client folder", client).permutation(len(x))
+            # A client without a sample to train on would be none.
             aside = min(round(self.test_fraction * len(x)), len(x) - 1)
+            # Sorted, so that both parts keep the order of the files.
             train, test = np.sort(order[aside:]), np.sort(order[:aside])
             found.append((place.name, (x[train], y[train]), (x[test], y[test])))
         if not found:

@@ -250,8 +250,8 @@ class Resumption:
         history = given.history.of_job(header.job == job)
         return Progress(given.position, steps, given.seconds, given.evaluation, history)
 
-    # rows after the position are cut from the tables that the next part continues
     def earlier(self) -> Earlier | None:
+        # rows after the position are cut from the tables that the next part continues
         return None if self.tables is None else Earlier(self.tables, self.position)
 
     def check_clients(self, clients: str) -> None:

@@ -381,7 +381,6 @@ class CodecBank:
         Raises: as `receive`.
         """
         # an answer carries the batch of the packet; that of the running batch comes back even if the codec fails
-        # the late packet's batch for its answer; the training's own is put back whatever the codec does
         now, self._step = self._step, step
         self._settings.step = step
         try:

@@ -117,6 +117,7 @@ class Population:
         by_client = {visit.client: visit for visit in course.visits}
         visits = tuple([None if client is None else by_client[client] for client in slots])
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
+        # a round without clients has no weight at all
         total = weights.sum() or 1.0
         shares = weights * len(slots) / total
         factors = shares

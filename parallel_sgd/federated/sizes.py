@@ -119,6 +119,7 @@ class PowerLawSizes(Sizes, configured=True):
         self.exponent = arguments.number(self, "exponent", exponent, 0, open_low=True)
 
     def weights(self, clients: int, random: np.random.Generator) -> NDArray[np.float64]:
+        # NumPy's distribution begins at 0
         return 1.0 + random.pareto(self.exponent, clients)
 
 

@@ -66,6 +66,7 @@ class IIDSplit(Split):
         rows = random.permutation(len(labels))
         if sizes is None:
             return np.array_split(rows, clients)
+        # behind the last client stand the samples that none gets
         return np.split(rows, np.cumsum(sizes))[:clients]
 
 

@@ -121,8 +121,8 @@ def effort_of(times: Iterable[Times], copies: int = 1, workers: int = 0) -> Effo
         return None
     whole = sum(each.total for each in told)
     compute, wait = sum(each.compute for each in told), sum(each.wait for each in told)
-    # redundant blocks were computed several times, which one worker alone would not do
     every = max(len(told), workers)
+    # redundant blocks were computed several times, which one worker alone would not do
     alone = compute / copies * (every / len(told))
     return Effort(every, max(each.total for each in told), alone, compute / whole, wait / whole)
 

@@ -107,7 +107,6 @@ class SampledTables:
                     text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
                     head, *rows = csv.reader(text.splitlines())
                     table = TableRows(path.name.partition("-")[0], head)
-                    # told once at the end, not in every state
                     table.add(rows)  # rows that make no sense are left out here, and told when the run has ended
                     self._known[path] = state, table.columns
                 return self._known[path][1]
@@ -214,7 +213,6 @@ class ClusterSource:
                 continue
             told = {"agent": agent.address, "host": "", "slots": "", "problem": agent.problem}
             if status is not None:
-                # an agent of several slots is one agent
                 known.add(status.instance)
                 told |= {"host": status.name, "slots": f"{status.jobs} of {status.slots} in use"}
             rows.append(told)
