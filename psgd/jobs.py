@@ -32,6 +32,7 @@ def run(parser: OptionParser) -> Task:
         "What is not given stays as in the file. Without --local, -n or --launch it runs on as many workers of this machine as "
         f"the run had. Another number of workers shares the same blocks, so the bits stay. {options.EXIT_CODES}"
     )
+    parser.keeps_words = True
     options.add_job(parser, count="number of workers of the node file")
     parser.set_defaults(post_mortem=None)
     # what is not given comes from the file, so given options must be known from defaults
@@ -129,6 +130,7 @@ def submit(parser: OptionParser) -> Task:
     """Configure `psgd submit`: add its options to `parser`."""
     parser.epilog = f"{options.EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5"
     parser.usage = "%(prog)s -m FILE [options]"
+    parser.keeps_words = True
     output = options.add_job(parser, "the name of the model's file")
     output.add_argument(
         "--post-mortem",
@@ -192,4 +194,4 @@ def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _AS
     parser.epilog = codes
     options.add_known_nodes(parser)
     options.add_output(parser)
-    return partial(carry_out, task)
+    return partial(carry_out, task, short=True)

@@ -63,6 +63,11 @@ def nobody(place: Path) -> Iterator[None]:
             path.chmod(0o755)
 
 
+def test_a_run_that_went_on_names_the_one_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(epoch=1, checkpoint_every="epoch"), train(resume="last")
+    assert "resume=digits-1, " in psgd(capsys, "runs")[1].splitlines()[1]
+
+
 @covers("RUN-10")
 def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Title and number, when, state, figures, what differs from the defaults; the newest first; also for programs."""

@@ -76,6 +76,7 @@ class LeakReLU(Activation, configured=True):
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         slope, positive = self._work, self._positive
+        # As alpha is at least 0, the output is positive just where x is, and x may be overwritten.
         np.greater(output, 0, out=positive)
         slope.fill(self.alpha)
         # 1 is above alpha.
@@ -113,6 +114,7 @@ class ELU(Activation, configured=True):
         np.expm1(negative, out=negative)
         if self.alpha != 1:
             np.multiply(negative, self.alpha, out=negative)
+        # One of both parts is 0 in each place: their sum chooses without a mask.
         np.maximum(inputs[0], zero, out=out)
         np.add(out, negative, out=out)
 

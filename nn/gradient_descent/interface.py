@@ -279,7 +279,8 @@ class IGradientDescent(
         )
 
     def _update(self, parameters: Array, gradients: Array | Stretches, part: slice, size: int) -> None:
-        for chunk in parts(part.start, part.stop, size):
+        for start in range(part.start, part.stop, size):
+            chunk = slice(start, min(start + size, part.stop))
             value = parameters[chunk]
             change = self._scratch[0, : len(value)]
             self._increment(chunk, value, gradients[chunk], change)
@@ -342,6 +343,10 @@ class IGradientDescent(
 
         Raises ValueError where names or lengths do not fit.
         """
+        if len(state) == 1 and state.get("step") == 0 and type(state["step"]) is int:
+            # often: a rule begins anew for each client of a round
+            self._step_number, self._slots = 0, {}
+            return
         names = set(state) - {"step"}
         fresh = not names and state.get("step") == 0
         if "step" not in state or (names != set(self.slots) and not fresh):
@@ -404,7 +409,9 @@ class IGradientDescent(
         adjusts = decays or self.clip_value is not None or factor != 1 or bool(factors)
         # All at once, past a look at each name: a step of a small network takes no longer than that. The rate is that before
         # the count goes on, since a schedule is asked by the steps that are done.
-        self._keep(_factor=factor, _factors=factors, _adjusts=adjusts, rate=self.learn_rate, _step_number=self._step_number + 1)
+        vars(self).update(
+            _factor=factor, _factors=factors, _adjusts=adjusts, rate=self.learn_rate, _step_number=self._step_number + 1
+        )
         self.begin_step()
 
     def _whole_variables(self, length: int) -> list[slice]:

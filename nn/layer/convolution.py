@@ -38,6 +38,7 @@ class Windowed(Layer, ABC):
         axes = len(self.axes)
         self.kernel_size = window.lengths(self, "kernel_size", kernel_size, axes)
         self.stride = window.lengths(self, "stride", stride, axes)
+        # Only time has an order, without which 'causal' means nothing.
         self.padding = window.padding(self, padding, causal=axes == 1)
         self.dilation = window.lengths(self, "dilation", dilation, axes)
 
@@ -75,6 +76,25 @@ class ConvolutionLayer(Windowed, configured=True):
         kernel_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
+        """Check the arguments and keep them.
+
+        Args:
+            kernel: number of filters, the channels of the output.
+            kernel_size: lengths of the kernel along the axes, or one length for all.
+            stride: cells from one window to the next along the axes, or one number for all.
+            padding: 'valid', 'same', along time also 'causal', or the number of zeros on each side; see the class.
+            groups: number of groups of channels and filters that see only each other; a divisor of both.
+            activation: function of the output, an object or its word; default: none, that is `Linear`.
+            use_bias: whether a bias is added.
+            kernel_initializer: of the kernel, an object or its word; default: `GlorotUniform`.
+            bias_initializer: of the bias; default: `Zeros`.
+            name: name of the layer; default: its class and a number.
+            dilation: cells of x from one cell of a kernel to the next along the axes, or one number for all.
+            kernel_regularizer: penalty of the kernel, an object or its word, part of the loss; default: none.
+            bias_regularizer: that of the bias.
+            kernel_constraint: set to which each update of the kernel is brought back, an object or its word; default: none.
+            bias_constraint: that of the bias.
+        """
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
         self._settle(kernel_size, stride, padding, dilation)

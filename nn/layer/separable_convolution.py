@@ -59,6 +59,24 @@ class DepthwiseConvolutionLayer(_Depthwise, configured=True):
         kernel_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
+        """Check the arguments and keep them.
+
+        Args:
+            kernel_size: lengths of the kernel along the axes, or one length for all.
+            stride: cells from one window to the next along the axes, or one number for all.
+            padding: 'valid', 'same', along time also 'causal', or the number of zeros on each side; see the class.
+            depth_multiplier: kernels of each channel.
+            activation: function of the output, an object or its word; default: none, that is `Linear`.
+            use_bias: whether a bias is added.
+            kernel_initializer: of the kernel, an object or its word; default: `GlorotUniform`.
+            bias_initializer: of the bias; default: `Zeros`.
+            name: name of the layer; default: its class and a number.
+            dilation: cells of x from one cell of a kernel to the next along the axes, or one number for all.
+            kernel_regularizer: penalty of the kernel, an object or its word, part of the loss; default: none.
+            bias_regularizer: that of the bias.
+            kernel_constraint: set to which each update of the kernel is brought back, an object or its word; default: none.
+            bias_constraint: that of the bias.
+        """
         super().__init__(name)
         self._settle(kernel_size, stride, padding, dilation)
         self.depth_multiplier = arguments.integer(self, "depth_multiplier", depth_multiplier, minimum=1)
@@ -139,6 +157,28 @@ class SeparableConvolutionLayer(_Depthwise, configured=True):
         pointwise_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
+        """Check the arguments and keep them.
+
+        Args:
+            kernel: number of filters, the channels of the output.
+            kernel_size: lengths of the kernel along the axes, or one length for all.
+            stride: cells from one window to the next along the axes, or one number for all.
+            padding: 'valid', 'same', along time also 'causal', or the number of zeros on each side; see the class.
+            depth_multiplier: kernels of each channel.
+            activation: function of the output, an object or its word; default: none, that is `Linear`.
+            use_bias: whether a bias is added.
+            depthwise_initializer: of the kernels of channels, an object or its word; default: `GlorotUniform`.
+            pointwise_initializer: of the kernel that mixes channels, as `depthwise_initializer`.
+            bias_initializer: of the bias; default: `Zeros`.
+            name: name of the layer; default: its class and a number.
+            dilation: cells of x from one cell of a kernel to the next along the axes, or one number for all.
+            depthwise_regularizer: penalty of the kernels of channels, an object or its word, part of the loss; default: none.
+            pointwise_regularizer: that of the kernel that mixes channels.
+            bias_regularizer: that of the bias.
+            depthwise_constraint: set to which each update of them is brought back, an object or its word; default: none.
+            pointwise_constraint: that of the kernel that mixes channels.
+            bias_constraint: that of the bias.
+        """
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
         self._settle(kernel_size, stride, padding, dilation)

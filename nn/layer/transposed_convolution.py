@@ -39,6 +39,24 @@ class TransposedConvolutionLayer(Windowed, configured=True):
         kernel_constraint: Constraint | ConstraintName | None = None,
         bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
+        """Check the arguments and keep them.
+
+        Args:
+            kernel: number of filters, the channels of the output.
+            kernel_size: lengths of the kernel along the axes, or one length for all.
+            stride: cells from one window to the next along the axes, or one number for all.
+            padding: 'valid', 'same', or the number of cells cut off on each side; see the class.
+            output_padding: cells added behind, for each axis or for all, below the stride; with a number as `padding` alone.
+            activation: function of the output, an object or its word; default: none, that is `Linear`.
+            use_bias: whether a bias is added.
+            kernel_initializer: of the kernel, an object or its word; default: `GlorotUniform`.
+            bias_initializer: of the bias; default: `Zeros`.
+            name: name of the layer; default: its class and a number.
+            kernel_regularizer: penalty of the kernel, an object or its word, part of the loss; default: none.
+            bias_regularizer: that of the bias.
+            kernel_constraint: set to which each update of the kernel is brought back, an object or its word; default: none.
+            bias_constraint: that of the bias.
+        """
         super().__init__(name)
         axes = len(self.axes)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)

@@ -262,11 +262,13 @@ class Model(
             FloatingPointError: for a loss or gradients that are not finite, with the parameters unchanged.
         """
         batch = self._make_batch(self._rows_as_samples("train_on_batch() 'x'", x), self._labels_of(label), sample_weight)
+        # What is not finite is told below, not by warnings of NumPy.
         with np.errstate(all="ignore"):
             loss, seen = self.runner.step(batch.x, batch.label, None, self._key_or_next(None), batch.weight)
             if not math.isfinite(loss) or not all_finite(self.store.gradients):
                 raise FloatingPointError(f"train_on_batch() stopped: the loss is {loss}, or a gradient is not finite")
             found = self._results_of(batch, loss, seen)
+            # In the order in which backward completes the gradients, as in `fit`.
             for variable in reversed(self.store.variables):
                 self.optimizer.gradient_ready(variable, 0)
             self.apply_gradients()
@@ -636,6 +638,7 @@ class Functional(Model, configured=True):
                 f"add_loss() 'value' must be one number for each sample or for the batch, got shape {value.shape}; "
                 "value.sum(axis=...) or value.mean() make one"
             )
+        # A value that is no node, or an output already, gets a node of its own.
         node = value if isinstance(value, Node) and value not in self.graph.outputs else value.apply(Linear())
         self._take_graph(Graph(self.graph.inputs, [*self.graph.outputs, node], self.graph.added + 1))
 

@@ -240,6 +240,7 @@ class Runner:
         if valid is not None:
             valid = np.broadcast_to(valid, lead)
             total = float(np.count_nonzero(valid))
+            # By count / total, so that the mean over all places is that over those which count.
             share = valid * output.dtype.type(count / max(total, 1.0))
             weights, count = (share if weights is None else weights * share), total
         self._valid[place] = valid

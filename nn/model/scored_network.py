@@ -158,6 +158,7 @@ class ScoredNetwork(
         self._check_objective(found)
         if self.built:
             self._check_endings(self.graph, found)
+        # Behind all checks: a call that is refused leaves the model as it was.
         self._objective = found
         self._keep(metrics=found.metrics)
         self._runner = None
@@ -262,6 +263,7 @@ class ScoredNetwork(
                 if runner.masked:
                     label, seen, weight = *runner.counted(place, label, seen), runner.counted_weight(place, weight)
                 metric._weigh(label, seen, weight)
+        # An output of which nothing counts has no loss, in place of 0 / 0.
         parts /= np.maximum(counts, 1)
         total /= samples
         return Results(aim.results(total + float(np.dot(aim.factors, parts)) if runner.masked else total, parts.tolist()))

@@ -149,6 +149,7 @@ class Builder:
         self._origin.setdefault(id(array), name)
         if stored:
             self._stored.add(id(array))
+        # A single number tells nothing of the file, as those of Python are of float64.
         self.double = self.double or (array.dtype == np.float64 and array.size > 1)
         return array
 
@@ -162,6 +163,7 @@ class Builder:
         trained = floats and finite and array.size > 1 and id(array) in self._stored
         if finite and not trained and array.size <= MOST_NUMBERS:
             return as_value(np.asarray(array, np.float64 if floats else np.int64))
+        # A variable has one axis at least.
         shape = array.shape or (1,)
         found = self.layer(Parameter, {"value": array.reshape(shape)}, [array], shape=list(shape), trainable=trained)
         made_value: Value = found(self.anchor)

@@ -93,6 +93,7 @@ def _model(
     file = _parse(data)
     graph = file.graph or GraphProto()
     stored = {tensor.name for tensor in graph.initializer}
+    # Up to version 3 of the format stored tensors stand among the inputs, too.
     inputs = {info.name or "": info for info in graph.input if info.name not in stored}
     for what, given in (("shapes", shapes), ("values", values)):
         for name in given:
@@ -344,4 +345,5 @@ def _is_single(info: ValueInfo) -> bool:
 
 
 def _plain(name: str) -> str:
+    # A slash stands between a layer and its variables in nn.
     return name.replace("/", ".") or "input"

@@ -98,6 +98,7 @@ class Absolute(Universal):
     function: ClassVar[np.ufunc] = np.absolute
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own: `out` of `derive` may be the memory of the gradient, which the last product reads.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
@@ -155,6 +156,7 @@ class Square(Universal):
     function: ClassVar[np.ufunc] = np.square
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # The gradient before the 2: no array beside `out` is needed, even where that is the gradient's memory.
         np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
 
@@ -165,6 +167,7 @@ class Sin(Universal):
     function: ClassVar[np.ufunc] = np.sin
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
@@ -178,6 +181,7 @@ class Cos(Universal):
     function: ClassVar[np.ufunc] = np.cos
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:

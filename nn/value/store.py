@@ -54,6 +54,7 @@ class VariableStore:
         self.buffers = [variable for variable in others if isinstance(variable, Buffer)]
         self.fixed = [variable for variable in others if not isinstance(variable, Buffer)]
         self._others = list(others)
+        # Before memory is made: afterwards all variables have some.
         held = {variable for variable in self.everything if variable.bound}
         self._allocate(instead_of)
         self._draw(seed, held)

@@ -13,9 +13,11 @@ from typing import Any
 from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
 from rpc.submit import list_jobs
+from rpc.submit.run_folder import shown
 from rpc.support.console import in_columns, show
-from rpc.support.logs import clean, clean_text
+from rpc.support.logs import clean, clean_text, is_short
 
+from ..record.files import PAGE
 from .nodes import reach_all
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, program_name, tell
 
@@ -116,7 +118,7 @@ def attach(options: argparse.Namespace) -> int:
     # "unknown" is of agents that had no part in the job
     code = EXIT_FAILED if outcome != "done" else EXIT_OK if all_done else EXIT_NODE_LOST
     ended = f"The job {job} has ended: {outcome}"
-    code = tell(options, content, f"{ended}.", code, done=ended, place=folder_of(files))
+    code = tell(options, content, "\n".join([f"{ended}.", *_places(files)]), code, done=ended, place=folder_of(files))
     if detail and not options.json:
         show(sys.stderr, f"{program_name()}: {clean_text(reclaimer.detail)}\n")
     return code
@@ -156,7 +158,18 @@ def retrieve(options: argparse.Namespace) -> int:
         }
         files = reclaimer.require_client_log(options.retrieve or None)
     _complete(files, reclaimer.states, ended=ended)
-    return tell(options, {"files": paths_of(files)}, "", done="The files are saved", place=folder_of(files))
+    words = "\n".join(_places(files))
+    return tell(options, {"files": paths_of(files)}, words, done="The files are saved", place=folder_of(files))
+
+
+def _places(files: Mapping[int, Sequence[Path]]) -> list[str]:
+    """Return lines that tell where the runs lie that have come, for a console on which the log has not listed each file."""
+    lines = []
+    for folder in dict.fromkeys(path.parent.parent for paths in files.values() for path in paths) if is_short() else ():
+        lines.append(f"files    {shown(folder)}")
+        # none as long as the job runs
+        lines += [f"report   {shown(page)}"] if (page := folder / PAGE).is_file() else []
+    return lines
 
 
 def _complete(

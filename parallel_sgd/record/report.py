@@ -39,8 +39,9 @@ CLIENT_COLUMNS: Final = (
 )
 CLIENT_TESTS: Final = "CT"
 """Kind of the table of clients on samples that are held out, of which each worker evaluates some."""
-CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "Samples", "Loss")
-"""Its columns before those of the metrics."""
+CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "of", "Samples", "Loss")
+"""Its columns before those of the metrics. `of` is how many clients all workers together evaluate, by which a reader of the
+running job knows that it has all of them."""
 ROUNDS: Final = "RO"
 """Kind of the table of the rounds of clients with a clock."""
 POPULATION: Final = "PO"
@@ -163,14 +164,14 @@ class TrainingReport:
         block steps so far, loss, metrics.
         """
         self._rows.append(row)
+        # by the time of the rows: a step costs no look at a clock
         if row[0] - self._saved >= SAVE_SECONDS:
-            # by the time of the rows: a step costs no look at a clock
             self.save()
             self._saved = row[0]
 
     def batch(self, row: BatchRow) -> None:
         """Add one batch: the row of `BatchWatch`, which goes out with the others."""
-        # out with the others, since a row costs less than a file access
+        # a row costs less than a file access
         self._batch_rows.append(row)
 
     def traffic(self, counted: Callable[[tuple[int, int] | None], Iterable[BatchPackets]]) -> None:

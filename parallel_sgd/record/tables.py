@@ -128,7 +128,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         },
         _number,
     ),
-    "CT": ({"Epoch": _EPOCH, "Client": _COUNT, "Samples": _COUNT}, _number),
+    "CT": ({"Epoch": _EPOCH, "Client": _COUNT, "of": _COUNT, "Samples": _COUNT}, _number),
     "PO": ({}, _COUNT),
     "RO": (
         {

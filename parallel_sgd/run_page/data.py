@@ -226,7 +226,7 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
                 whose = f"{name} ({codec})" if name else str(codec)
                 variables[whose][node] += int(wire)
             # the server's tables are not all there, so its bytes are what the workers have received
-            elif int(peer) == PARAMETER_SERVER:  # which keeps no tables
+            elif int(peer) == PARAMETER_SERVER:
                 ways[PARAMETER_SERVER, node, str(way)] += int(wire)
     links: Counter[tuple[int, int]] = Counter()
     for (of, to, _), wire in ways.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -126,10 +127,12 @@ def _undescribed_of_class(node: ast.ClassDef, classes: Classes) -> Iterator[str]
     bases = list(_with_bases(node, classes))
     about = "\n".join(ast.get_docstring(each) or "" for each in bases)
     about += "\n".join(ast.get_docstring(each) or "" for base in bases for each in _methods(base) if each.name == "__init__")
-    for method in _methods(node):
-        if method.name == "__init__" or not (method.name.startswith("_") or _is_property(method) or _is_overload(method)):
-            told = [ast.get_docstring(each) or "" for base in bases for each in _methods(base) if each.name == method.name]
-            yield from (f"{method.name}({name})" for name in _missing(_arguments(method, 1), "\n".join([about, *told])))
+    # the constructor may be that of a base, which need not be public itself
+    constructors = (each for base in bases for each in _methods(base) if each.name == "__init__")
+    public = (each for each in _methods(node) if not (each.name.startswith("_") or _is_property(each) or _is_overload(each)))
+    for method in (*itertools.islice(constructors, 1), *public):
+        told = [ast.get_docstring(each) or "" for base in bases for each in _methods(base) if each.name == method.name]
+        yield from (f"{method.name}({name})" for name in _missing(_arguments(method, 1), "\n".join([about, *told])))
     if _has_fields(node):
         fields = [each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
         yield from _missing([name for name in fields if not name.startswith("_")], about)

@@ -92,7 +92,7 @@ def test_clauses_and_first_words_are_seen_in_every_docstring() -> None:
 
 def test_an_argument_is_described_where_a_docstring_of_its_class_or_a_base_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
-__all__ = ["Base", "Own", "shown", "Row"]
+__all__ = ["Base", "Own", "shown", "Inheriting", "Row"]
 class Base:
     "Base of all. Args: size: bytes."
     def read(self, most): "Read `most` bytes."
@@ -103,6 +103,10 @@ class Own(Base):
     def _hidden(self, free): ...
 def shown(left, right): "Show the `left` one."
 def hidden(left): ...
+class _Common:
+    def __init__(self, width, height): "Keep the `height`."
+class Inheriting(_Common):
+    "Kind without a constructor of its own."
 class Row(NamedTuple):
     "Row of a `name`."
     name: str
@@ -114,7 +118,8 @@ class Row(NamedTuple):
     prose._definitions.cache_clear()
     try:
         assert undescribed("network") == [
-            f"network/clock.py {each}" for each in ("Own.__init__(depth)", "Own.read(wait)", "shown(right)", "Row.size")
+            f"network/clock.py {each}"
+            for each in ("Own.__init__(depth)", "Own.read(wait)", "shown(right)", "Inheriting.__init__(width)", "Row.size")
         ]
     finally:
         prose._definitions.cache_clear()

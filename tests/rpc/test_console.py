@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -18,6 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from network.keys import Keyring, new_key
+from rpc.agent.agent import Agent
+from rpc.agent.settings import AgentSettings
 from rpc.support import console
 from rpc.support.console import WAITING_BYTES, Console, ConsoleStream
 from tests.programs import environment
@@ -79,6 +83,26 @@ def test_a_full_pipe_holds_up_nobody_and_says_later_what_was_left_out(pipe: tupl
     assert WAITING_BYTES <= len(lines) * 100 <= WAITING_BYTES + SMALL
     assert note.decode() == f"[{missing:,} lines were left out here: nobody reads it; they are in /log/of/it]\n"
     assert missing * 100 == shown.lost
+
+
+def test_an_agent_says_where_its_lines_are_while_it_runs(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Lines that nobody reads are in its log; a program that goes on after its agent has no such log."""
+    reading, writing = pipe
+    shown = Console(writing)
+    monkeypatch.setitem(console._CONSOLES, console.STDERR, shown)
+
+    def note() -> bytes:
+        fill(shown, 4000)
+        head = read_all(reading, shown)
+        shown.write(b"later\n")
+        (found,) = [line for line in (head + read_all(reading, shown)).splitlines() if b"left out" in line]
+        return found
+
+    with contextlib.closing(Agent(AgentSettings("127.0.0.1", 0, work_dir=str(tmp_path), keyring=Keyring((new_key(),))))):
+        assert f"nobody reads it; they are in {tmp_path}/".encode() in note()
+    assert note().endswith(b"nobody reads it]")
 
 
 def test_the_flag_of_others_stays(pipe: tuple[int, int]) -> None:

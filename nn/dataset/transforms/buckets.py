@@ -168,6 +168,7 @@ def _padded(arrays: Sequence[Array]) -> _Padded:
     for array in arrays:
         there |= (array != 0).reshape(count, length, -1).any(axis=2)
     # The place of the first step that is there, from either side.
+    # Padding alone counts as one step: a block of nothing else must not become empty.
     before, behind = (np.where(there.any(axis=1), side.argmax(axis=1), length - 1) for side in (there, there[:, ::-1]))
     front = bool(before.sum() > behind.sum())
     return _Padded(length - (before if front else behind), front)

@@ -55,6 +55,7 @@ from nn.onnx.nodes.windows import convolved, depth_to_space, pad, pool, resize, 
 NODES: Mapping[str, Read] = MappingProxyType({
     "Abs": function_of(lambda given: operation.Absolute()),
     "Add": applied(operation.Add),
+    # Truth values are numbers of 0 and 1 here: their conjunction is a product, and below, for Or, their maximum.
     "And": applied(operation.Multiply),
     "ArgMax": greatest,
     "ArgMin": greatest,
@@ -96,6 +97,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "HardSwish": function_of(lambda given: activation.HardSwish()),
     "Identity": same,
     "InstanceNormalization": group_norm,
+    # NaN alone differs from itself.
     "IsNaN": lambda call: call.builder.orders.through(call.value(0), lambda x: function.not_equal(x, x)),
     "LSTM": recurrent,
     "LayerNormalization": layer_norm,

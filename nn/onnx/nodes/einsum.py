@@ -67,6 +67,7 @@ def _terms(call: Call, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = [term.replace("...", "".join(spare[most - count : most])) for term, count in zip(terms, counts, strict=True)]
     letters = "".join(terms)
     if not arrow:
+        # Without an arrow, as in NumPy: the letters that stand once, in the order of the alphabet.
         result = ("..." if most else "") + "".join(
             sorted(each for each in front if each.isalpha() and letters.count(each) == 1)
         )

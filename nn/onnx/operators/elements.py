@@ -122,6 +122,7 @@ _RELATIONS = MappingProxyType({">": "Greater", ">=": "GreaterOrEqual", "<": "Les
 
 def compare(out: Exporter, node: Node, found: operation.Compare) -> str:
     mask = out.add(_RELATIONS.get(found.relation, "Equal"), *out.inputs(node))
+    # ONNX has no operator for it.
     if found.relation == "!=":
         mask = out.add("Not", mask)
     return out.add("Cast", mask, to=out.elements)

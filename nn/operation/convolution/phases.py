@@ -72,6 +72,7 @@ class Phases:
 def _plain(problem: Problem) -> Problem:
     """Return the problem of the images of every d-th pixel, which hold their padding."""
     rows, columns = (
+        # Room for the phase with the most outputs; another one may have a row or column less, whose cells stay 0.
         Window(-(-each.positions // each.dilation) + each.size - 1, each.size, 1, 0, 0)
         for each in (problem.rows, problem.columns)
     )
@@ -101,6 +102,7 @@ class _Parts:
             for row, (down, whole_down) in enumerate(axes[0])
             for column, (across, whole_across) in enumerate(axes[1])
         ]
+        # Without padding, and with phases of equal size, each cell is overwritten and none has to be cleared.
         self._fills = sum(part.size for part, _, _ in self._places) == parts.size
 
     def take(self, images: Array) -> Array:

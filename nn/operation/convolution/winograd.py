@@ -36,10 +36,10 @@ class Winograd:
 
     A tile gives 4x4 outputs of a 3x3 kernel, F(4x4, 3x3), or 2x2 of a 5x5 one: 7 - k along each axis for 2 <= k <= 5. The
     gradient of the input is the same with the kernel turned by 180 degrees; that of the kernel is G^T D G with D the sum over
-    tiles of (B^T d B) * (A g A^T). Images are transformed and multiplied a few at a time, so that their tiles stay in the
-    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. A
-    cell that is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only
-    (`BlankWindows`).
+    tiles of (B^T d B) * (A g A^T). Where cells of the kernel are d cells apart, so are those of a tile, and tiles of neighbours
+    lie between them. Images are transformed and multiplied a few at a time, so that their tiles stay in the cache. In float32
+    the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. A cell that is not
+    finite spreads over its tile; so do rounding errors, except to outputs that see zeros only (`BlankWindows`).
 
     Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `tiles.matrices` makes the matrices.
     """
@@ -48,7 +48,7 @@ class Winograd:
         channels, filters, groups, dtype = problem.channels, problem.filters, problem.groups, problem.dtype
         rows, columns = _Axis(problem.rows, dtype), _Axis(problem.columns, dtype)
         # The larger of both directions counts, because the same blocks serve forward and backward.
-        tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles)
+        tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles) * rows.apart * columns.apart
         self._blocks = Blocks(problem.images, BLOCK_BYTES // (FREQUENCIES * (channels + filters) * tiles * dtype.itemsize))
         images = self._blocks.largest
         inside, corner = (problem.rows.length, problem.columns.length), (problem.rows.before, problem.columns.before)
@@ -56,8 +56,9 @@ class Winograd:
         cells, corner = (rows.back_cells, columns.back_cells), (rows.back_before, columns.back_before)
         self._gradient = Padded(images, cells, problem.output[1:3], corner, filters, scratch, dtype)
 
-        tiling = Tiling(images, rows.tiles, columns.tiles, rows.step, columns.step)
-        back = Tiling(images, rows.back_tiles, columns.back_tiles, rows.step, columns.step)
+        each = (rows.step, columns.step, rows.apart, columns.apart)
+        tiling = Tiling(images, rows.tiles, columns.tiles, *each)
+        back = Tiling(images, rows.back_tiles, columns.back_tiles, *each)
         most = max(channels, filters)
         # The two work spaces change their roles: tiles of channels or of filters, whole or transformed along one axis only.
         size = max(way(most) for found in (tiling, back) for way in (found.frequencies, found.halves))
@@ -74,16 +75,16 @@ class Winograd:
     def suits(problem: Problem) -> bool:
         """Return whether the kernel has 2 to 5 cells each way and moves by 1, with enough channels and enough work to save."""
         windows = (problem.rows, problem.columns)
-        if not all(1 < window.size < SIZE and window.stride == window.dilation == 1 for window in windows):
+        if not all(1 < window.size < SIZE and window.stride == 1 for window in windows):
             return False
-        # The gradient's border is the window's size - 1 - padding, which must not be negative.
-        if any(max(window.before, window.after) >= window.size for window in windows):
+        # The gradient's border is the window's span - 1 - padding, which must not be negative.
+        if any(max(window.before, window.after) >= window.span for window in windows):
             return False
         fewest = min(problem.channels, problem.filters) // problem.groups
         work, direct = FREQUENCIES, 1
         for window in windows:
             # 36 products for each tile, against one for each cell of the kernel and place of the output.
-            work *= -(-window.positions // _step(window))
+            work *= window.dilation * _tiles(window.positions, window)
             direct *= window.positions * window.size
         return fewest >= FEWEST_CHANNELS and work <= WORTH * direct
 
@@ -139,18 +140,24 @@ class _Axis:
     """Tiles and cells along one axis, forward and for the gradient of the input."""
 
     def __init__(self, window: Window, dtype: np.dtype[Any]) -> None:
-        self.step = _step(window)
+        self.step, self.apart = _step(window), window.dilation
         self.matrices = matrices(self.step, window.size, dtype)
-        self.tiles = -(-window.positions // self.step)
-        self.cells = self.step * (self.tiles - 1) + SIZE
-        self.back_tiles = -(-window.length // self.step)
-        self.back_before = window.size - 1 - window.before
+        # Of each of the first cells, as many as cells of the kernel are apart.
+        self.tiles = _tiles(window.positions, window)
+        self.cells = self.apart * (self.step * (self.tiles - 1) + SIZE)
+        self.back_tiles = _tiles(window.length, window)
+        self.back_before = window.span - 1 - window.before
         # of the gradient one reads tiles of 6 cells with the border, and the tiles of the output without
-        self.back_cells = max(self.step * (self.back_tiles - 1) + SIZE, self.back_before + self.step * self.tiles)
+        reach, covered = self.step * (self.back_tiles - 1) + SIZE, self.step * self.tiles
+        self.back_cells = max(self.apart * reach, self.back_before + self.apart * covered)
 
 
 def _step(window: Window) -> int:
     return SIZE + 1 - window.size
+
+
+def _tiles(cells: int, window: Window) -> int:
+    return -(-cells // (_step(window) * window.dilation))
 
 
 class BlankWindows:
@@ -223,13 +230,13 @@ def lattice(window: Window) -> slice:
 
 def _holds(window: Window, position: int, chosen: range) -> bool:
     first = position * window.stride - window.before
-    return any(cell in chosen for cell in range(first, first + window.size))
+    return any(cell in chosen for cell in range(first, first + window.span, window.dilation))
 
 
 def _all_within(mask: Array, window: Window, axis: int) -> Array:
     """Return for each position of a window, which moves by 1, whether `mask` is set in all its cells."""
     before = (slice(None),) * axis
     found = mask[(*before, slice(window.positions))].copy()
-    for tap in range(1, window.size):
-        np.logical_and(found, mask[(*before, slice(tap, tap + window.positions))], out=found)
+    for cell in range(window.dilation, window.span, window.dilation):
+        np.logical_and(found, mask[(*before, slice(cell, cell + window.positions))], out=found)
     return found

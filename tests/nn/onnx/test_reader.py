@@ -138,6 +138,19 @@ def test_weights_of_a_loop_are_those_of_one_layer_and_train() -> None:
     assert_equal(Model.from_bytes(model.to_bytes()).predict(case.x()), model.predict(case.x()))
 
 
+def test_a_state_that_no_sample_has_changed_yet_stays_as_it_is() -> None:
+    """It became NaN where the last state overflows."""
+    step = body([node("Add", "h b", "n"), node("Identity", "h", "out"), node("Identity", "go", "on")], "i go h", "on n out")
+    data = file_of(
+        node("Mul", "x huge", "b"), node("Loop", "steps yes h0", "last all", body=step),
+        node("Transpose", "all", "y", perm=[1, 0, 2]), axes=3,
+        tensors={"huge": np.float32(3e38), "h0": np.zeros((1, 4), np.float32), "steps": np.int64(2), "yes": np.bool_(True)},
+    )  # fmt: skip
+    with np.errstate(over="ignore"):
+        found = nn.onnx.from_bytes(data).predict(np.full((5, 4), 10, np.float32))
+    assert found[:, 0].tolist() == [[0] * 4] * 5 and np.isposinf(found[:, 1]).all()
+
+
 def test_a_choice_is_made_while_reading() -> None:
     branches = {
         f"{name}_branch": GraphProto([node(kind, "x", f"of_{name}")], name, [], [], [ValueInfo(f"of_{name}")])

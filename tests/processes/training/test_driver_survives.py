@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.driver import restart_loop
 from rpc import Coordinator
 from rpc.errors import Deposed
+from rpc.lease import Candidacy
+from rpc.lease.election import Decision
 from rpc.lease.handoff import new_driver
 from rpc.liveness import limits
 from tests.processes.executors import Sum
@@ -160,3 +162,41 @@ def _losing(agent: AgentProcess) -> Any:
         return failed
 
     return lose
+
+
+class Frozen(Plain):
+    """Of three workers the last stops its agent and then itself, in its third batch."""
+
+    seen = 0
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.seen += 1
+        if (self.node_id, self.seen) == (2, 3):
+            os.kill(os.getppid(), signal.SIGSTOP)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return super().update_blocks(block_weight)
+
+
+@covers("FLT-21")
+def test_a_host_that_is_silent_has_no_voice_where_the_others_are_enough(
+    trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes that are there agree to the next attempt. A host that takes connections and says nothing is not asked: it would
+    cost 1.5 s of the five after which training goes on."""
+    asked: list[list[int]] = []
+
+    class Noting(Candidacy):
+        def ask(self, nodes: Collection[int] | None = None) -> Decision:
+            asked.append(sorted(self._nodes if nodes is None else nodes))
+            return super().ask(nodes)
+
+    monkeypatch.setattr(restart_loop, "Candidacy", Noting)
+    try:
+        result = line_job().parallel(
+            trio.nodes(), epoch=3, block_size=4, directory=tmp_path, codec={0: Frozen}, on_failure="shrink"
+        )
+        assert (result.restarts, sorted(result.models)) == (1, [0, 1])
+        assert asked and all(nodes == [0, 1] for nodes in asked)
+    finally:
+        os.kill(trio.agents[2].pid, signal.SIGCONT)
+    wait_for(trio.idle, "the host that was silent to end its part")

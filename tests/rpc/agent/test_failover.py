@@ -220,6 +220,22 @@ def test_manifests_that_are_refused(place: Place) -> None:
     assert (place.folder / "manifest").read_bytes() == b"xy"
 
 
+def _concluded(place: Place, by: Talk) -> None:
+    place.conclude(by, "stopped")
+    place.leases.step()
+
+
+@pytest.mark.parametrize("end", [lambda place, _: place.leases.close(), _concluded], ids=["agent", "job"])
+def test_a_manifest_whose_last_part_never_comes_leaves_nothing(place: Place, end: Callable[[Place, Talk], None]) -> None:
+    """The agent ends while the manifest is under way, or the job does."""
+    one = place.begun()
+    assert place.leases.hand_off(keeping(0), one.server) == m.ManifestKept(JOB, 1, False)
+    assert place.leases.part(m.ManifestPart(JOB, 1, b"x"), one.server) is None
+    assert list(place.folder.glob("manifest*"))
+    end(place, one)
+    assert not list(place.folder.glob("manifest*"))
+
+
 @covers("FLT-13")
 def test_a_full_disk_leaves_the_attempt_state_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """a standby driver here would read that one, so this is what the node says that it has; the driver is served on."""
