@@ -364,8 +364,8 @@ class GroupNormalize(_SampleNormalization):
     Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
 
     With n numbers in a group, v = sum x^2 / n - m^2 takes one pass less than squares of differences, and y = a x + b two. The
-    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, m is the base of all groups of
-    the sample, and x less its base takes the place of x; else the base is 0.
+    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, m is the base of the groups of the
+    sample, and x without its base takes the place of x; else the base is 0.
     """
 
     def __init__(self, groups: int, epsilon: float) -> None:
@@ -394,7 +394,7 @@ class GroupNormalize(_SampleNormalization):
         self._weighted = self.scratch.empty((2, samples, channels), dtype)
         self._means = self.scratch.empty((2, samples, self.groups, 1), dtype)
         self._rows = self.scratch.empty((3, samples, 1, width), dtype)
-        # Of x less its base; the base is used where any of it is not 0.
+        # Of x without its base; the base is used where any of it is not 0.
         self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
         self._base = self._lasting.empty((samples, 1, width), dtype)
         self._far: list[bool] = [False] * samples
@@ -455,7 +455,7 @@ class GroupNormalize(_SampleNormalization):
             np.add(result, work, out=result)
 
     def _measure(self, x: Array) -> None:
-        """Compute the base of x, and mean and 1 / sqrt(v + epsilon) of each group of x less its base."""
+        """Compute the base of x, and mean and 1 / sqrt(v + epsilon) of each group of x without it."""
         self._far = [False] * len(x)
         # Where squares overflow, those of differences need not: NaN is not near.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -475,7 +475,7 @@ class GroupNormalize(_SampleNormalization):
         np.divide(1, variance, out=self._inverse)
 
     def _moments(self, x: Array) -> tuple[Array, Array]:
-        """Return mean and variance of x less its base, (samples, groups, 1) each."""
+        """Return mean and variance, (samples, groups, 1) each, of x without its base."""
         self._add_up(x)
         mean, variance = self._average(self._totals)
         return mean, variance - mean * mean
@@ -492,7 +492,7 @@ class GroupNormalize(_SampleNormalization):
         np.add.reduce(self._sums.reshape(2, len(x), -1, self._totals.shape[2]), axis=2, out=self._totals)
 
     def _near(self, x: Array, samples: slice, lines: slice) -> Array:
-        """Return a piece of x less its base."""
+        """Return a piece of x without its base."""
         part = x[samples, lines]
         if not any(self._far[samples]):
             return part
