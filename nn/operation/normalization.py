@@ -364,8 +364,8 @@ class GroupNormalize(_SampleNormalization):
     Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
 
     With n numbers in a group, v = sum x^2 / n - m^2 takes one pass less than squares of differences, and y = a x + b two. The
-    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, m is the base of the groups of the
-    sample, and x without its base takes the place of x; else the base is 0.
+    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, m is the base of all groups
+    of the sample, and x without its base takes the place of x; else the base is 0.
     """
 
     def __init__(self, groups: int, epsilon: float) -> None:
