@@ -17,6 +17,7 @@ from tests.nn.golden import Golden, optional
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = optional("keras")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Keras's own
 LENGTHS = [6, 4, 1, 5, 3]
 
 
