@@ -141,7 +141,7 @@ steady: $(VENV)/.dev
 # installs all of them
 extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py tests/nn/callback/test_callbacks.py \
-		tests/nn/model/test_loading.py tests/nn/test_transfer_references.py tests/nn/onnx/test_onnxruntime.py
+		tests/nn/model/test_loading.py tests/nn/model/test_bad_sources.py tests/nn/test_transfer_references.py tests/nn/onnx/test_onnxruntime.py
 
 $(VENV)/.extras: $(VENV)/.dev
 	$(INSTALL) -e '.[keras,mlflow,onnx,tensorboard]' --group dev --group extras

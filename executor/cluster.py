@@ -418,6 +418,7 @@ def local_nodes(count: int, *, slots: int = 1) -> Iterator[NodeAssignment]:
     """
     with local_agents(count, slots=slots) as agents:
         nodes = NodeAssignment(key_file=agents.key_file)
+        nodes.lives = agents.lives
         for number, address in enumerate(agents.addresses):
             nodes.add(number, address)
         yield nodes

@@ -49,6 +49,7 @@ class TaskJob:
         nodes.check_open()
         # the parameter server of the assignment computes no tasks
         workers = NodeAssignment(key_file=key_file or nodes.key_file)
+        workers.lives = self._lives = nodes.lives
         for node, address in nodes.items():
             if node >= 0:
                 workers.add(node, address)
@@ -93,7 +94,9 @@ class TaskJob:
 
     def _start_again(self, node: int) -> Session:
         # a connection of its own: the first one belongs to the dispatcher's thread
-        com = Request(key=self._key).request(NodeAssignment().add(node, self._addresses[node]))
+        alone = NodeAssignment().add(node, self._addresses[node])
+        alone.lives = self._lives
+        com = Request(key=self._key).request(alone)
         try:
             coordinator = self._made(com, job=self.job, attempt=self._attempts[node])
             session = _start(coordinator)[node]

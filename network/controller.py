@@ -45,8 +45,9 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         clock: measures time-outs; default: the system's.
         wait: waiter of the sessions' links; default: `poll_again()`, for sockets.
 
-    `addresses` tells where the peers are, if this node called them. `on_block(sender, message)` receives the messages with a
-    head, except those whose head has a length that one of `handlers` takes. `on_wait()` and `on_resume(moves)`, if set, are
+    `addresses` tells where the peers are, if this node called them, and `lives` is that of their `NodeAssignment`.
+    `on_block(sender, message)` receives the messages with a head, except those whose head has a length that one of `handlers`
+    takes. `on_wait()` and `on_resume(moves)`, if set, are
     called before and after each wait, which then is cut into slices of 0.25 s; `moves` tells whether bytes can be moved. A peer
     whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from
     another thread; everything else belongs to one thread.
@@ -64,6 +65,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.sessions: dict[int, Session] = {}
         self.lost: dict[int, NetworkError] = {}
         self.addresses: Mapping[int, Address] = {}
+        self.lives: Callable[[Address], bool] = lambda _: False
         self.key: Key | None = None
         self.on_block: BlockHandler | None = None
         self.handlers: dict[int, BlockHandler] = {}

@@ -185,7 +185,9 @@ def _publish(path: Path, text: str) -> bool:
         finally:
             os.unlink(draft)
     except OSError as error:
-        raise KeyFileError(f"Key file {path} cannot be written: {error.strerror}; name another with --key-file.") from None
+        # `mkdir` tells of a file in its place that it exists
+        why = f"{path.parent} is no directory" if isinstance(error, FileExistsError) else error.strerror
+        raise KeyFileError(f"Key file {path} cannot be written: {why}; name another with --key-file.") from None
 
 
 def _link(draft: Path, path: Path) -> bool:

@@ -6,7 +6,7 @@ Workers are numbered 0..n-1, the parameter server is -2, the submitter -1.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import ItemsView, Iterator
+from collections.abc import Callable, ItemsView, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,10 +86,16 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
+def _never_seen(_: Address) -> bool:
+    """Tell of an agent that another program has started: nothing is known of its process here."""
+    return False
+
+
 class NodeAssignment:
     """Node ids and their addresses, in the order of assignment.
 
-    `key_file` names the cluster key that these nodes were started with; None means the usual places.
+    `key_file` names the cluster key that these nodes were started with; None means the usual places. `lives` tells of an
+    address if this program has started the agent there, and its process runs: so it is not lost because it says nothing.
 
     >>> nodes = NodeAssignment().add(0, "127.0.0.1").add(1, "127.0.0.1:15388")
     >>> nodes.worker_ids, str(nodes[1])
@@ -98,6 +104,7 @@ class NodeAssignment:
 
     def __init__(self, key_file: str | Path | None = None) -> None:
         self.key_file = key_file
+        self.lives: Callable[[Address], bool] = _never_seen
         self._addresses: dict[int, Address] = {}
         self._closed = ""
 

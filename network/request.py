@@ -6,14 +6,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from .clock import Clock, SystemClock
 from .controller import Controller
 from .dial import CONNECT_SECONDS, Target, advised, dial_all
-from .errors import NetworkError
+from .errors import NetworkError, TimedOut
 from .key_files import find_keys
 from .keys import Key
 from .loopback import refuse_misplaced
 from .nodes import SUBMITTER, NodeAssignment
 from .session import Session
+
+OWN_SECONDS = 60.0  # for an agent that this program has started, and that runs: where cores are few, it may get none for long
 
 
 class Request:
@@ -64,6 +67,8 @@ class Request:
             nodes: the assignment.
             limit: seconds for all of them.
 
+        An agent that this program has started, and that runs, is called again for up to `OWN_SECONDS` in all.
+
         Returns: sessions, errors, and the key with which they were opened.
 
         Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended; ValueError for an assignment without nodes.
@@ -80,11 +85,40 @@ class Request:
             for node_id, address in nodes.items()
         }
         sessions, errors = dial_all(targets, limit)
+        self._call_again(nodes, targets, sessions, errors, limit)
         return sessions, {node_id: advised(error, nodes[node_id], explicit) for node_id, error in errors.items()}, key
+
+    @staticmethod
+    def _call_again(
+        nodes: NodeAssignment,
+        targets: Mapping[int, Target],
+        sessions: dict[int, Session],
+        errors: dict[int, NetworkError],
+        limit: float,
+        clock: Clock = SystemClock(),  # noqa: B008 - it has no state
+    ) -> None:
+        """Call agents again that have not answered, as long as their processes are known to run."""
+        deadline = clock.monotonic() + OWN_SECONDS - limit
+        try:
+            # what is lost, refused or rejected has answered, or its process has
+            while late := [node for node in errors if isinstance(errors[node], TimedOut) and nodes.lives(nodes[node])]:
+                if clock.monotonic() >= deadline:
+                    for node in late:
+                        errors[node] = TimedOut(f"node {node} at {nodes[node]}, whose process runs, to answer", OWN_SECONDS)
+                    return
+                opened, failed = dial_all({node: targets[node] for node in late}, limit)
+                sessions.update(opened)
+                for node in late:
+                    del errors[node]
+                errors.update(failed)
+        except BaseException:  # Ctrl-C, too: no owner knows these sessions yet
+            for session in sessions.values():
+                session.close()
+            raise
 
     @staticmethod
     def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
         """Make a controller of `sessions` that `call` has opened with `nodes` by `key`."""
         com = Controller(SUBMITTER, sessions)
-        com.addresses, com.key = dict(nodes.items()), key
+        com.addresses, com.key, com.lives = dict(nodes.items()), key, nodes.lives
         return com

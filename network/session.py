@@ -289,7 +289,9 @@ class Session:
             try:
                 count = self.link.send(buffers)
             except OSError as error:
-                self._end(error.strerror or str(error))
+                self._hear_out()
+                if self.lost is None:
+                    self._end("it has left" if self.left else error.strerror or str(error))
                 break
             self.bytes_sent += count
             self.pending_bytes -= count
@@ -306,6 +308,16 @@ class Session:
             if full:
                 break
         return not self.pending_bytes
+
+    def _hear_out(self) -> None:
+        """Read what the peer of a broken link sent before: it may have said BYE, and then nothing is lost. A process that was
+        stopped, or busy, sends to a peer that has left meanwhile before it looks at what came.
+        """
+        before = -1
+        while self.lost is None and self.bytes_read != before:
+            before = self.bytes_read
+            with contextlib.suppress(ProtocolError):  # it ends the connection, with its reason
+                self.receive()
 
     def _seal(self) -> memoryview:
         """Make records of the frames in line, as many as fit: large ones alone, for the peer to open while we seal the next."""

@@ -86,7 +86,9 @@ def is_rows(value: object) -> bool:
         return bool(value) and all(isinstance(each, Mapping) for each in value)
     if isinstance(value, Mapping):
         return True
+    # By their attributes, so that pandas is not imported for programs that do without.
     axes = getattr(value, "ndim", 0) if hasattr(value, "iloc") else 0
+    # One row has the names of the columns as its index, a column has numbers.
     return axes == 2 or (axes == 1 and all(isinstance(name, str) for name in getattr(value, "index", ())))
 
 

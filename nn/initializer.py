@@ -206,6 +206,7 @@ class VarianceScaling(Initializer, configured=True):
         count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         spread = math.sqrt(self.scale / count)
         if self.distribution == "uniform":
+            # Numbers that are uniform in [-a, a] have the spread a / sqrt(3).
             return generator.uniform(-math.sqrt(3) * spread, math.sqrt(3) * spread, shape)
         if self.distribution == "untruncated_normal":
             return spread * generator.standard_normal(shape)

@@ -57,7 +57,9 @@ _OTHERS: Mapping[bytes, str] = {
     b"PK": "zip archives (NumPy's .npz, models of PyTorch and Keras)",
     b"\x89HDF": "HDF5 files (models of older Keras)",
     b"\x93NUMPY": "NumPy's .npy files",
+    # The opcode PROTO, with which pickles of protocol 2 and later begin.
     b"\x80": "pickles",
+    # Key of field 1 of the message ModelProto, `ir_version`, a varint.
     b"\x08": "ONNX files (nn.onnx.load reads them)",
 }
 _OWN_FORMAT = "psgd."

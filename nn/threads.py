@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,26 @@ __all__ = [
 ]
 
 
+class _Job:
+    """A task for another thread, with the settings of this one, such as `numpy.errstate`."""
+
+    def __init__(self, task: Callable[[], None]) -> None:
+        self._task, self._context = task, copy_context()
+        self.done = False
+        self.error: BaseException | None = None
+        # Held until the task has ended. A lock costs a third of what a future does, which matters four times in a step.
+        self.running = threading.Lock()
+        self.running.acquire()
+
+    def run(self) -> None:
+        try:
+            self._context.run(self._task)
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            self.error = error
+        self.done = True
+        self.running.release()
+
+
 class Team:
     """Team of threads for several tasks at once. They may use the BLAS where that is limited to one thread.
 
@@ -37,7 +58,7 @@ class Team:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._pool: ThreadPoolExecutor | None = None
+        self._jobs: SimpleQueue[_Job | None] | None = None
         self._process = 0
 
     def run(self, tasks: Sequence[Callable[[], None]]) -> None:
@@ -45,31 +66,54 @@ class Team:
         if len(tasks) == 1:
             tasks[0]()
             return
-        if self._pool is None or self._process != os.getpid():  # threads do not live on in the child of a fork
-            self._pool, self._process = ThreadPoolExecutor(self.size - 1, "nn"), os.getpid()
-        # each with the settings of this thread, such as numpy.errstate
-        others = [self._pool.submit(copy_context().run, task) for task in tasks[1:]]
+        if self._jobs is None or self._process != os.getpid():  # threads do not live on in the child of a fork
+            self._start()
+        others = [_Job(task) for task in tasks[1:]]
+        for other in others:
+            self._jobs.put(other)  # type: ignore[union-attr]
         try:
             tasks[0]()
         finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)
         # After all have ended: the error of the first, in the order of the tasks.
         for other in others:
-            other.result()
+            if other.error is not None:
+                raise other.error
+
+    def _start(self) -> None:
+        jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs, self._process = jobs, os.getpid()
+        for _ in range(self.size - 1):
+            # A daemon, as the end of Python waits for all others before it lets go of the team.
+            threading.Thread(target=_serve, args=(jobs,), name="nn", daemon=True).start()
+        weakref.finalize(self, _dismiss, jobs, self.size - 1)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_pool": None}
+        return {**vars(self), "_jobs": None}
 
 
-def _wait(futures: Sequence[Future[None]]) -> None:
+def _serve(jobs: SimpleQueue[_Job | None]) -> None:
+    """Run jobs until there is None."""
+    while (job := jobs.get()) is not None:
+        job.run()
+        # Its task holds arrays.
+        del job
+
+
+def _dismiss(jobs: SimpleQueue[_Job | None], count: int) -> None:
+    for _ in range(count):
+        jobs.put(None)
+
+
+def _wait(jobs: Sequence[_Job]) -> None:
     """Return when all have ended, also after Ctrl-C: no caller may go on while a thread still writes."""
     interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            wait(futures)
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
+    for job in jobs:
+        while not job.done:
+            try:
+                job.running.acquire()
+            except KeyboardInterrupt as error:
+                interrupt = error
     if interrupt is not None:
         raise interrupt
 

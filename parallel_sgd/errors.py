@@ -50,13 +50,15 @@ class JobFailed(RuntimeError):
         self.job_id = job_id
         self._ranks = [ranks.get(node, _rank(*failure)) for node, failure in self.failures.items()]
         cause = self.verdicts[0] if self.verdicts and self.verdicts[0].rank <= min(self._ranks, default=2) else None
-        first = (
-            f", first Node({cause.node}) {cause.place}" if cause is not None else ""
-        )  # not a bystander of one without a verdict
+        # not a bystander of one without a verdict
+        first = f", first Node({cause.node}) {cause.place}" if cause is not None else ""
         told = describe_failures(self.failures)
         # nodes that were told to stop tell the reason, too
         more = "" if self.reason in told else self.reason
-        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, more) if text))
+        # by an order alone: nothing of it has failed
+        stopped = bool(failures) and not verdicts and all(state == "stopped" for state, _ in failures.values())
+        ended = "was stopped" if stopped else f"failed{first}"
+        super().__init__(" ".join(text for text in (f"Job {job_id} {ended}.", told, more) if text))
 
     @property
     def culprits(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import numpy as np
 
+from network.errors import NetworkError
 from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
@@ -24,20 +26,22 @@ from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents
+from .errors import JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import MEANT, JobOptions, options
 from .options.make_spec import make_spec, with_data, with_population
 from .options.spec import JobSpec
+from .record.call import asked_by, call_of
 from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
 
 if TYPE_CHECKING:
     from .writers.live import Followers
 
-# methods of other libraries that train
 _MOST_LISTED: Final = 16
 """Nodes whose addresses the log has."""
+# methods of other libraries that train
 _TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")
 Job = TypeVar("Job")
@@ -76,7 +80,12 @@ def called_with(
                 if name in bound and bound.get(other) is not None:
                     both = f"{bound[name]!r} and {bound[other]!r}"
                     raise ValueError(f"parallel() takes '{name}' or '{other}', which is the same, got both, {both}")
-            return method(self, make(*args, **given))
+            try:
+                with asked_by(call_of(sys._getframe(1), list(given))):
+                    return method(self, make(*args, **given))
+            except (NetworkError, JobFailed) as error:
+                # the frames behind this one are ours: they say nothing that the sentence does not
+                raise error.with_traceback(None) from None
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}\n\nArgs:\n{_described()}\n"

@@ -43,7 +43,8 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     content = _read(path)
     workers = content["Worker"]
     if len(workers) < worker_cnt:
-        raise ValueError(f"The node file {path} lists {len(workers)} workers, but {worker_cnt} were asked for.")
+        listed = f"{len(workers)} worker{'s' * (len(workers) != 1)}"
+        raise ValueError(f"The node file {path} lists {listed}, but {worker_cnt} were asked for.")
     nodes = NodeAssignment()
     try:
         if ps:
@@ -74,6 +75,8 @@ def _read(path: Path) -> dict[str, Any]:
             f'The node file {path} does not exist; write {{"Worker": ["127.0.0.1"]}} into it, or name another file. '
             "Workers that are started for the job need none: local_workers(2), --local 2."
         ) from None
+    except OSError as error:
+        raise ValueError(f"The node file {path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
         raise ValueError(f"The node file {path} is no valid JSON: {error}.") from error
     if not isinstance(content, dict) or not isinstance(content.get("Worker"), list):
@@ -134,7 +137,7 @@ class LocalWorkers(LocalNodes):
         # agents tell their warnings to the submitter, too
         agents = local_agents(count + self._ps, log_level="ERROR", work_dir=self._work_dir)
         self.agents = self._running.enter_context(agents)
-        self.key_file = self.agents.key_file
+        self.key_file, self.lives = self.agents.key_file, self.agents.lives
         # the nodes stay the same object, which the user's program holds
         self._addresses.clear()
         ids = [*range(count), Parameter_Server] if self._ps else range(count)
@@ -263,6 +266,7 @@ def nodes_from(
         nodes.key_file = made.key_file
         if isinstance(nodes, LocalNodes) and isinstance(made, LocalLauncher):
             nodes.agents = made.agents
+            nodes.lives = made.lives
         for node_id, address in zip([*range(count), Parameter_Server] if ps else range(count), addresses, strict=True):
             nodes.add(node_id, address)
         yield nodes

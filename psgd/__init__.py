@@ -7,9 +7,9 @@
     with psgd.nodes_of(parser, parser.parse_args()) as nodes:
         ...
 
-A wrong option ends a program with exit code 2 and a sentence, Ctrl-C ends it with 130 and in silence. The console scripts are
-here, too: `psgd` has a command for each task (`psgd.cli`), `psgd-worker` and `psgd-submit` are worker.py and job_submit.py.
-Where a file hides a package of Parallel-SGD, they end with a sentence and 2.
+A wrong option ends a program with exit code 2 and a sentence, a job that failed with 1 and a sentence, Ctrl-C with 130 and in
+silence. The console scripts are here, too: `psgd` has a command for each task (`psgd.cli`), `psgd-worker` and `psgd-submit` are
+worker.py and job_submit.py. Where a file hides a package of Parallel-SGD, they end with a sentence and 2.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ import sys
 
 
 def _end_quietly(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Exit with 130 on Ctrl-C; any other exception that the program did not catch is shown as ever."""
+    """Exit with 130 on Ctrl-C, and with 1 and a sentence where a job failed or no worker was reached; any other exception that
+    the program did not catch is shown as ever.
+    """
     if issubclass(kind, KeyboardInterrupt):
         sys.exit(130)  # 128 + SIGINT, by which shells know that it was Ctrl-C
+    for module, name in (("network.errors", "NetworkError"), ("parallel_sgd.errors", "JobFailed")):
+        # looked up, not imported: where it was raised it is there
+        if issubclass(kind, getattr(sys.modules.get(module), name, ())):
+            sys.stderr.write(f"{error}\n")
+            sys.exit(1)
     sys.__excepthook__(kind, error, traceback)
 
 

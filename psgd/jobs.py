@@ -32,6 +32,7 @@ def run(parser: OptionParser) -> Task:
         "What is not given stays as in the file. Without --local, -n or --launch it runs on as many workers of this machine as "
         f"the run had. Another number of workers shares the same blocks, so the bits stay. {options.EXIT_CODES}"
     )
+    parser.keeps_words = True
     options.add_job(parser, count="number of workers of the node file")
     parser.set_defaults(post_mortem=None)
     # what is not given comes from the file, so given options must be known from defaults
@@ -129,6 +130,7 @@ def submit(parser: OptionParser) -> Task:
     """Configure `psgd submit`: add its options to `parser`."""
     parser.epilog = f"{options.EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5"
     parser.usage = "%(prog)s -m FILE [options]"
+    parser.keeps_words = True
     output = options.add_job(parser, "the name of the model's file")
     output.add_argument(
         "--post-mortem",
@@ -167,7 +169,8 @@ def attach(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd attach`: add its options to `parser`."""
     # `dest` is the name of the option of `psgd-submit` that does the same, here and below: one task serves both
     parser.add_argument("attach", nargs="?", default="", metavar="JOB", help="its id (default: the newest)")
-    return _looking_after(parser, known.attach, _WAITED_FOR)
+    # not short: no line per epoch comes from a job of somebody else, so progress through a pipe is that of the long console
+    return _looking_after(parser, known.attach, _WAITED_FOR, short=False)
 
 
 def stop(parser: argparse.ArgumentParser) -> Task:
@@ -188,8 +191,8 @@ def post_mortem(parser: argparse.ArgumentParser) -> Task:
     return _looking_after(parser, submission.post_mortem)
 
 
-def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _ASKED) -> Task:
+def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _ASKED, *, short: bool = True) -> Task:
     parser.epilog = codes
     options.add_known_nodes(parser)
     options.add_output(parser)
-    return partial(carry_out, task)
+    return partial(carry_out, task, short=short)

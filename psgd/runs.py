@@ -17,6 +17,7 @@ from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown, unreadable_in
 from rpc.support.console import in_columns
 
+from . import new_file
 from .cli import Task
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def compare(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd compare`: add its options to `parser`."""
     parser.add_argument("run", nargs="+", metavar="RUN", help=f"two or more; each {_A_RUN}")
     _add_directory(parser)
-    parser.add_argument("-o", "--output", default="compare.html", metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", type=new_file, default="compare.html", metavar="FILE", help="the page (default: %(default)s)"
+    )
     parser.epilog = (
         "Prints what differs, and writes a page with the curves of all runs over epochs and seconds, whose path it prints. "
         f"{_CODES}"
@@ -154,7 +157,9 @@ def _list(given: argparse.Namespace) -> int:
 
 
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
-    rows = [_HEAD, *map(_row, found)]
+    # a run by its name, as all other commands take it
+    names = {facts["job"]: facts["run"] for facts in found}
+    rows = [_HEAD, *(_row(facts, names) for facts in found)]
     # cut for eyes only: a pipe gets all of it
     if sys.stdout.isatty():  # the last column ends with the line
         widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
@@ -163,13 +168,13 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
     return in_columns(rows)
 
 
-def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(facts: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
     figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
     from parallel_sgd.record.settings import DATA  # noqa: PLC0415 - as above
 
     # a terminal shows the begin, and data seldom differ from run to run
     ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
-    differs = ", ".join(f"{name}={value}" for name, value in ordered)
+    differs = ", ".join(f"{name}={names.get(value, value) if name == 'resume' else value}" for name, value in ordered)
     began = "" if facts["began"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     # names of folders, titles and errors may hold control characters
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
@@ -258,7 +263,7 @@ def _compare(given: argparse.Namespace) -> int:
     rows += [(name, *values) for name, values in differences(records).items()]
     rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
     sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
-    path = Path(given.output)
+    path: Path = given.output
     # a page to hand on: for others to read, and whole or not at all
     publish(path, compare_page(records), 0o644)
     sys.stdout.write(f"page: {shown(path)}\n")

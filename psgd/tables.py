@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 
 from parallel_sgd.commands import options, tables
 from parallel_sgd.commands.output import carry_out
 
+from . import new_file
 from .cli import Task
 
 _EXIT_CODES = "Exit codes: 0 done, 2 a wrong argument or file, or a row that the model does not take."
@@ -23,7 +23,7 @@ def predict(parser: argparse.ArgumentParser) -> Task:
         "Example: %(prog)s houses.model rows.csv --out predictions.csv"
     )
     _add(parser, "rows")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write a CSV file (default: standard output)")
+    parser.add_argument("--out", type=new_file, metavar="FILE", help="write a CSV file (default: standard output)")
     return partial(carry_out, tables.predict)
 
 

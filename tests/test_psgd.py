@@ -19,6 +19,7 @@ from psgd import cli
 import pytest
 
 from network import VERSION
+from network.key_files import create_key_file
 from parallel_sgd import local_workers
 from parallel_sgd.commands import options
 from parallel_sgd.nodes import LocalNodes
@@ -42,6 +43,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a saved model, in which the command is called."""
     monkeypatch.chdir(tmp_path)
     mlp().save("dnn.model")
+    Path("nodes.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
 
@@ -51,6 +54,19 @@ def cluster(place: Path, agents: LocalNodes, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PSGD_KEY_FILE", str(agents.key_file))
     Path("worker.json").write_text(json.dumps({"Worker": [str(address) for _, address in agents.items()]}))
     return place
+
+
+@pytest.mark.parametrize(("begin", "places"), [("import psgd", 0), ("", 2)])
+def test_a_program_ends_with_a_sentence_where_no_worker_is_reached(tmp_path: Path, begin: str, places: int) -> None:
+    """One that is a command of ours with it alone; another one with its own line, and none of what lies behind `parallel()`."""
+    lines = [begin, "from tests.processes.training.jobs import line_job", "from network import NodeAssignment"]
+    create_key_file(tmp_path / "key")
+    lines.append(
+        f"line_job().parallel(NodeAssignment({str(tmp_path / 'key')!r}).add(0, '127.0.0.1:1'), verbose=0, block_size=8)"
+    )
+    ended = python(tmp_path, "-c", "\n".join(lines))
+    assert ended.returncode == 1 and "No worker is reached at 127.0.0.1:1 for node 0: " in ended.stderr.splitlines()[-1], ended
+    assert ended.stderr.count('  File "') == places and ("Traceback" in ended.stderr) == bool(places)
 
 
 def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,17 +114,28 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("post-mortem x --workers none.json", "workers to ask by --workers FILE"),
         ("calibrate --workers none.json", "Workers that are started for the job need none: .* --local 2"),
         ("jobs --local 2", "unrecognized arguments: --local 2"),
+        ("jobs --workers .", r"The node file \. cannot be read: Is a directory\."),
+        ("jobs --workers nodes.json -n 0", "-n must be a positive integer, got 0"),
+        ("jobs --workers nodes.json -n 3", "The node file nodes.json lists 1 worker, but 3 were asked for"),
+        ("jobs --launch slurm:. -n 0", "-n must be a positive integer, got 0"),
+        ("jobs --launch slurm:dnn.model", "The launcher 'slurm' needs the folder in which .*, got a file, 'dnn.model'"),
+        ("calibrate --workers nodes.json", "'nodes' must be at least 2 workers, whose link is measured, got 1; --local 2"),
+        ("compare a b -o .", r"argument -o/--output: must be a file in a directory that exists, got '\.'"),
+        ("predict dnn.model rows.csv --out none/x.csv", "argument --out: must be a file in a directory that exists, got 'none"),
+        ("worker --work-dir dnn.model --port 0", "The work directory /[^ ]*/dnn.model cannot be used: it is no directory"),
+        ("worker --new-key --key-file dnn.model/key", "Key file dnn.model/key cannot be written: dnn.model is no directory; "),
         ("stop", "the following arguments are required: JOB"),
+        ("stop ", "argument JOB: must be a job's id, as 'psgd jobs' shows it, got ''"),
         ("help runs", r"invalid choice: 'help' .*; did you mean --help-all\?"),
         ("version", r"invalid choice: 'version' .*; did you mean --version\?"),
         ("verify .", "/[^ ]* is no folder of a run: it has neither job.toml nor manifest.json"),
         ("runs --directory none", "--directory must be the directory with runs/, got 'none': there is none"),
         ("show --directory dnn.model", "--directory must be the directory with runs/, got 'dnn.model': it is a file"),
-        ("doctor --workers none.json", "--doctor HOSTS: The node file none.json cannot be used: No such file or directory"),
+        ("doctor --workers none.json", ": The node file none.json cannot be used: No such file or directory"),
         ("page --port 65536", "--port must be a number from 0 to 65535, got 65536"),
         ("page --port -1", "--port must be a number from 0 to 65535, got -1"),
         ("doctor --workers nodes.txt", "argument --workers: must be a node file, whose name ends in .json, got 'nodes.txt'"),
-        ("doctor nowhere:x", "--doctor HOSTS: .*nowhere:x"),
+        ("doctor nowhere:x", ": HOST: The port of an address must be .*nowhere:x"),
         ("doctor nowhere --listen x", "--listen does not go with HOST or --rendezvous"),
         ("worker --slots 0", "slots"),
         ("launch", r"the following arguments are required: SCRIPT \("),
@@ -124,7 +151,7 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
 def test_what_is_wrong_is_said_in_one_line(arguments: str, said: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, nothing on standard output, and one sentence that names the command."""
     try:
-        code = cli.main(arguments.split())
+        code = cli.main(arguments.split(" "))
     except SystemExit as ended:
         code = int(ended.code or 0)
     printed = capsys.readouterr()
@@ -270,6 +297,11 @@ def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Pa
         )
         (run / "outcome.json").write_text(json.dumps({**outcome, "state": "stopped", "message": "KeyboardInterrupt"}))
         (run / "manifest.json").unlink()  # as a submitter leaves it that goes before the job has ended
+    # for eyes: where it lies
+    assert cli.main([command, result["job"]]) == 0
+    folder = f"./runs/{Path('runs/latest').resolve().name}"
+    told = {"fetch": f"files    {folder}\nreport   {folder}/report.html", "attach": f"The job {result['job']} has ended: done."}
+    assert capsys.readouterr().out == f"{told[command]}\n"
 
 
 @pytest.mark.processes

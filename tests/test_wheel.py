@@ -63,7 +63,7 @@ def check_page(wheel: Path) -> None:
     versions = {f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)}
     assert versions < {*(about.get_all("Classifier") or [])} and about["Requires-Python"] == ">=3.10"
     assert set(about.get_all("Provides-Extra") or []) == {
-        "plot", "page", "sign", "dask", "joblib", "sklearn", "tensorboard", "mlflow", "images",
+        "plot", "page", "sign", "dask", "joblib", "sklearn", "tensorboard", "mlflow", "images", "keras", "onnx",
     }  # fmt: skip
     pinned = [each for each in about.get_all("Requires-Dist") or [] if "==" in each.partition(";")[0]]
     assert pinned == []  # exact versions are for development

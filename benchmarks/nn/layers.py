@@ -12,53 +12,252 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nn import layer
-from nn.model import SequentialModel
+import nn
+from nn import activation, layer
+from nn.arrays import Array
+from nn.model.section import Section
 from nn.operation.operation import Mode
 from nn.plan.plan import Plan
 from nn.threads import Team
+from nn.value.graph import Graph
 
-BATCH, ROUNDS = 32, 20
+BATCH, ROUNDS = 32, 40
 
-CASES: dict[str, tuple[tuple[int, ...], Callable[[], layer.Layer], Callable[[Any], Any]]] = {
-    "GroupNorm": ((16, 16, 64), lambda: layer.GroupNorm(8), lambda n: n.GroupNorm(8, 64)),
-    "DepthwiseConv2D": (
-        (32, 32, 32),
+Clock = Callable[[], float]
+Step = Callable[[Clock], float]
+"""A step of one side, which returns the seconds of a clock that it takes."""
+
+
+class Case(NamedTuple):
+    """One layer on both sides.
+
+    Args:
+        shapes: of a sample of each input, channels last.
+        ours: makes the layer.
+        theirs: makes that of torch, of `torch.nn`, or a function.
+        front: whether torch's samples have their channels in front.
+        backward: whether the gradients of input and variables are computed, too.
+    """
+
+    shapes: Sequence[tuple[int, ...]]
+    ours: Callable[[], layer.Layer]
+    theirs: Callable[[Any], Callable[..., Any]]
+    front: bool = False
+    backward: bool = True
+
+
+ROWS, LINES, SEQUENCE, IMAGE, PIXELS = (1024,), (64, 128), (128, 32), (16, 16, 64), (32, 32, 3)
+
+
+def of_numbers(name: str, function: Callable[[Any], Callable[..., Any]]) -> Case:
+    """Return the case of an activation, by its name."""
+    kind: Callable[[], activation.Activation] = getattr(activation, name)
+    return Case([ROWS], lambda: layer.Activation(kind()), function)
+
+
+def of_two(make: Callable[[], layer.Layer], function: Callable[[Any], Callable[..., Any]]) -> Case:
+    """Return the case of a layer that combines two values."""
+    return Case([ROWS, ROWS], make, function)
+
+
+def of_images(make: Callable[[], layer.Layer], function: Callable[..., Any]) -> Case:
+    """Return the case of a layer at the begin of a model, where no gradient is wanted."""
+    return Case([PIXELS], make, lambda n: function, front=True, backward=False)
+
+
+# Where torch would return a view, and leave the copy to whichever layer comes next, the copy is part of its time.
+CASES: dict[str, Case] = {
+    "Conv2D dilation": Case(
+        [(32, 32, 16)], lambda: layer.Conv2D(16, 3, dilation=2), lambda n: n.Conv2d(16, 16, 3, dilation=2), front=True
+    ),
+    "Conv1D dilation": Case(
+        [SEQUENCE], lambda: layer.Conv1D(32, 3, dilation=2), lambda n: n.Conv1d(32, 32, 3, dilation=2), front=True
+    ),
+    "DepthwiseConv2D": Case(
+        [(32, 32, 32)],
         lambda: layer.DepthwiseConv2D(3, padding="same"),
         lambda n: n.Conv2d(32, 32, 3, padding="same", groups=32),
+        front=True,
     ),
-    "Conv2D dilation": ((32, 32, 16), lambda: layer.Conv2D(16, 3, dilation=2), lambda n: n.Conv2d(16, 16, 3, dilation=2)),
-    "GaussianNoise": ((256,), lambda: layer.GaussianNoise(0.1), lambda n: lambda x: x + 0.1 * x.detach().clone().normal_()),
-    "RandomRotation": ((32, 32, 3), lambda: layer.RandomRotation(0.2), lambda n: rotated),
-    "RandomContrast": ((32, 32, 3), lambda: layer.RandomContrast(0.2), lambda n: contrasted),
-    "RepeatVector": ((64,), lambda: layer.RepeatVector(32), lambda n: lambda x: x[:, None].repeat(1, 32, 1)),
-    "SELU": ((1024,), lambda: layer.Activation("selu"), lambda n: n.SELU()),
-    "Bidirectional LSTM": (
-        (24, 32),
-        lambda: layer.Bidirectional(layer.LSTM(32)),
-        lambda n: n.LSTM(32, 32, bidirectional=True, batch_first=True),
+    "DepthwiseConv1D": Case(
+        [SEQUENCE],
+        lambda: layer.DepthwiseConv1D(3, padding="same"),
+        lambda n: n.Conv1d(32, 32, 3, padding="same", groups=32),
+        front=True,
     ),
+    "SeparableConv2D": Case(
+        [(16, 16, 32)],
+        lambda: layer.SeparableConv2D(64, 3, padding="same"),
+        lambda n: n.Sequential(n.Conv2d(32, 32, 3, padding="same", groups=32, bias=False), n.Conv2d(32, 64, 1)),
+        front=True,
+    ),
+    "SeparableConv1D": Case(
+        [SEQUENCE],
+        lambda: layer.SeparableConv1D(64, 3, padding="same"),
+        lambda n: n.Sequential(n.Conv1d(32, 32, 3, padding="same", groups=32, bias=False), n.Conv1d(32, 64, 1)),
+        front=True,
+    ),
+    "Conv2DTranspose": Case(
+        [(16, 16, 32)],
+        lambda: layer.Conv2DTranspose(16, 4, 2, "same"),
+        lambda n: n.ConvTranspose2d(32, 16, 4, 2, 1),
+        front=True,
+    ),
+    "Conv1DTranspose": Case(
+        [(64, 32)], lambda: layer.Conv1DTranspose(16, 4, 2, "same"), lambda n: n.ConvTranspose1d(32, 16, 4, 2, 1), front=True
+    ),
+    "Bidirectional LSTM": Case([(24, 32)], lambda: layer.Bidirectional(layer.LSTM(32)), lambda n: last_step(n)),
+    "TimeDistributed": Case([(16, 64)], lambda: layer.TimeDistributed(layer.Dense(64)), lambda n: n.Linear(64, 64)),
+    "Dot": Case([(16, 64), (16, 64)], layer.Dot, lambda n: lambda a, b: a @ b.mT),
+    "GroupNorm": Case([IMAGE], lambda: layer.GroupNorm(8), lambda n: n.GroupNorm(8, 64), front=True),
+    "LayerNorm": Case([LINES], layer.LayerNorm, lambda n: n.LayerNorm(128)),
+    "RMSNorm": Case([LINES], layer.RMSNorm, lambda n: n.RMSNorm(128)),
+    "GlobalMaxPool": Case([IMAGE], layer.GlobalMaxPool, lambda n: lambda x: n.functional.adaptive_max_pool2d(x, 1), front=True),
+    "ZeroPadding": Case([IMAGE], lambda: layer.ZeroPadding(1), lambda n: n.ZeroPad2d(1), front=True),
+    "Cropping": Case([IMAGE], lambda: layer.Cropping(1), lambda n: lambda x: x[:, :, 1:-1, 1:-1].contiguous(), front=True),
+    "UpSampling": Case([IMAGE], lambda: layer.UpSampling(2), lambda n: n.Upsample(scale_factor=2), front=True),
+    "UpSampling bilinear": Case(
+        [IMAGE],
+        lambda: layer.UpSampling(2, "bilinear"),
+        lambda n: n.Upsample(scale_factor=2, mode="bilinear"),
+        front=True,
+    ),
+    "RepeatVector": Case([(64,)], lambda: layer.RepeatVector(32), lambda n: lambda x: x[:, None].repeat(1, 32, 1)),
+    "Permute": Case([LINES], lambda: layer.Permute((2, 1)), lambda n: lambda x: x.mT.contiguous()),
+    "PReLU": Case([IMAGE], lambda: layer.PReLU(shared_axes=[1, 2]), lambda n: n.PReLU(64), front=True),
+    "GLU": Case([(2048,)], layer.GLU, lambda n: n.GLU()),
+    "SELU": of_numbers("SELU", lambda n: n.SELU()),
+    "Mish": of_numbers("Mish", lambda n: n.Mish()),
+    "HardSigmoid": of_numbers("HardSigmoid", lambda n: n.Hardsigmoid()),
+    "HardSwish": of_numbers("HardSwish", lambda n: n.Hardswish()),
+    "Softsign": of_numbers("Softsign", lambda n: n.Softsign()),
+    "LogSoftmax": of_numbers("LogSoftmax", lambda n: n.LogSoftmax(-1)),
+    "Lambda": Case([ROWS], lambda: layer.Lambda(nn.function.square), lambda n: lambda x: x.square()),
+    "Add": of_two(layer.Add, lambda n: lambda a, b: a + b),
+    "Subtract": of_two(layer.Subtract, lambda n: lambda a, b: a - b),
+    "Multiply": of_two(layer.Multiply, lambda n: lambda a, b: a * b),
+    "Average": of_two(layer.Average, lambda n: lambda a, b: (a + b) / 2),
+    "Maximum": of_two(layer.Maximum, lambda n: maximum),
+    "Minimum": of_two(layer.Minimum, lambda n: minimum),
+    "Concatenate": of_two(layer.Concatenate, lambda n: concatenated),
+    "SpatialDropout": Case([IMAGE], lambda: layer.SpatialDropout(0.4), lambda n: n.Dropout2d(0.4), front=True),
+    "GaussianDropout": Case([(256,)], lambda: layer.GaussianDropout(0.1), lambda n: lambda x: x * normal(x, 1, 1 / 3)),
+    "GaussianNoise": Case([(256,)], lambda: layer.GaussianNoise(0.1), lambda n: lambda x: x + normal(x, 0, 0.1)),
+    "Normalization": of_images(lambda: layer.Normalization(-1, [1, 2, 3], [4, 9, 16]), lambda x: standardised(x)),
+    "Rescaling": of_images(lambda: layer.Rescaling(1 / 255), lambda x: x * (1 / 255)),
+    "CategoryEncoding": Case(
+        [(16,)], lambda: layer.CategoryEncoding(64, "count"), lambda n: lambda x: counted(n, x), backward=False
+    ),
+    "Resizing": of_images(lambda: layer.Resizing(24, 24), lambda x: resized(x)),
+    "CenterCrop": of_images(lambda: layer.CenterCrop(24, 24), lambda x: x[:, :, 4:28, 4:28].contiguous()),
+    "RandomFlip": of_images(layer.RandomFlip, lambda x: flipped(x)),
+    "RandomRotation": of_images(lambda: layer.RandomRotation(0.2), lambda x: moved(x, turn=0.4)),
+    "RandomZoom": of_images(lambda: layer.RandomZoom(0.2), lambda x: moved(x, zoom=0.4)),
+    "RandomTranslation": of_images(lambda: layer.RandomTranslation(0.2, 0.2), lambda x: moved(x, shift=0.8)),
+    "RandomCrop": of_images(lambda: layer.RandomCrop(24, 24), lambda x: cropped(x)),
+    "RandomContrast": of_images(lambda: layer.RandomContrast(0.2), lambda x: contrasted(x)),
 }
-"""Shape of samples, channels last; the layer here; and torch's, of `torch.nn`."""
-
-FORWARD = ("RandomRotation", "RandomContrast")
-"""Layers at the begin of a model, where no gradient is wanted."""
 
 
-def rotated(x: Any) -> Any:
-    """Return images turned by an angle of their own each, mirrored beyond the edges."""
+def last_step(n: Any) -> Any:
+    """Return a module: the last step of an LSTM of both directions."""
+
+    class LastStep(n.LSTM):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return super().forward(x)[0][:, -1]
+
+    return LastStep(32, 32, bidirectional=True, batch_first=True)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """Return the greater of two numbers in each place."""
     import torch
 
-    angle = torch.rand(len(x)) * 2.5 - 1.25
-    cosine, sine, zero = torch.cos(angle), torch.sin(angle), torch.zeros(len(x))
-    matrices = torch.stack([torch.stack([cosine, -sine, zero], 1), torch.stack([sine, cosine, zero], 1)], 1)
+    return torch.maximum(a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """Return the lesser of two numbers in each place."""
+    import torch
+
+    return torch.minimum(a, b)
+
+
+def concatenated(a: Any, b: Any) -> Any:
+    """Return one array behind the other."""
+    import torch
+
+    return torch.cat([a, b], -1)
+
+
+def normal(x: Any, mean: float, deviation: float) -> Any:
+    """Return normal draws in the shape of x."""
+    import torch
+
+    return torch.empty_like(x, requires_grad=False).normal_(mean, deviation)
+
+
+def standardised(x: Any) -> Any:
+    """Return images with each channel less its mean, over its deviation."""
+    import torch
+
+    mean, deviation = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 3.0, 4.0])
+    return (x - mean[:, None, None]) / deviation[:, None, None]
+
+
+def counted(n: Any, x: Any) -> Any:
+    """Return how often each number occurs in a sample."""
+    return n.functional.one_hot(x.long(), 64).sum(1).float()
+
+
+def resized(x: Any) -> Any:
+    """Return images of 24 x 24 pixels."""
+    import torch
+
+    return torch.nn.functional.interpolate(x, (24, 24), mode="bilinear")
+
+
+def flipped(x: Any) -> Any:
+    """Return images mirrored along each axis or not."""
+    import torch
+
+    for axis in (2, 3):
+        x = torch.where(torch.rand(len(x), 1, 1, 1) < 0.5, x.flip(axis), x)
+    return x
+
+
+def moved(x: Any, turn: float = 0.0, zoom: float = 0.0, shift: float = 0.0) -> Any:
+    """Return images turned, zoomed and shifted by draws of their own each, mirrored beyond the edges.
+
+    Args:
+        x: images.
+        turn: range of the angle, as a share of a turn.
+        zoom: range of the factor of distances, around 1.
+        shift: range of the shift; 2 is the whole image.
+    """
+    import torch
+
+    angle, factor = ((torch.rand(len(x)) - 0.5) * bounds for bounds in (turn * 2 * np.pi, zoom))
+    right, down = (torch.rand(2, len(x)) - 0.5) * shift
+    cosine, sine = torch.cos(angle) * (1 + factor), torch.sin(angle) * (1 + factor)
+    matrices = torch.stack([torch.stack([cosine, -sine, right], 1), torch.stack([sine, cosine, down], 1)], 1)
     grid = torch.nn.functional.affine_grid(matrices, list(x.shape), align_corners=False)
     return torch.nn.functional.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
+
+
+def cropped(x: Any) -> Any:
+    """Return a part of each image at a place of its own."""
+    import torch
+
+    places = torch.randint(0, 9, (len(x), 2)).tolist()
+    parts = [image[:, top : top + 24, left : left + 24] for image, (top, left) in zip(x, places, strict=True)]
+    return torch.stack(parts)
 
 
 def contrasted(x: Any) -> Any:
@@ -86,62 +285,72 @@ def main() -> int:
             parser.error(f"'layer' must be among {', '.join(CASES)}, got {name!r}")
     print(f"{'layer':<20} {'nn':>9} {'torch':>9}  torch / nn")
     for name in chosen:
-        shape, ours, theirs = CASES[name]
-        backward = name not in FORWARD
-        run, other = step_of_nn(shape, ours(), backward, threads), step_of_torch(shape, theirs, backward, threads)
-        times = np.array([[timed(run, clock), timed(other, clock)] for _ in range(ROUNDS)]).min(axis=0)
+        case = CASES[name]
+        draw = np.random.default_rng(0)
+        # At the begin of a model: pixels, or numbers of categories.
+        draws: Callable[..., Array] = draw.standard_normal if case.backward else partial(draw.integers, 0, 64)
+        xs = [draws(size=(BATCH, *shape)).astype(np.float32) for shape in case.shapes]
+        run, other = step_of_nn(case, xs, threads), step_of_torch(case, xs, threads)
+        times = np.array([[run(clock), other(clock)] for _ in range(ROUNDS)]).min(axis=0)
         print(f"{name:<20} {times[0] * 1e6:6.0f} µs {times[1] * 1e6:6.0f} µs  {times[1] / times[0]:9.2f}", flush=True)
     return 0
 
 
-def timed(run: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Return the seconds of a clock that a call takes."""
-    start = clock()
-    run()
-    return clock() - start
-
-
-def step_of_nn(shape: tuple[int, ...], one: layer.Layer, backward: bool, threads: int) -> Callable[[], object]:
-    """Return a step of a model of one layer: its output and, with `backward`, the gradients of input and variables."""
-    model = SequentialModel([-1, *shape], [one])
+def step_of_nn(case: Case, xs: Sequence[Array], threads: int) -> Step:
+    """Return a step of a layer: its output and the gradients that are wanted."""
+    entries, one = [nn.Input(shape) for shape in case.shapes], case.ours()
+    # In a model products decide which large results threads share out: the layer is computed as behind one.
+    front = layer.Dense(case.shapes[0][-1], name="front")
+    alone = len(entries) > 1 or len(case.shapes[0]) == 1 or not case.backward
+    values = [*entries] if alone else [front(entries[0]), *entries[1:]]
+    model = nn.model.Model(entries, one(values if len(values) > 1 else values[0]))
     model.setup("mse")
-    draw = np.random.default_rng(0)
-    x = draw.standard_normal((BATCH, *shape)).astype(np.float32)
-    plan = Plan(model.graph, [x.shape], np.dtype(np.float32), training=True, input_gradient=True, team=Team(threads))
-    (output,) = plan.forward((x,), Mode(training=True, key=(0, 0, 0, 0)))
-    gradient = draw.standard_normal(output.shape).astype(np.float32)
+    graph, whole = model.graph, None
+    if not alone:
+        section, entry = Section(model.graph, front.name, None), nn.Input(case.shapes[0])
+        graph, whole = Graph(entry, section.copy(entry)), section.whole()
+    shapes, dtype = [x.shape for x in xs], np.dtype(np.float32)
+    plan = Plan(graph, shapes, dtype, training=True, input_gradient=True, team=Team(threads), whole=whole)
+    mode = Mode(training=True, key=(0, 0, 0, 0))
+    (output,) = plan.forward(tuple(xs), mode)
+    gradient = np.random.default_rng(1).standard_normal(output.shape).astype(np.float32)
 
-    def run() -> None:
-        plan.forward((x,), Mode(training=True, key=(0, 0, 0, 0)))
-        if backward:
+    def run(clock: Clock) -> float:
+        start = clock()
+        plan.forward(tuple(xs), mode)
+        seconds = clock() - start
+        if case.backward:
+            # Not part of the time: the layer behind writes it there, and torch is given it as it lies.
             np.copyto(plan.output_gradients[0], gradient)
+            start = clock()
             plan.backward(None)
+            seconds += clock() - start
+        return seconds
 
     return run
 
 
-def step_of_torch(shape: tuple[int, ...], make: Callable[[Any], Any], backward: bool, threads: int) -> Callable[[], object]:
-    """Return the same step of torch's layer; images have their channels in front there."""
+def step_of_torch(case: Case, xs: Sequence[Array], threads: int) -> Step:
+    """Return the same step of torch's layer."""
     import torch
 
     torch.set_num_threads(threads)
-    given = (BATCH, shape[-1], *shape[:-1]) if len(shape) == 3 else (BATCH, *shape)
-    x = torch.randn(given, requires_grad=backward)
-    made = make(torch.nn)
+    inputs = [torch.from_numpy(np.ascontiguousarray(np.moveaxis(x, -1, 1)) if case.front else x.copy()) for x in xs]
+    for x in inputs:
+        x.requires_grad_(case.backward)
+    made = case.theirs(torch.nn)
+    gradient = torch.randn(made(*inputs).shape)
 
-    def output() -> Any:
-        found = made(x)
-        return found[0][:, -1] if isinstance(found, tuple) else found
-
-    gradient = torch.randn(output().shape)
-
-    def run() -> None:
-        x.grad = None
+    def run(clock: Clock) -> float:
+        for x in inputs:
+            x.grad = None
         if isinstance(made, torch.nn.Module):
             made.zero_grad()
-        found = output()
-        if backward:
+        start = clock()
+        found = made(*inputs)
+        if case.backward:
             found.backward(gradient)
+        return clock() - start
 
     return run
 

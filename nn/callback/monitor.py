@@ -232,6 +232,7 @@ class ModelCheckpoint(Monitored, configured=True):
     def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
         if not self._due:
             return
+        # Here, since every callback has seen the epoch by now: the file holds the state of all of them.
         path = str(self._job_folder / self.named(self.model.epochs_trained, logs))
         if self.save_weights_only:
             self.model.save_weights(path)

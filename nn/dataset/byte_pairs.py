@@ -172,6 +172,7 @@ def _learned(pieces: Counter[bytes], most: int) -> list[tuple[int, int]]:
         token = _BYTES + len(found)
         found.append(pair)
         changed: set[tuple[int, int]] = set()
+        # In a word that has lost the pair by another merge nothing is joined, and its counts stay as they are.
         for place in places.pop(pair):
             word, each = words[place], times[place]
             merged = words[place] = _merged(word, pair, token)

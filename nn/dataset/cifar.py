@@ -99,6 +99,7 @@ class CIFAR10(PublishedDataset):
         planes = rows[:, first:].reshape(len(rows), 3, _SIDE, _SIDE)
         column = list(self.label_bytes).index(self.labels)
         # Published as planes; models take the channels last.
+        # The labels copied as well: a view would keep the bytes of all pixels.
         return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, column].copy()
 
 
@@ -158,6 +159,7 @@ _BLOCK = 512
 _CHUNK = 1 << 20
 _MAX_UNPACKED = 512 << 20  # of the whole archive, unpacked; a small compressed file may claim anything
 _MAX_MEMBERS = 1000
+# the second in archives from before POSIX, see there, field typeflag
 _REGULAR = (b"0", b"\0")
 
 
@@ -209,6 +211,7 @@ class _Reader:
         """Return the last part of a file's name, its size, and whether it is a regular file."""
         # The header's sum, with its own field as eight blanks.
         unsigned = sum(header[:148]) + 8 * ord(" ") + sum(header[156:])
+        # Size and checksum at the offsets of that section, as octal digits with blanks or zero bytes around them.
         try:
             checksum, size = (
                 int(header[start:end].strip(b"\0 ").decode("ascii"), 8) for start, end in ((148, 156), (124, 136))

@@ -30,8 +30,8 @@ Pair = tuple[Array, Array]
 
 
 class ClientDataset(AbsDataset):
-    """Data set whose training samples belong to clients: those of the first one stand first, then those of the second, and so
-    on. A subclass defines `parts`.
+    """Data set whose samples belong to clients: those of the first one stand first, then those of the second, and so on, and so
+    do the test samples. A subclass defines `parts`.
 
     `parallel_sgd.Clients` without a `split` gives each client its own samples.
 
@@ -39,8 +39,8 @@ class ClientDataset(AbsDataset):
     ...     def parts(self):
     ...         x, y = np.zeros((3, 4)), np.zeros(3, int)
     ...         return [("a", (x, y), (x[:1], y[:1])), ("b", (x[:2], y[:2]), (x[:1], y[:1]))]
-    >>> Two().client_sizes
-    (3, 2)
+    >>> Two().client_sizes, Two().client_test_sizes
+    ((3, 2), (1, 1))
     """
 
     @abstractmethod
@@ -50,7 +50,9 @@ class ClientDataset(AbsDataset):
         """
 
     def load(self, download: bool = True) -> Arrays:
-        trains, tests = [train for _, train, _ in self._parts], [test for _, _, test in self._parts]
+        # those of no client last, so that test samples stand in the order of the clients, too
+        parts = sorted(self._parts, key=lambda part: not len(part[1][0]))
+        trains, tests = [train for _, train, _ in parts], [test for _, _, test in parts]
         train_x, train_y, test_x, test_y = (
             np.concatenate([pair[place] for pair in pairs]) for pairs in (trains, tests) for place in (0, 1)
         )
@@ -60,6 +62,11 @@ class ClientDataset(AbsDataset):
     def client_sizes(self) -> tuple[int, ...]:
         """Number of training samples of each client."""
         return tuple(len(train[0]) for _, train, _ in self._parts if len(train[0]))
+
+    @property
+    def client_test_sizes(self) -> tuple[int, ...]:
+        """Number of test samples of each client, which `parallel_sgd.Clients(test="own")` evaluates it on."""
+        return tuple(len(test[0]) for _, train, test in self._parts if len(train[0]))
 
     @property
     def client_names(self) -> tuple[str, ...]:
@@ -146,7 +153,12 @@ class LEAF(ClientDataset, configured=True):
 
     def parts(self) -> list[tuple[str, Pair, Pair]]:
         folder = _found_folder(self.path, self)
-        train, test = (self._users(folder / part) for part in ("train", "test"))
+        # an empty list has no shape of samples: users without samples are as those that are absent
+        train, test = (
+            {user: pair for user, pair in self._users(folder / part).items() if len(pair[0])} for part in ("train", "test")
+        )
+        if not train:
+            raise ValueError(f"LEAF 'path' {self.path!r} must have a sample in train/*.json, got none")
         x, y = next(iter(train.values()))
         none = x[:0], y[:0]
         # users of test alone: in LEAF's split by user all are
@@ -225,7 +237,9 @@ class ClientFolders(ClientDataset, configured=True):
                     f"ClientFolders: {place.name!r} must have as many labels as samples, got {len(y)} for {len(x)}"
                 )
             order = keyed(self.seed, "client folder", client).permutation(len(x))
+            # A client without a sample to train on would be none.
             aside = min(round(self.test_fraction * len(x)), len(x) - 1)
+            # Sorted, so that both parts keep the order of the files.
             train, test = np.sort(order[aside:]), np.sort(order[:aside])
             found.append((place.name, (x[train], y[train]), (x[test], y[test])))
         if not found:

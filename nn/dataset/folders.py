@@ -182,6 +182,7 @@ class ImageFolder(_Folders, configured=True):
 
     def load(self, download: bool = True) -> Arrays:
         train, test = self._parts()
+        # The first image tells the size of all, so that too many are refused before memory is taken for them.
         shape = self._shape(train[0][0])
         size = (len(train) + len(test)) * int(np.prod(shape))
         if size > _MOST_BYTES:
@@ -311,6 +312,7 @@ class TextFolder(_Folders, configured=True):
         train, test = ([self._read(path) for path, _ in files] for files in self._parts())
         digest = hashlib.sha256()
         for text in (*train, *test):
+            # With the lengths, so that the same letters divided otherwise among the files differ.
             digest.update(f"{len(text)}\n{text}".encode())
         if self._digest is not None and digest.digest() != self._digest:
             raise ValueError(

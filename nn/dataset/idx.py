@@ -18,6 +18,7 @@ from nn.dataset.files import read_values, unpacked
 __all__ = ["read_idx"]
 
 _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+# RFC 1952, section 2.3.1: the fields ID1 and ID2.
 _GZIP = b"\x1f\x8b"
 _MAX_AXES = 8
 _MAX_BYTES = 2 << 30  # a small compressed file may claim anything; data sets of this format are far smaller

@@ -63,6 +63,8 @@ def fitted(image: Image, size: tuple[int, int], interpolation: Interpolation, *,
     if interpolation == "nearest":
         return image[nearest_cells(image.shape[0], size[0])][:, nearest_cells(image.shape[1], size[1])]
     tall = np.tensordot(mixing(image.shape[0], size[0]), image.astype(np.float64), 1)
+    # The summed axis is replaced by the first one of the result, so height and width change places here, and back
+    # below.
     wide = np.tensordot(mixing(image.shape[1], size[1]), tall, ([1], [1]))
     # Weights of a cell add up to 1, so nothing leaves the range but by rounding.
     return np.rint(wide.swapaxes(0, 1)).clip(0, 255).astype(np.uint8)
@@ -85,11 +87,13 @@ def _read_pnm(path: Path, mode: ColorMode) -> Image:
         raise ValueError(f"'{path}' is no binary PGM or PPM: it must begin with P5 or P6, width, height and greatest value")
     channels = 1 if found[1] == b"5" else 3
     width, height, greatest = (int(number) for number in found.groups()[1:])
+    # Above 255 a value takes two bytes (netpbm, pgm(5) and ppm(5)).
     if not 0 < greatest < 256 or not 0 < width * height <= _MOST_PIXELS:
         raise ValueError(f"'{path}' must have 1 to {_MOST_PIXELS} pixels of at most 255, got {width} x {height} of {greatest}")
     pixels = np.frombuffer(content, np.uint8, offset=found.end())
     if len(pixels) < height * width * channels:
         raise ValueError(f"'{path}' is damaged: {height} x {width} x {channels} bytes of pixels, it has {len(pixels)}")
+    # Further images may follow in the file; the first one counts.
     image = pixels[: height * width * channels].reshape(height, width, channels)
     if greatest < 255:
         image = np.rint(image * (255 / greatest)).clip(0, 255).astype(np.uint8)
@@ -104,7 +108,7 @@ def _converted(path: Path, image: Array, mode: ColorMode) -> Image:
     if channels == wanted:
         return image
     if wanted == 1:
-        # ITU-R 601 in sixteenths of a bit, rounded, as Pillow has it.
+        # ITU-R 601 with 16 binary digits behind the point, rounded, as Pillow has it.
         parts = image[..., :3].astype(np.uint32) * np.array([19595, 38470, 7471], np.uint32)
         grey: Image = ((parts.sum(axis=2, keepdims=True) + 0x8000) >> 16).astype(np.uint8)
         return grey

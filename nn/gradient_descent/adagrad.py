@@ -40,8 +40,10 @@ class AdaGradOptimizer(IGradientDescent, configured=True):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         (square_sum,) = slots
         np.multiply(gradient, gradient, out=out)
+        # A sum that never fades: unlike a running mean it needs no look for denormal numbers.
         np.add(square_sum, out, out=square_sum)
         np.sqrt(square_sum, out=out)
+        # Behind the root, as torch has it.
         np.add(out, self.epsilon, out=out)
         np.divide(gradient, out, out=out)
         np.multiply(out, -self.rate, out=out)
@@ -99,6 +101,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
             np.sqrt(out, out=out)
         else:
             np.sqrt(square, out=out)
+        # Behind the root, as torch has it.
         np.add(out, self.epsilon, out=out)
         np.divide(gradient, out, out=out)
         if self.momentum:
@@ -148,6 +151,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
         other = self.spare(out)
         np.multiply(gradient, gradient, out=other)
         _mix(square, other, self.rho)
+        # Below the root, as the paper has it.
         np.add(square, self.epsilon, out=other)
         # u before it takes in this step, as in the paper.
         np.add(step_square, self.epsilon, out=out)

@@ -92,6 +92,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         np.add(square, out, square)
         flush_squares_to_zero(self._step_number, self.beta2, square)
         if largest:
+            # Before the correction, as in torch: the factor of V is in the numbers that all parameters share.
             np.maximum(largest[0], square, out=largest[0])
             square = largest[0]
         np.sqrt(square, out)
@@ -180,6 +181,7 @@ class NadamOptimizer(ADAMOptimizer, configured=True):
         """Compute the factors of M and g for this step."""
         super().begin_step()
         step = self._step_number
+        # A state of fewer steps was loaded.
         if self._product_step > step:
             self._product, self._product_step = 1.0, 0
         # One factor, or after a state was loaded those of all steps before: the product is no part of the state.

@@ -64,6 +64,7 @@ class MatrixRule(WholeVariableRule, fixed=("_shapes", "_room")):
 
     def room(self, change: Array) -> Array:
         """Return four scratch vectors of the length of a variable, (4, length), for use within one `turn`."""
+        # One room for all variables, since they are turned one after the other.
         largest = max(part.stop - part.start for part in self._variables)
         if self._room.shape[1] < largest or self._room.dtype != change.dtype:
             self._room = empty((4, largest), change.dtype)
@@ -122,9 +123,11 @@ class AdafactorOptimizer(MatrixRule, configured=True):
 
     def turn(self, value: Array, change: Array, shape: Shape, *slots: Array) -> None:
         (square,) = slots
+        # 0 at the first step: the means begin as the first squares and need no correction as those of Adam do.
         kept = 1 - float(self._step_number) ** self.beta2_decay
         squares, root, fresh, _ = self.room(change)
         np.multiply(change, change, out=squares)
+        # Before the means are taken, as in the paper, so that no root is 0.
         squares += self.epsilon1
         if len(shape) < 2 or min(shape[-2:]) == 1:
             # Of a single row or column the sums are the squares themselves.
@@ -140,6 +143,7 @@ class AdafactorOptimizer(MatrixRule, configured=True):
             _roll(row, squares.mean(axis=2), kept, fresh[: row.size].reshape(row.shape))
             _roll(column, squares.mean(axis=1), kept, fresh[: column.size].reshape(column.shape))
             gradient = change.reshape(count, rows, columns)
+            # Root by root: v, which would be a matrix of its own, is never computed.
             gradient /= np.sqrt(row / row.mean(axis=1, keepdims=True))[:, :, None]
             gradient /= np.sqrt(column)[:, None, :]
         # Of all squares in double precision, see `norm`.
@@ -227,6 +231,7 @@ class MuonOptimizer(MatrixRule, configured=True):
         own = change.reshape(shape) if shape[0] == rows else change.reshape(shape).T
         x, other = x.reshape(rows, columns), other.reshape(rows, columns)
         square, polynomial = (each[: rows * rows].reshape(rows, rows) for each in (square, polynomial))
+        # The root of all squares is no less than the largest singular value, so none is above 1 where the steps begin.
         np.divide(own, norm(chunks(change)) + _LEAST, out=x)
         for _ in range(self.newton_steps):
             np.matmul(x, x.T, out=square)
@@ -236,6 +241,7 @@ class MuonOptimizer(MatrixRule, configured=True):
             np.matmul(polynomial, x, out=other)
             x *= _A
             x += other
+        # `rows` orthogonal rows of length 1 have a root mean square of 1 / sqrt(columns).
         np.multiply(x, -self.rate * self.scale * math.sqrt(columns), out=own)
 
     def _turn_adam(self, change: Array, momentum: Array, velocity: Array) -> None:

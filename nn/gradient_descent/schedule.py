@@ -178,6 +178,7 @@ class OneCycle(Schedule, configured=True):
         start = self.rate / self.divide_start
         top, last = self.rise * self.steps - 1, self.steps - 1
         if step <= top:
+            # A rise shorter than a step has no way up: training begins at the largest rate.
             return _half_wave(start, self.rate, step / top if top > 0 else 1.0)
         return _half_wave(self.rate, start / self.divide_final, min((step - top) / (last - top), 1.0))
 

@@ -61,6 +61,7 @@ class LionOptimizer(IGradientDescent, configured=True):
         np.add(out, spare, out=out)
         np.sign(out, out=out)
         np.multiply(out, -self.rate, out=out)
+        # Only now: the direction takes m as it was before this step.
         np.multiply(momentum, self.beta2, out=momentum)
         np.multiply(gradient, 1 - self.beta2, out=spare)
         np.add(momentum, spare, out=momentum)

@@ -231,6 +231,7 @@ class MovingAverage(ParameterMean, configured=True):
         if self._step_number == 1:
             np.copyto(average, value)
             return
+        # The second one, since `value` may lie in the first.
         fresh = self._scratch[1, : len(value)]
         np.multiply(value, 1 - self.momentum, out=fresh)
         np.multiply(average, self.momentum, out=average)
@@ -269,6 +270,7 @@ class StochasticAverage(ParameterMean, configured=True):
             np.copyto(average, value)
         elif behind % self.every == 0:
             fresh = self._scratch[1, : len(value)]
+            # By the difference to the mean: a sum over all steps would grow and lose digits.
             np.subtract(value, average, out=fresh)
             np.divide(fresh, behind // self.every + 1, out=fresh)
             np.add(average, fresh, out=average)

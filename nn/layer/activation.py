@@ -102,6 +102,7 @@ class GLU(Layer, configured=True):
 
     def __init__(self, axis: int = -1, name: str | None = None) -> None:
         super().__init__(name)
+        # No array of NumPy 1.26 has more than 32 axes.
         self.axis = arguments.integer(self, "axis", axis, minimum=-32)
 
     def call(self, x: Value) -> Value:

@@ -84,6 +84,7 @@ class MultiHeadAttention(Layer, configured=True):
             if len(shape) != 3 or shape[-1] in (BATCH, LENGTH):
                 raise ValueError(f"expected {role} of shape (batch, positions, features), got {shape}")
         inner = (self.num_heads, self.key_dim)
+        # In the order of Keras's variables, which is not that of the inputs: query, value, key.
         self._query = self._map("query", query[-1:], inner)
         self._key = self._map("key", key[-1:], inner)
         self._value = self._map("value", value[-1:], (self.num_heads, self.value_dim))

@@ -45,6 +45,7 @@ class _OfImages(Layer):
         return self._bound(name, given, low, high, open_low=open_low)
 
     def _bound(self, name: str, given: object, low: float, high: float, *, open_low: bool) -> float:
+        # `number` refuses its upper bound, which is allowed here.
         value = arguments.number(self, name, given)
         if not low <= value <= high or (open_low and value == low):
             kind, begin = type(self).__name__, f"above {low:g}" if open_low else f"from {low:g}"
@@ -54,6 +55,7 @@ class _OfImages(Layer):
 
 def _around(factor: float | tuple[float, ...], shift: float = 0.0, scale: float = 1.0) -> Range:
     """Return shift + scale * u for both bounds u, those of a number being itself to either side of 0."""
+    # A pair may stand in either order, and of a number only its distance from 0 counts.
     low, high = sorted(factor) if isinstance(factor, tuple) else (-abs(factor), abs(factor))
     return shift + scale * low, shift + scale * high
 
@@ -86,6 +88,7 @@ class RandomFlip(_OfImages, configured=True):
         self.mode = arguments.one_of(self, "mode", mode, ("horizontal_and_vertical", "horizontal", "vertical"))
 
     def call(self, x: Value) -> Value:
+        # A horizontal mirror exchanges left and right, so it turns the axis of the width.
         axes = {"vertical": [1], "horizontal": [2], "horizontal_and_vertical": [1, 2]}[self.mode]
         return self._applied(x, Flip(axes))
 
@@ -173,6 +176,7 @@ class RandomZoom(_Moving, configured=True):
 
     def call(self, x: Value) -> Value:
         width = None if self.width_factor is None else _around(self.width_factor, shift=1)
+        # The factor is that of distances between pixels, so one above 1 shows more than the image.
         return self._moved(x, Moves(height=_around(self.height_factor, shift=1), width=width))
 
 
@@ -256,6 +260,7 @@ class RandomContrast(_OfImages, configured=True):
 
     def __init__(self, factor: Factor, value_range: Sequence[float] = (0, 255), name: str | None = None) -> None:
         super().__init__(name)
+        # At most 1: beyond, the factor 1 - lower would be negative and exchange light and dark.
         self.factor = self._bounds("factor", factor, 0, 1)
         if not isinstance(value_range, (list, tuple)) or len(value_range) != 2:
             raise ValueError(f"RandomContrast 'value_range' must be a pair of numbers, got {value_range!r}")

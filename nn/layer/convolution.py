@@ -38,6 +38,7 @@ class Windowed(Layer, ABC):
         axes = len(self.axes)
         self.kernel_size = window.lengths(self, "kernel_size", kernel_size, axes)
         self.stride = window.lengths(self, "stride", stride, axes)
+        # Only time has an order, without which 'causal' means nothing.
         self.padding = window.padding(self, padding, causal=axes == 1)
         self.dilation = window.lengths(self, "dilation", dilation, axes)
 

@@ -275,6 +275,7 @@ class Masking(Layer, configured=True):
         if len(x.shape) != 3:
             raise ValueError(f"expected inputs of shape (batch, time, features), got {x.shape}")
         filled = x.apply(Compare("!="), as_value(self.mask_value))
+        # 1 where at least one feature holds another number.
         made = x * filled.max(axis=-1, keepdims=True)
         made.mask = filled.max(axis=-1)
         return made

@@ -87,6 +87,7 @@ class Layer(
     _fixed: bool
 
     def __init__(self, name: str | None = None) -> None:
+        # A slash stands between the name of a layer and those of its variables.
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
             raise ValueError(f"{type(self).__name__} 'name' must be a non-empty text without '/', got {name!r}")
         self.given_name = name or ""
@@ -218,6 +219,7 @@ class Layer(
             return False
         # Made anew, so that the checks of the constructor hold for a change as well.
         other = type(self)(**{**self.get_config(), name: value})
+        # What is no argument stays: whether the layer is frozen, and the variables that it has used.
         vars(self).update((each, kept) for each, kept in vars(other).items() if each not in ("_trainable", "_used"))
         return True
 
@@ -330,6 +332,7 @@ def name_layers(layers: Iterable[Owner], *, again: bool = False) -> None:
         for layer in layers:
             name = layer.given_name
             if isinstance(layer, Layer) and layer._numbered and bearers[name] > 1:
+                # The first of them keeps its number, unless a layer that was named by hand bears the same name.
                 if name in seen or any(each.given_name == name and not _is_numbered(each) for each in layers):
                     layer._keep(given_name="")
                 seen.add(name)

@@ -142,6 +142,7 @@ class Concatenate(Layer, configured=True):
 
     def __init__(self, axis: int = -1, name: str | None = None) -> None:
         super().__init__(name)
+        # No array of NumPy 1.26 has more than 32 axes.
         self.axis = arguments.integer(self, "axis", axis, minimum=-32)
 
     def call(self, x: Sequence[Value]) -> Value:
@@ -184,6 +185,8 @@ class Dot(Layer, configured=True):
         if a.shape[-1] != b.shape[-1]:
             raise ValueError(f"axes {list(self.axes)} of shapes {x[0].shape} and {x[1].shape} must have one length")
         product = a @ b.swapaxes(-1, -2)
+        # Of a vector `_led` has made a matrix of one row, an axis that the result does not have; of two vectors one
+        # axis is left.
         left = [value.shape[1] for value, given in zip((a, b), x, strict=True) if len(given.shape) == 3]
         return product.reshape(BATCH, *(left or [1]))
 

@@ -117,6 +117,7 @@ class RMSNorm(Layer, configured=True):
     (-1, 20, 64)
     """
 
+    # Keras's default, as 1e-3 is for the other three.
     def __init__(self, epsilon: float = 1e-6, name: str | None = None) -> None:
         super().__init__(name)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)

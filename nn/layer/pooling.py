@@ -110,6 +110,7 @@ class GlobalAveragePool(Layer, configured=True):
         steps = _mask_beside(x)
         # Axes behind the steps, such as the rows of images in time, count whole.
         among = math.prod(x.shape[2:-1])
+        # A sequence of padding alone is divided by 1, which leaves its sum of 0.
         count = maximum(steps.sum(places, keepdims=True), 1) * float(among)
         first: tuple[Entry, ...] = (slice(None), *(0 for _ in places))
         return (x * steps).sum(places, self.keepdims) / (count if self.keepdims else count[first])
@@ -139,6 +140,7 @@ class GlobalMaxPool(Layer, configured=True):
         if x.mask is None:
             return x.max(places, self.keepdims)
         steps = _mask_beside(x)
+        # Not x * steps, as for the mean: the 0 of a masked step would be the greatest of negative numbers.
         found, some = (value.max(places, self.keepdims) for value in (where(steps, x, _LOWEST), steps))
         return found * some
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, LENGTH, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.layer.layer import Layer, direct
 from nn.layer.spatial import interpolated
 from nn.operation.encoding import Encode, Encoding
@@ -115,7 +115,8 @@ class Normalization(Layer, configured=True):
         self._deviation = np.maximum(np.sqrt(np.reshape(np.asarray(self.variance, np.float64), shape)), _SMALLEST)
 
     def call(self, x: Value) -> Value:
-        made = x * self._deviation + self._mean if self.invert else (x - self._mean) / self._deviation
+        mean, deviation = (_along(x.shape, each) for each in (self._mean, self._deviation))
+        made = x * deviation + mean if self.invert else (x - mean) / deviation
         made.mask = x.mask
         return made
 
@@ -144,6 +145,16 @@ class Normalization(Layer, configured=True):
                 raise ValueError(f"Normalization '{name}' must have as many numbers in each list, got {arguments.short(given)}")
             return made
         return arguments.number(self, name, given)
+
+
+def _along(shape: Shape, statistic: Array) -> Array:
+    """Return numbers of a few features for each place of the axis before: NumPy combines long rows several times as fast."""
+    if statistic.ndim < 2 or not 1 < shape[-1] < _FEW or shape[-2] in (BATCH, LENGTH):
+        return statistic
+    return np.broadcast_to(statistic, (*statistic.shape[:-2], shape[-2], shape[-1])).copy()
+
+
+_FEW = 64
 
 
 class CategoryEncoding(Layer, configured=True):

@@ -168,6 +168,7 @@ class Recurrent(Layer, configured=True):
             # The cell stands behind the last step, as one more.
             longer = masks and operation.with_cell
             made.mask = x.mask.apply(Concatenate(1), x.mask[:, -1:]) if longer else x.mask
+        # Nothing is carried without `stateful`, and the loop is empty.
         for state, last in zip(carried, self._last(made, operation.with_cell), strict=False):
             state.following = last.apply(StopGradient())
         if operation.with_cell and not self.return_state:

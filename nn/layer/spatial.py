@@ -14,6 +14,7 @@ from nn.operation.shape import Pad, Repeat
 from nn.resampling import mixing
 from nn.value.value import Value, as_value
 
+# 64 MiB in float32: the matrix is dense, although each row has two weights.
 _MOST_WEIGHTS = 1 << 24
 
 Sides = int | Sequence[int] | Sequence[Sequence[int]]
@@ -140,6 +141,7 @@ class UpSampling(Layer, configured=True):
         times = window.lengths(self, "size", self.size, axes)
         if self.interpolation == "nearest":
             return direct(Repeat(times), x)
+        # One axis after the other: the weights of bilinear mixing are products of those along each axis.
         for axis, count in enumerate(times, start=1):
             x = interpolated(x, axis, x.shape[axis] * count)
         return x

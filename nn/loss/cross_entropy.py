@@ -51,6 +51,8 @@ class Cross_Entropy(ClassLoss, configured=True):
         self._places = np.empty(rows, np.intp)
         self._bound = float(np.finfo(dtype).eps)
         self._clipped, self._logarithm, self._tangent = (self._memory.empty(shape, dtype) for _ in range(3))
+        # For class numbers, of which only the chosen outputs count: these, max(p, e), the logarithm, and the tangent,
+        # whose place takes 1 / max(p, e) in `derive`.
         self._chosen = np.empty((4, *shape[:-1]), dtype)
         self._losses = np.empty(shape[0], dtype)
         self._checked = False
@@ -144,6 +146,7 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
         self._probabilities = self._memory.empty((rows, count), dtype)
         self._shaped = self._probabilities.reshape(shape)
         self._row = np.empty((rows, 1), dtype)
+        self._flat_row = self._row.reshape(-1)
         self._starts = np.arange(0, rows * count, count)
         self._places = np.empty(rows, np.intp)
         self._chosen = np.empty(rows, dtype)
@@ -223,7 +226,7 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
         scores.argmax(axis=1, out=places)
         np.add(places, self._starts, out=places)
         # mode: 'raise' would go through a buffer
-        scores.reshape(-1).take(places, out=row.reshape(-1), mode="clip")
+        scores.reshape(-1).take(places, out=self._flat_row, mode="clip")
         return np.subtract(scores, row, out=self._probabilities)
 
     def _normalize(self) -> Array:
@@ -234,7 +237,8 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
         np.dot(z, self._ones, row)
         np.divide(z, row, out=z)
         # The sum is 1 at least, since the greatest shifted score is 0: the logarithm is neither negative nor infinite.
-        return np.log(row, out=row).reshape(-1)
+        np.log(row, out=row)
+        return self._flat_row
 
 
 def _unmasked(z: Array, label: Array) -> Array:

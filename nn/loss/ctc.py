@@ -82,6 +82,7 @@ class CTC(Loss, configured=True):
 
     def each(self, label: Array, output: Array) -> Array:
         p, log, row = self._probabilities, self._log, self._row
+        # The maximum first, so that exp cannot overflow.
         np.maximum.reduce(output, axis=2, keepdims=True, out=row)
         np.subtract(output, row, out=log)
         np.exp(log, out=p)
@@ -102,6 +103,7 @@ class CTC(Loss, configured=True):
         room.passing.fill(0)
         places = room.places()
         for shares in room.shares:
+            # A class that a label has several times is passed in several states, so places repeat.
             np.add.at(room.passing.reshape(-1), places, shares)
             places += output.shape[2]
         np.subtract(self._probabilities, room.passing, out=out, casting="same_kind")
@@ -147,6 +149,7 @@ class CTC(Loss, configured=True):
                 here += steps[step]
             last, total = ways[-1].reshape(-1), self._total
             last.take(room.before, out=total, mode="clip")
+            # An empty label ends in its blank alone, which is both states and counts once.
             np.copyto(total, -np.inf, where=room.ends == 0)
             np.logaddexp(total, last.take(room.last), out=total)
 
@@ -167,6 +170,7 @@ class CTC(Loss, configured=True):
                 np.logaddexp(behind[:-2], np.add(ahead[2:], skips, out=hop), out=behind[:-2])
                 np.add(ways[step], behind, out=shares[step])
             for each in shares:
+                # As logarithms: the sum of the ways of a long sequence is too small for a number of any type.
                 np.subtract(each, self._total, out=each)
             np.exp(shares, out=shares)
 

@@ -44,6 +44,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
         super().each(label, output)
         # The base leaves the cross-entropy of each output, and the probabilities.
         miss, focus = self._miss, self._focus
+        # miss = y + (1 - 2 y) p, which is 1 - p_t.
         np.multiply(label, -2, out=miss)
         np.add(miss, 1, out=miss)
         np.multiply(miss, self._probabilities, out=miss)
@@ -58,6 +59,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
         share /= self._outputs
         miss, p = self._miss, self._probabilities
         # The derivative of the focus: gamma miss^(gamma - 1) (1 - 2 y) p (1 - p), times the cross-entropy.
+        # `gamma` is at least 1, so that no power of 0 is infinite.
         np.power(miss, self.gamma - 1, out=miss)
         np.multiply(miss, self.gamma, out=miss)
         if self.alpha is not None:
@@ -165,4 +167,5 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
         return np.asarray(self._probabilities.reshape(output.shape))
 
 
+# Far beyond any logarithm of a probability, and summed over many classes still far from the largest float32.
 _FAR = 1e30

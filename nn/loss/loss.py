@@ -220,7 +220,7 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ign
 
 def _whole(name: str, label: Array) -> Array:
     numbers = label.astype(np.float64)
-    # infinity is whole, but no integer
+    # Infinity is whole, but no integer; from 2**53 on float64 does not tell all integers apart.
     wrong = ~((np.rint(numbers) == numbers) & (np.abs(numbers) < 2**53))
     if wrong.any():
         raise ValueError(f"{name} labels that number classes must be whole, got {numbers[wrong][0]:g}")

@@ -43,10 +43,12 @@ class DifferenceLoss(Loss):
     def each(self, label: Array, output: Array) -> Array:
         np.subtract(output, label, out=self._difference)
         self.measure(self._difference.reshape(self._work.shape), self._work, self._losses)
+        # One division for each sample, in place of one for each output.
         return np.divide(self._losses, self._outputs, out=self._losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         share /= self._outputs
+        # `each` has left the differences.
         self.slope(self._difference, share, out)
 
     @abstractmethod
@@ -213,6 +215,7 @@ class QuantileLoss(DifferenceLoss, configured=True):
         np.add(out, self._sums, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
+        # Where p = y the sign is 0, and what is left is the mean of both slopes.
         np.sign(difference, out=out)
         np.multiply(out, 0.5, out=out)
         np.add(out, 0.5 - self.quantile, out=out)
@@ -258,6 +261,7 @@ class PoissonLoss(Loss):
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         share /= self._outputs
+        # Where the logarithm is its tangent its slope is 1 / bound, to which `each` has clipped.
         np.divide(label, self._clipped, out=out)
         np.subtract(1, out, out=out)
         np.multiply(out, share, out=out)

@@ -220,6 +220,7 @@ class ClassF1(ConfusionMatrix, configured=True):
         right, samples = self._counts.diagonal(), self._counts.sum(axis=1)
         if self.average == "micro":
             return float(right.sum() / samples.sum())
+        # A row and a column hold the diagonal once each, so that their sum is 2 TP + FP + FN.
         marked = samples + self._counts.sum(axis=0)
         occurs = marked > 0
         each = 2 * right[occurs] / marked[occurs]

@@ -218,6 +218,7 @@ class LabelF1(TwoClassMetric, configured=True):
         right, taken, positive = self._counts
         if self.average == "micro":
             return share(2 * float(right.sum()), float(taken.sum() + positive.sum()))
+        # 1 for labels without any, of which the numerator is 0 as well.
         each = 2 * right / np.maximum(taken + positive, 1)
         if self.average == "macro":
             return float(each.mean())

@@ -70,6 +70,7 @@ class ScoreStore:
         # The type of the first scores, where there were none.
         dtype = np.promote_types(self._room.dtype, scores.dtype) if self._count else scores.dtype
         if total > len(self._room) or dtype != self._room.dtype:
+            # Doubled, so that many small batches copy each score about once in all, not once for every batch.
             wider = np.empty(max(total, 2 * self._count, _FIRST), dtype)
             wider[: self._count] = self._room[: self._count]
             self._room = wider
@@ -135,6 +136,7 @@ class EqualErrorRate(Ranking):
         size = len(positive) * len(negative)
         # FPR - FNR times P N, which grows along the curve from -P N to P N
         excess = false * len(positive) + true * len(negative) - size
+        # Python integers, as the product of three counts below may exceed 64 bits.
         stop = int(np.argmax(excess >= 0))
         false_after, excess_after = int(false[stop]), int(excess[stop])
         # Before the first threshold nothing is accepted.
@@ -161,8 +163,10 @@ class AveragePrecision(Ranking):
 
     def value(self, positive: Array, negative: Array) -> float:
         """Return the sum of the precisions at the score of each positive sample, over their number."""
+        # Recall rises at the scores of positive samples only, by 1 / P at each; equal ones share a threshold.
         true = len(positive) - positive.searchsorted(positive)
         false = len(negative) - negative.searchsorted(positive)
+        # `fsum` rounds once, so that the order of the scores within a tie or in batches leaves no trace.
         return math.fsum(true / (true + false)) / len(positive)
 
 

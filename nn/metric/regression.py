@@ -43,6 +43,8 @@ class MeanError(Metric):
         return (np.concatenate(found or [np.empty(0)]).reshape(len(prediction), -1),)
 
     def _settle(self, sums: Sequence[float], total: float) -> None:
+        # One element with the weighted mean, so that `result` of a subclass, such as a root, follows as without
+        # weights.
         self._sum, self._elements = ExactSum(), 1
         self._sum.add(np.array([[sums[0] / total]]))
 

@@ -64,11 +64,13 @@ class Weighted(Metric, configured=True):
         weights = given.astype(np.float64).reshape(-1)
         if given.shape[:1] != (count,) or not weights.size or terms[0].size % weights.size:
             raise ValueError(f"Weighted 'weight' must hold one number for each of the {count} samples, got {given.shape}")
+        # One row for each weight: that of a sample goes to all its positions, that of a position to its outputs.
         rows = (weights.size, -1)
         each = np.broadcast_to(weights[:, None], terms[0].reshape(rows).shape)
         self._sums = self._sums or [ExactSum() for _ in terms]
         for found, term in zip(self._sums, terms, strict=True):
             found.add((term.reshape(rows) * each).reshape(-1, 1))
+        # A copy, because `add` overwrites its terms and these are a view that cannot be written.
         self._total.add(each.reshape(-1, 1).copy())
         self._seen = True
 
@@ -87,6 +89,7 @@ class Weighted(Metric, configured=True):
 
     def merge(self, other: Metric) -> None:
         if type(other) is not type(self):
+            # Raises: only the metrics within may differ in their arguments' objects.
             other = self.mergeable(other)
         # Metrics are objects, of which the arguments are compared.
         self.metric.mergeable(other.metric)

@@ -171,6 +171,8 @@ class ArraySource(Source):
         self._seed, self._first = seed, first
         self.cuts: Cuts | None = None
         """Puts samples of like lengths into a batch, and leaves out padding."""
+        self.by_length = False
+        """Whether batches hold samples of one length by these, in whatever order, as no result depends on it."""
         xs, labels, weights = arrays
         count = len(xs[0])
         self._size = min(size, count)
@@ -185,13 +187,8 @@ class ArraySource(Source):
         return [each.array for each in self._xs]
 
     def deal(self, epoch: int) -> Iterator[Batch]:
-        count, size = self.samples or 0, self._size
-        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(count)
-        if self.cuts is not None and order is not None:
-            order = self.cuts.dealt(order, size)
-        for start in range(0, count, size):
-            stop = min(start + size, count)
-            rows = slice(start, stop) if order is None else order[start:stop]
+        for rows in self._rows(epoch):
+            count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
             given: list[Array] = []
             x: list[Array] = []
             for array, memory, converted in self._xs:
@@ -200,8 +197,8 @@ class ArraySource(Source):
                 if converted is not None:
                     # what is too large for the type becomes infinite
                     with np.errstate(over="ignore"):
-                        np.copyto(converted[: stop - start], found, casting="unsafe")
-                    found = converted[: stop - start]
+                        np.copyto(converted[:count], found, casting="unsafe")
+                    found = converted[:count]
                 x += [found]
             label: list[Array] = []
             for array, memory, _ in self._labels:
@@ -209,12 +206,25 @@ class ArraySource(Source):
             weight = None
             if self._weights is not None:
                 weight = tuple([None if w is None else select_rows(w.array, rows, w.memory) for w in self._weights])
-            places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
+            places = range(self._first + rows.start, self._first + rows.stop) if isinstance(rows, slice) else self._first + rows
             if self.cuts is not None:
                 x, given = self.cuts.samples(rows, x), self.cuts.samples(rows, given)
                 label = self.cuts.labels(rows, label)
                 weight = None if weight is None else tuple(self.cuts.labels(rows, weight))
             yield Batch(tuple(x), tuple(label), weight, tuple(given), places)
+
+    def _rows(self, epoch: int) -> Iterator[slice | Array]:
+        """Yield the numbers of the samples of each batch of an epoch."""
+        count, size = self.samples or 0, self._size
+        if self.cuts is not None and self.by_length:
+            yield from self.cuts.alike(size)
+            return
+        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(count)
+        if self.cuts is not None and order is not None:
+            order = self.cuts.dealt(order, size)
+        for start in range(0, count, size):
+            stop = min(start + size, count)
+            yield slice(start, stop) if order is None else order[start:stop]
 
 
 class _Rows(NamedTuple):

@@ -62,6 +62,7 @@ def rebuilt(
 
     def value(reference: Any) -> Value:
         if isinstance(reference, list) and len(reference) == 1:
+            # In double precision, which a plan brings to its own type: no digit of the file is lost on the way.
             return Constant(np.asarray(reference[0], np.float64))
         if not isinstance(reference, int) or isinstance(reference, bool) or not -len(entries) <= reference < len(results):
             raise ValueError(f"Model 'calls' must take results of earlier calls, got {arguments.short(reference)}")
@@ -106,6 +107,7 @@ def taken(node: Node) -> tuple[Value, ...]:
 def _called(graph: Graph) -> list[Node]:
     """Return the results of outermost layers, and of operations outside of layers, each after those that it takes."""
     needed = set(graph.outputs)
+    # Backwards, so that all that take a node have been met before it.
     for node in reversed(graph.nodes):
         if node in needed:
             needed.update(value for value in taken(node) if isinstance(value, Node))
@@ -119,6 +121,7 @@ def _callee(node: Node) -> Any:
     if isinstance(operation, Configurable):
         return operation
     kind = type(operation)
+    # By the object and not by the name alone: a user's class may bear the name of one of the package.
     if kind.__name__ not in nn.operation.__all__ or getattr(nn.operation, kind.__name__) is not kind:
         raise TypeError(
             f"a file names operations of nn only, got {kind.__name__} outside of a layer; put it into a layer's call()"
@@ -148,6 +151,7 @@ def _coded(found: Any) -> Any:
     if isinstance(found, np.ndarray):
         return ["array", found.tolist()]
     if isinstance(found, (list, tuple)):
+        # Marked as well: a list of texts could be taken for one of the marks above.
         return ["list", *map(_coded, found)]
     if isinstance(found, np.generic):
         return found.item()

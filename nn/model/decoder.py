@@ -153,6 +153,7 @@ class CachedDecoder(Settled):
         """Return the plan for so many positions, and the arrays that follow the place of these."""
         if steps not in self._parts:
             if len(self._parts) == KEPT:
+                # The plan of one position stays, since all that is generated needs it.
                 self._parts.pop(next(each for each in self._parts if each > 1))
             moving: list[_Moving] = []
             entry = Placeholder((BATCH, steps))
@@ -271,9 +272,11 @@ class Picker:
             worse = np.argpartition(-scaled, self._top_k - 1, axis=1)[:, self._top_k :]
             np.put_along_axis(scaled, worse, -np.inf, axis=1)
         if self._top_p < 1:
+            # Stable, so that of equal scores those of lower ids stay, on any machine.
             order = np.argsort(-scaled, axis=1, kind="stable")
             chances = np.exp(np.take_along_axis(scaled, order, axis=1))
             before = chances.cumsum(axis=1) - chances
+            # Nothing stands before the best one, so that it stays however small the share is.
             worse = np.where(before < self._top_p * chances.sum(axis=1, keepdims=True), 0, -np.inf)
             np.put_along_axis(scaled, order, np.take_along_axis(scaled, order, axis=1) + worse, axis=1)
         # The largest of the scores plus Gumbel noise is a draw from their softmax.

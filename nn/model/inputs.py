@@ -161,7 +161,9 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
     if classifies and output.ndim == 2 and output.shape[1] == 1 and _is_binary(model):
         # Behind such a loss a model that does not end in `Sigmoid` gives scores.
         scores = isinstance(model.loss, Binary_Cross_Entropy) and not gives_probabilities(model.graph, Sigmoid)
-        chance = 1 / (1 + np.exp(-output)) if scores else output
+        # A score far below 0 overflows, and 1 / (1 + inf) is the 0 that its chance rounds to.
+        with np.errstate(over="ignore"):
+            chance = 1 / (1 + np.exp(-output)) if scores else output
         chances = np.concatenate([1 - chance, chance], axis=1)
         return _of_classes(name, names, (chance[:, 0] > 0.5).astype(np.intp), chances, 2)
     values = output if plan is None else plan.restore(output)

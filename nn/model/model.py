@@ -188,7 +188,15 @@ class Model(
         return self._history
 
     @checked_call
-    def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
+    def evaluate(
+        self,
+        x: Any,
+        label: Any = None,
+        batch_size: int = 1024,
+        *,
+        sample_weight: Any = None,
+        buckets: Buckets | Sequence[int] | None = None,
+    ) -> dict[str, float]:
         """Return {'Loss': ..., <metric>: ...} over all samples, the same for any batch size.
 
         Args:
@@ -197,6 +205,8 @@ class Model(
             label: the labels.
             batch_size: how many samples are computed at a time.
             sample_weight: of each sample ``(n,)``.
+            buckets: lengths that rise, as in `fit`: padded sequences of like lengths are computed together, without the padding
+                that all of them have. Results are the same where a mask leaves padding out.
 
         Raises:
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
@@ -210,10 +220,17 @@ class Model(
             x = self._known(x)
         else:
             x, label = self._known((x, label))
-        return super().evaluate(x, label, batch_size, sample_weight=sample_weight)
+        return super().evaluate(x, label, batch_size, sample_weight=sample_weight, buckets=buckets)
 
     @checked_call
-    def predict(self, x: Any, batch_size: int = 1024, *, unknown: Unknown | None = None) -> Any:
+    def predict(
+        self,
+        x: Any,
+        batch_size: int = 1024,
+        *,
+        unknown: Unknown | None = None,
+        buckets: Buckets | Sequence[int] | None = None,
+    ) -> Any:
         """Return the output for every sample, an array; of several outputs a list, or where they are named by a dict, a dict.
 
         Args:
@@ -221,11 +238,12 @@ class Model(
             batch_size: how many samples are computed at a time.
             unknown: treatment of a category of the rows that the plan does not have: "error", or "none" of the categories;
                 None for that of the plan.
+            buckets: as in `evaluate`, for models with one result for each sample.
 
         Raises:
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
-        return super().predict(self._rows_as_samples("predict() 'x'", x, unknown), batch_size)
+        return super().predict(self._rows_as_samples("predict() 'x'", x, unknown), batch_size, buckets=buckets)
 
     def _needs_no_labels(self, x: Any) -> bool:
         """Return whether all of the loss is computed from the samples, which are given as arrays."""
@@ -244,11 +262,13 @@ class Model(
             FloatingPointError: for a loss or gradients that are not finite, with the parameters unchanged.
         """
         batch = self._make_batch(self._rows_as_samples("train_on_batch() 'x'", x), self._labels_of(label), sample_weight)
+        # What is not finite is told below, not by warnings of NumPy.
         with np.errstate(all="ignore"):
             loss, seen = self.runner.step(batch.x, batch.label, None, self._key_or_next(None), batch.weight)
             if not math.isfinite(loss) or not all_finite(self.store.gradients):
                 raise FloatingPointError(f"train_on_batch() stopped: the loss is {loss}, or a gradient is not finite")
             found = self._results_of(batch, loss, seen)
+            # In the order in which backward completes the gradients, as in `fit`.
             for variable in reversed(self.store.variables):
                 self.optimizer.gradient_ready(variable, 0)
             self.apply_gradients()
@@ -618,6 +638,7 @@ class Functional(Model, configured=True):
                 f"add_loss() 'value' must be one number for each sample or for the batch, got shape {value.shape}; "
                 "value.sum(axis=...) or value.mean() make one"
             )
+        # A value that is no node, or an output already, gets a node of its own.
         node = value if isinstance(value, Node) and value not in self.graph.outputs else value.apply(Linear())
         self._take_graph(Graph(self.graph.inputs, [*self.graph.outputs, node], self.graph.added + 1))
 

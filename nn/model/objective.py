@@ -127,6 +127,7 @@ def objective(loss: Any, metrics: Any, weights: Any, outputs: Sequence[str]) -> 
 
 def named(metric: Metric, output: str) -> Metric:
     """Return a copy of a metric that bears the name of an output in front of its own."""
+    # A copy, since a metric that is given once for all outputs counts each of them by itself.
     copy = deepcopy(metric)
     copy._keep(name=f"{output}_{metric.name}")
     return copy
@@ -165,6 +166,7 @@ def _factors(weights: Any, losses: Sequence[Loss | None], outputs: Sequence[str]
         given = in_order(name, weights, outputs)
     found = []
     for output, weight, loss in zip(outputs, given, losses, strict=True):
+        # A list has a place for each output, also for one without a loss.
         if loss is None and isinstance(weights, (list, tuple)) and weight is None:
             weight = 1.0
         found.append(arguments.number("setup()", f"loss_weights[{output}]", weight, 0))
@@ -179,6 +181,7 @@ def _by_output(metrics: Any, outputs: Sequence[str], places: Sequence[int]) -> l
                 hint = arguments.did_you_mean(name, outputs)
                 raise ValueError(f"setup() 'metrics' must be those of {', '.join(outputs)}, got {arguments.short(name)}{hint}")
         lists: list[tuple[int, Any]] = [(outputs.index(name), each) for name, each in metrics.items()]
+        # Results come in the order of the outputs, whatever that of the dict is.
         lists.sort(key=lambda pair: pair[0])
     elif len(outputs) > 1 and any(isinstance(each, (list, tuple)) for each in metrics):
         if len(metrics) != len(outputs):

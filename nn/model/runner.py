@@ -132,7 +132,7 @@ class Runner:
             compiled = self._compile("train", x, weight)
             plan, losses = compiled.plan, compiled.losses
             self._last = plan
-            outputs = compiled.run(x, Mode(training=True, key=key))
+            outputs = compiled.run(x, Mode(True, key))
             value = self._value(losses, label, outputs, weight)
             if on_loss is not None:
                 # Before gradients are computed, so that a loss that is not finite stops the step.
@@ -240,6 +240,7 @@ class Runner:
         if valid is not None:
             valid = np.broadcast_to(valid, lead)
             total = float(np.count_nonzero(valid))
+            # By count / total, so that the mean over all places is that over those which count.
             share = valid * output.dtype.type(count / max(total, 1.0))
             weights, count = (share if weights is None else weights * share), total
         self._valid[place] = valid

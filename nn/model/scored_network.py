@@ -14,7 +14,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import part
-from nn.arrays import BATCH, Array, DType, Shape, as_array
+from nn.arrays import BATCH, LENGTH, Array, DType, Shape, as_array
 from nn.data import DataFeeder
 from nn.extension import checked_call, renamed
 from nn.loss import LossName
@@ -158,6 +158,7 @@ class ScoredNetwork(
         self._check_objective(found)
         if self.built:
             self._check_endings(self.graph, found)
+        # Behind all checks: a call that is refused leaves the model as it was.
         self._objective = found
         self._keep(metrics=found.metrics)
         self._runner = None
@@ -205,17 +206,30 @@ class ScoredNetwork(
         self.keyless_calls += 1
         return self.seed, 0, self.keyless_calls - 1, 0
 
-    def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
+    def evaluate(
+        self,
+        x: Any,
+        label: Any = None,
+        batch_size: int = 1024,
+        *,
+        sample_weight: Any = None,
+        buckets: Buckets | Sequence[int] | None = None,
+    ) -> dict[str, float]:
         """Return {'Loss': ..., <metric>: ...} over all samples, the same for any batch size.
 
-        `x` is an array, or without `label` a tuple (x, label), a `DataFeeder` or an iterable of batches, as in `fit`. Raises
-        ValueError naming the first sample that is not finite.
+        `x` is an array, or without `label` a tuple (x, label), a `DataFeeder` or an iterable of batches, as in `fit`, which
+        has `buckets`, too. Raises ValueError naming the first sample that is not finite.
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
         self._check_structure()
         # Weights without labels are no pair; the source refuses them.
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
-        return self._measure_batches(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
+        source = evaluation_source(self, data, "evaluate() 'x'", batch_size)
+        if buckets is not None:
+            if not isinstance(source, ArraySource):
+                raise ValueError("evaluate() takes 'buckets' with arrays; a feeder deals batches of any lengths")
+            source.cuts, source.by_length = self._cuts(buckets, source.inputs, "evaluate()"), True
+        return self._measure_batches(source.deal(0), "evaluate() 'x'")
 
     def _measure_batches(self, batches: Iterable[Batch], finite: str | None = None) -> Results:
         """Return {'Loss': ..., <metric>: ...} over batches that `_make_batch` gave.
@@ -249,36 +263,57 @@ class ScoredNetwork(
                 if runner.masked:
                     label, seen, weight = *runner.counted(place, label, seen), runner.counted_weight(place, weight)
                 metric._weigh(label, seen, weight)
+        # An output of which nothing counts has no loss, in place of 0 / 0.
         parts /= np.maximum(counts, 1)
         total /= samples
         return Results(aim.results(total + float(np.dot(aim.factors, parts)) if runner.masked else total, parts.tolist()))
 
-    def predict(self, x: Any, batch_size: int = 1024) -> Any:
-        """Return the output for every sample, of several outputs a list; raise ValueError for one that is not finite."""
+    def predict(self, x: Any, batch_size: int = 1024, *, buckets: Buckets | Sequence[int] | None = None) -> Any:
+        """Return the output for every sample, of several outputs a list; raise ValueError for one that is not finite.
+
+        With `buckets`, as in `fit`, for models with one result for each sample, sequences of like lengths are computed
+        together, without the padding that all of them have.
+        """
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
         samples = self._take_samples(x)
         count = len(samples[0])
         self._check_sizes("predict()", count, batch_size)
         # spares a copy: what the runner gives are arrays of their own
-        if count <= batch_size:
-            return self._shown(self._predict(samples, 0))
+        if buckets is None and count <= batch_size:
+            return self._shown(self._predict(samples, range(count)))
+        cuts = None if buckets is None else self._cuts(buckets, samples, "predict()")
+        if cuts is not None:
+            _refuse_steps(self._output_names, self.graph)
+        spans = (range(start, min(start + batch_size, count)) for start in range(0, count, batch_size))
         results: list[Array] = []
-        for start in range(0, count, batch_size):
-            rows = slice(start, start + batch_size)
-            parts = self._predict(tuple([each[rows] for each in samples]), start)
+        for places in spans if cuts is None else cuts.alike(batch_size):
+            rows = slice(places.start, places.stop) if isinstance(places, range) else places
+            parts_in = [each[rows] for each in samples]
+            parts = self._predict(tuple(parts_in if cuts is None else cuts.samples(rows, parts_in)), places)
             # By what came first: the lengths of outputs may be those of the samples.
             results = results or [np.empty((count, *part.shape[1:]), self.dtype) for part in parts]
             for result, found in zip(results, parts, strict=True):
                 result[rows] = found
         return self._shown(results)
 
-    def _cuts(self, buckets: Buckets | Sequence[int], samples: Sequence[Array]) -> Cuts:
-        """Return the cuts of padded sequences for lengths, or a transform that has them."""
+    def _cuts(self, buckets: Buckets | Sequence[int], samples: Sequence[Array], changes_order: str = "") -> Cuts:
+        """Return the cuts of padded sequences for lengths, or a transform that has them.
+
+        Args:
+            buckets: the lengths, or the transform.
+            samples: the sequences of each input.
+            changes_order: name of a call that computes them in another order than they have, for errors.
+        """
         from nn.dataset.transforms.buckets import Buckets, Cuts  # noqa: PLC0415 - for sequences that are dealt by length
 
         limits = buckets if isinstance(buckets, Buckets) else Buckets(buckets)
         graph = self.graph
-        outputs = [graph.outputs[place].shape for place in self._aim.places]
+        if changes_order and graph.carried:
+            raise ValueError(
+                f"{changes_order} takes 'buckets' for samples in any order, and {graph.carried[0].kept.owner.describe()} has "
+                "stateful=True"
+            )
+        outputs = [graph.outputs[place].shape for place in (() if self._objective is None else self._objective.places)]
         return Cuts(limits.lengths, samples, [entry.shape for entry in graph.inputs], outputs)
 
     def _check_sizes(self, owner: str, count: int, batch_size: int) -> None:
@@ -429,9 +464,9 @@ class ScoredNetwork(
         samples, labels, weights = self._take_block(x, label, weight, class_weight)
         return Batch(tuple([as_type(each, self.dtype) for each in samples]), labels, weights, samples)
 
-    def _predict(self, samples: tuple[Array, ...], first: int) -> tuple[Array, ...]:
+    def _predict(self, samples: tuple[Array, ...], places: Sequence[int] | Array) -> tuple[Array, ...]:
         x = tuple([as_type(each, self.dtype) for each in samples])
-        check_finite("predict() 'x'", Batch(x, (), None, samples, range(first, first + len(x[0]))), self._input_names)
+        check_finite("predict() 'x'", Batch(x, (), None, samples, places), self._input_names)
         return self.runner.predict(x)
 
     def _allocate(self, graph: Graph) -> None:
@@ -490,6 +525,17 @@ class ScoredNetwork(
         if self._objective is None:
             return f"{type(self).__name__} is not built yet; call setup() first"
         return super()._missing()
+
+
+def _refuse_steps(names: Sequence[str], graph: Graph) -> None:
+    """Refuse outputs with a result for each step, where steps are left out."""
+    # Behind the outputs of the model stand losses that it has by itself.
+    for name, output in zip(names, graph.outputs, strict=False):
+        if LENGTH in output.shape:
+            raise ValueError(
+                f"predict() takes 'buckets' for outputs with one result for each sample, got '{name}' of shape {output.shape}: "
+                "steps that are left out have none"
+            )
 
 
 def _only(label: Any, name: str) -> tuple[Any, ...]:

@@ -113,6 +113,7 @@ class Training:
                 batch.x,
                 batch.label,
                 lambda variable: self._optimizer.gradient_ready(variable, 0),
+                # The last number is the block of the batch: in one process there is one.
                 (self._seed, epoch, number, 0),
                 batch.weight,
             )
@@ -139,6 +140,7 @@ class Training:
                     weights[place] = self._runner.counted_weight(place, weights[place])
         small = held <= WAITING_BYTES
         if small:
+            # Copies, as the next step writes its results over these arrays.
             for place in self._places:
                 labels[place], seen[place] = labels[place].copy(), seen[place].copy()
             weights = [None if weight is None else weight.copy() for weight in weights]

@@ -14,6 +14,7 @@ from nn.layer.parameter import Parameter
 from nn.model.calls import MOST_NUMBERS
 from nn.onnx.axes import Orders
 from nn.onnx.folding import has_unknown
+from nn.operation.elementwise import Rounding
 from nn.operation.shape import Transpose
 from nn.tensor_files import ModelFileError
 from nn.value.value import Node, Value, as_value
@@ -33,11 +34,14 @@ class Builder:
         self.anchor: Value | None = None
         """An input, on which layers are called that take nothing."""
         self.uncut: set[Value] = set()
-        """Numbers that the file cuts to whole ones, which nn does for ids of a table alone."""
+        """Numbers that the file cuts to whole ones, as they were before: ids of a table are whole without a cut."""
+        self.whole: set[Value] = set()
+        """Values of which the type in the file is one of whole numbers, or of truth."""
         self.single = False
         """Whether the file is for one sample at a time."""
         self.double = False
         """Whether the file computes in float64."""
+        self._cut: dict[Value, Value] = {}
         self._rows: dict[Value, int] = {}
         self.weights: list[tuple[Layer, Mapping[str, Array]]] = []
         """The layers so far, and the numbers of their variables by name."""
@@ -51,15 +55,22 @@ class Builder:
     def value(self, operand: Operand) -> Value:
         """Return an operand as a value of the graph: known numbers become a constant, or a variable of a layer."""
         if isinstance(operand, Value):
-            if operand in self.uncut:
-                raise ModelFileError(
-                    f"{self.at}a Cast of computed numbers to whole ones is for ids of a table alone; nn computes in floats"
-                )
-            return operand
+            if operand not in self.uncut:
+                return operand
+            if operand not in self._cut:
+                self._cut[operand] = operand.apply(Rounding("zero"))
+                self.whole.add(self._cut[operand])
+            return self._cut[operand]
         if id(operand) not in self._constants:
             self._kept.append(operand)
             self._constants[id(operand)] = self._constant(operand)
         return self._constants[id(operand)]
+
+    def is_whole(self, operand: Operand | None) -> bool:
+        """Return whether the type of an operand in the file is one of whole numbers, or of truth."""
+        if isinstance(operand, np.ndarray):
+            return operand.dtype.kind != "f"
+        return operand in self.whole
 
     def layer(
         self, kind: type[Any], weights: Mapping[str, Array], sources: Sequence[Array], part: int = 0, **given: Any
@@ -92,6 +103,7 @@ class Builder:
         made_value = x[_key(x.shape, shape)] if LENGTH in x.shape else x.reshape(*shape)
         if x in self.uncut:
             self.uncut.add(made_value)
+            self.whole.add(made_value)
         return made_value
 
     def rows(self, value: Value) -> int:
@@ -137,6 +149,7 @@ class Builder:
         self._origin.setdefault(id(array), name)
         if stored:
             self._stored.add(id(array))
+        # A single number tells nothing of the file, as those of Python are of float64.
         self.double = self.double or (array.dtype == np.float64 and array.size > 1)
         return array
 
@@ -150,6 +163,7 @@ class Builder:
         trained = floats and finite and array.size > 1 and id(array) in self._stored
         if finite and not trained and array.size <= MOST_NUMBERS:
             return as_value(np.asarray(array, np.float64 if floats else np.int64))
+        # A variable has one axis at least.
         shape = array.shape or (1,)
         found = self.layer(Parameter, {"value": array.reshape(shape)}, [array], shape=list(shape), trainable=trained)
         made_value: Value = found(self.anchor)

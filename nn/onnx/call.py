@@ -68,11 +68,13 @@ class Call:
         self.builder, self.node, self.environment, self.version = builder, node, environment, file.version
         self._file = file
         name = node.name or (node.output[0] if node.output else "")
+        # Cut, as all texts of a file in messages: it may be a stranger's.
         self.title = f"node {name[:80]!r} ({(node.op_type or '')[:40]})"
         builder.at = f"{self.title}: "
         self.given = {each.name or "": messages.from_attribute(each, file.folder, self.title) for each in node.attribute}
         self.given["outputs"] = len(node.output)
         self.inputs: list[Operand | None] = [self._input(each) for each in node.input]
+        # What is left out at the end is not given; in between it keeps its place.
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()
 
@@ -146,6 +148,7 @@ class Call:
 
     def stored(self) -> Array:
         """Return the numbers that a constant holds."""
+        # All but `value` came with version 12 of the operator.
         for name, dtype in (("value", None), ("value_float", np.float32), ("value_int", np.int64),
                             ("value_floats", np.float32), ("value_ints", np.int64)):  # fmt: skip
             if name in self.given:

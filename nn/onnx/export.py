@@ -13,8 +13,10 @@ from nn.onnx.operators import convert
 from nn.value.graph import Graph, needed_by
 from nn.value.value import Value
 
+# The first version with `Gelu`.
 OPSET = 20
 """The version of ONNX's operators that files are written for."""
+# That of ONNX 1.15, which brought this version of the operators.
 IR_VERSION = 9
 LARGEST = 2_000_000_000
 """Bytes of weights that a file may have: Protocol Buffers count to 2 GiB, the rest is for the graph."""

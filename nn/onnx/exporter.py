@@ -154,6 +154,7 @@ class Exporter:
         """
         axes = []
         for place, length in enumerate(shape):
+            # One word for the batch of all inputs and outputs: in ONNX axes of one name have one length.
             word = "batch" if length == BATCH else f"{name}_length_{place}" if length == LENGTH else None
             axes.append(messages.Dimension(None if word else int(length), word))
         return ValueInfo(name, messages.Type(messages.TensorType(self.elements, messages.Dimensions(axes))))
@@ -170,6 +171,7 @@ class Exporter:
         final = []
         for name, asked in zip(found, wanted, strict=True):
             target = self._free(asked)
+            # An input, a stored tensor or the name of another output stays, and is passed on under the new one.
             if name in own and name not in new:
                 new[name] = target
             else:
@@ -195,6 +197,7 @@ class Exporter:
 
     def _free(self, name: str) -> str:
         self._taken[name] += 1
+        # The name with the number behind it may be taken, too.
         return name if self._taken[name] == 1 else self._free(f"{name}_{self._taken[name]}")
 
 

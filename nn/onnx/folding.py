@@ -144,6 +144,7 @@ def _axes(inputs: list[Any], given: Mapping[str, Any], place: int = 1) -> list[i
 def _reshape(inputs: list[Any], given: Mapping[str, Any]) -> Array:
     data, wanted = inputs[0], integers(inputs[1])
     keep = not given.get("allowzero", 0)
+    # A 0 stands for the length of the input, unless `allowzero`, of version 14 on, says otherwise.
     shape = [data.shape[place] if keep and length == 0 else length for place, length in enumerate(wanted)]
     found: Array = data.reshape(shape)
     return found
@@ -193,6 +194,7 @@ def _divide(inputs: list[Any], given: Mapping[str, Any]) -> Array:
 
 
 def _constant_of_shape(inputs: list[Any], given: Mapping[str, Any]) -> Array:
+    # The default of the operator is a 0 of float32.
     value = given.get("value", np.zeros(1, np.float32))
     return np.full(bounded(_of_one_sample(inputs[0])), value.reshape(-1)[0], value.dtype)
 

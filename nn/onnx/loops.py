@@ -32,6 +32,7 @@ def scanned(call: Call, step: Step) -> list[Operand]:
     count = int(call.given.get("num_scan_inputs", 0))
     given = [call.operand(place) for place in range(len(call.inputs))]
     states, taken = given[: len(given) - count], given[len(given) - count :]
+    # That of version 8 has an axis for the batch and lengths of the sequences.
     if call.version < 9 or not taken:
         raise call.refuse(f"a Scan must be that of version 9, with 'num_scan_inputs' of at least 1{ADVICE}", call.version)
     axes = _numbers(call, "scan_input_axes", count)
@@ -72,6 +73,7 @@ def looped(call: Call, step: Step) -> list[Operand]:
     while goes_on and place < most:
         if place == MOST_STEPS:
             raise call.refuse(f"a loop must end after at most {MOST_STEPS} steps{ADVICE}", f"more than {MOST_STEPS}")
+        # A body is given the number of the step and the condition first, whether it reads them or not.
         entries: list[Operand] = [np.asarray(place, np.int64), np.asarray(True), *states]
         found = step(body, dict(zip(_names(body), entries, strict=True)))
         goes_on = bool(_known(call, found[0]))
@@ -131,6 +133,6 @@ def _stacked(call: Call, parts: list[Operand], axis: int) -> Operand:
         return np.stack(parts, axis)  # type: ignore[arg-type]
     values = [call.builder.value(each) for each in parts]
     shape = next(each.shape for each in values if BATCH in each.shape or each is values[-1])
-    # What no sample has changed yet has one row for all of them.
-    whole = [each if each.shape == shape else each + values[-1] * 0 for each in values]
+    # What no sample has changed yet has one row for all of them; to it 0 is added for each, also where numbers overflow.
+    whole = [each if each.shape == shape else each + (values[-1] > values[-1]) for each in values]
     return function.stack(whole, axis)

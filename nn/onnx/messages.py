@@ -142,6 +142,7 @@ class ModelProto(Message):
 
 
 FLOAT, INT64, BOOL, FLOAT16, DOUBLE = 1, 7, 9, 10, 11
+FLOATS = (FLOAT, FLOAT16, DOUBLE)
 DTYPES: Mapping[int, np.dtype[Any]] = MappingProxyType({
     FLOAT: np.dtype("<f4"), 2: np.dtype("u1"), 3: np.dtype("i1"), 4: np.dtype("<u2"), 5: np.dtype("<i2"),
     6: np.dtype("<i4"), INT64: np.dtype("<i8"), BOOL: np.dtype("?"), FLOAT16: np.dtype("<f2"), DOUBLE: np.dtype("<f8"),
@@ -150,7 +151,9 @@ DTYPES: Mapping[int, np.dtype[Any]] = MappingProxyType({
 """Types of elements, by their number in ONNX."""
 _TYPE_NAMES = {8: "texts", 14: "complex64", 15: "complex128", 16: "bfloat16", **dict.fromkeys(range(17, 21), "8-bit floats"),
                21: "4-bit integers", 22: "4-bit integers"}  # fmt: skip
+# Smaller integers, truth values and half floats lie in `int32_data`.
 _LISTS = {FLOAT: "float_data", DOUBLE: "double_data", INT64: "int64_data", 12: "uint64_data", 13: "uint64_data"}
+# TensorProto.DataLocation.
 _EXTERNAL = 1
 
 
@@ -186,6 +189,7 @@ def to_array(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
     """
     what = what or f"the tensor {_quoted(tensor.name)}"
     dtype, shape = dtype_of(tensor.data_type, what), tuple(tensor.dims)
+    # No array of NumPy 1.26 has more than 32 axes.
     if any(length < 0 for length in shape) or len(shape) > 32:
         raise ModelFileError(f"{what} must have lengths of at least 0, got {_short(shape)}")
     count = math.prod(shape)
@@ -228,6 +232,8 @@ def to_attribute(name: str, value: Any) -> AttributeProto:
         name: of the argument.
         value: of it.
     """
+    # The types are numbers of AttributeProto.AttributeType: 1 FLOAT, 2 INT, 3 STRING, 4 TENSOR, 5 GRAPH, 6 FLOATS, 7
+    # INTS, 8 STRINGS.
     if isinstance(value, GraphProto):
         return AttributeProto(name, g=value, type=5)
     if isinstance(value, np.ndarray):

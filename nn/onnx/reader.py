@@ -29,6 +29,11 @@ from nn.value.value import Value
 OLDEST, NEWEST = 6, 26
 """The versions of ONNX's operators that are read."""
 
+OF_WHOLE = frozenset({
+    "And", "ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor",
+})  # fmt: skip
+"""Operators with results of whole numbers or of truth, whatever they take; the type of most others is that of an input."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -88,6 +93,7 @@ def _model(
     file = _parse(data)
     graph = file.graph or GraphProto()
     stored = {tensor.name for tensor in graph.initializer}
+    # Up to version 3 of the format stored tensors stand among the inputs, too.
     inputs = {info.name or "": info for info in graph.input if info.name not in stored}
     for what, given in (("shapes", shapes), ("values", values)):
         for name in given:
@@ -158,6 +164,8 @@ class Reader:
             builder.double = builder.double or (tensor is not None and tensor.elem_type == messages.DOUBLE)
             entry, value = self._input(name, shape)
             entries[name], environment[name] = entry, value
+            if tensor is not None and tensor.elem_type and tensor.elem_type not in messages.FLOATS:
+                builder.whole.add(value)
         if not entries:
             raise ModelFileError("the graph must have an input besides those in 'values', got none")
         builder.anchor = next(iter(entries.values()))
@@ -208,9 +216,22 @@ class Reader:
                     raise call.refuse(
                         f"weights of {type(layer).__name__} must have shape {variable.shape} for this input", shape
                     )
-        for name, value in zip(node.output, found, strict=False):
+        whole = self._whole(call)
+        for place, (name, value) in enumerate(zip(node.output, found, strict=False)):
+            if isinstance(value, Value) and (whole or (node.op_type == "TopK" and place)):
+                self.builder.whole.add(value)
             if name:
                 environment[name] = value
+
+    def _whole(self, call: Call) -> bool:
+        """Return whether the type of the first result is one of whole numbers or of truth: mostly it is that of an input."""
+        kind = call.node.op_type or ""
+        if kind == "Cast":
+            return call.given.get("to") not in messages.FLOATS
+        if kind in ("If", "Loop", "Scan"):
+            return False  # nodes within have said so
+        place = {"CastLike": 1, "Where": 1}.get(kind, 0)
+        return kind in OF_WHOLE or (len(call.inputs) > place and self.builder.is_whole(call.inputs[place]))
 
     def _results(self, call: Call) -> Sequence[Operand]:
         """Return the results of a node."""
@@ -324,4 +345,5 @@ def _is_single(info: ValueInfo) -> bool:
 
 
 def _plain(name: str) -> str:
+    # A slash stands between a layer and its variables in nn.
     return name.replace("/", ".") or "input"

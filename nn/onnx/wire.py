@@ -126,6 +126,7 @@ def _entries(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:
     value = shift = 0
+    # Ten bytes of seven bits hold the 64 bits of the longest number.
     while shift < 70:
         if place >= len(data):
             raise ModelFileError("ends within a number")
@@ -172,6 +173,7 @@ def _packed(value: memoryview) -> Iterator[int]:
 
 
 def _signed(value: int) -> int:
+    # Negative numbers are written as the complement of two, in 64 bits whatever their size.
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

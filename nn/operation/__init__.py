@@ -11,13 +11,26 @@ if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
     from nn.operation.attention import Attention, CachedAttention
     from nn.operation.broadcasting import Broadcasting
-    from nn.operation.elementwise import Absolute, Cos, Elementwise, Exp, Log, Negative, Sin, Sqrt, Square, StopGradient
+    from nn.operation.elementwise import (
+        Absolute,
+        Cos,
+        Elementwise,
+        Exp,
+        Log,
+        Negative,
+        Rounding,
+        Sin,
+        Sqrt,
+        Square,
+        StopGradient,
+    )
     from nn.operation.index import Entry, Index, Lookup
     from nn.operation.matmul import MatMul, TensorDot
     from nn.operation.noise import DropoutOperation, GaussianDropoutOperation, GaussianNoiseOperation, NormalDraw
     from nn.operation.normal import Erf
     from nn.operation.normalization import BatchNormalize, GroupNormalize, LayerNormalize, RMSNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
+    from nn.operation.places import TakeAlong, TopPlaces
     from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
     from nn.operation.rotary import Rotary
@@ -28,16 +41,18 @@ __all__ = [
     "Divide", "DropoutOperation", "Elementwise", "Entry", "Erf", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
     "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul", "Max", "Maximum", "Mean", "Min", "Minimum",
     "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage", "PoolMax", "Power", "RMSNormalize",
-    "Reduction", "Repeat", "Reshape", "Rotary", "Sin", "Sqrt", "Square", "StopGradient", "Subtract", "Sum", "TensorDot",
-    "Transpose", "Where", "batch_leads",
+    "Reduction", "Repeat", "Reshape", "Rotary", "Rounding", "Sin", "Sqrt", "Square", "StopGradient", "Subtract", "Sum",
+    "TakeAlong", "TensorDot", "TopPlaces", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention CachedAttention",
     "broadcasting": "Broadcasting",
-    "elementwise": "Absolute Cos Elementwise Exp Log Negative Sin Sqrt Square StopGradient", "index": "Entry Index Lookup",
+    "elementwise": "Absolute Cos Elementwise Exp Log Negative Rounding Sin Sqrt Square StopGradient",
+    "index": "Entry Index Lookup",
     "matmul": "MatMul TensorDot", "normal": "Erf", "normalization": "BatchNormalize GroupNormalize LayerNormalize RMSNormalize",
     "noise": "DropoutOperation GaussianDropoutOperation GaussianNoiseOperation NormalDraw",
-    "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
+    "operation": "Mode Operation batch_leads", "places": "TakeAlong TopPlaces",
+    "pooling": "PoolAverage PoolMax",
     "reduction": "Max Mean Min Reduction Sum", "rotary": "Rotary",
     "shape": "Concatenate Pad Repeat Reshape Transpose",
 })  # fmt: skip

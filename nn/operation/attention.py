@@ -72,7 +72,8 @@ class Attention(Operation):
             self._absent = self._lasting.empty(
                 (batch, 1, *(masks[0][1:] if len(masks[0]) == 3 else (1, sources))), np.dtype(bool)
             )
-        # Finite, so that a target which sees nothing does not become NaN.
+        # Finite, so that a target which sees nothing does not become NaN, and half of the least number, so that the
+        # difference to the maximum of a row is finite, too.
         self._low = float(np.finfo(dtype).min) / 2
         # exp(-inf) is 0. Each target sees source 0, so no row is -inf throughout and none becomes NaN.
         self._mask = np.triu(np.full((targets, sources), -np.inf, dtype), 1) if self.causal else None
@@ -89,6 +90,7 @@ class Attention(Operation):
             np.matmul(query, k[block].swapaxes(2, 3), out=weights)
             if self._absent is not None:
                 np.copyto(weights, self._low, where=self._absent[block])
+            # Behind the mask of absent sources, whose finite number would bring later ones back from -inf.
             if self._mask is not None:
                 np.add(weights, self._mask, out=weights)
             self._mean(weights, v[block], row, sums, output[block])
@@ -131,6 +133,7 @@ class Attention(Operation):
         np.maximum.reduce(weights, axis=3, keepdims=True, out=row)
         np.subtract(weights, row, out=weights)
         np.exp(weights, out=weights)
+        # A product with ones: the BLAS sums rows faster than a reduction of NumPy over the last axis.
         np.matmul(weights, self._ones[: weights.shape[3]], out=sums[..., 0])
         # Multiplied before the division by the sums, which then takes e numbers for each target and not `sources`.
         np.matmul(weights, v, out=out)
@@ -169,6 +172,7 @@ class CachedAttention(Attention):
         self._ones = np.ones(most, dtype)
         self._scaled = self.scratch.empty((batch, heads, steps, depth), dtype)
         self._greatest = self.scratch.empty((batch, heads, steps, 1), dtype)
+        # Flat: its beginning is a contiguous matrix for any number of positions so far.
         self._scores = self.scratch.empty((batch * heads * steps * most,), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
@@ -179,12 +183,14 @@ class CachedAttention(Attention):
         keys, values = self._keys[:batch, :, :end], self._values[:batch, :, :end]
         np.copyto(keys[:, :, start:], k)
         np.copyto(values[:, :, start:], v)
+        # Nothing lies before: the plain causal attention, which leaves behind what backward reads.
         if not start:
             super().forward(inputs, out)
             return
         scores = self._scores[: batch * heads * steps * end].reshape(batch, heads, steps, end)
         np.multiply(q, self._scale, out=self._scaled)
         np.matmul(self._scaled, keys.swapaxes(2, 3), out=scores)
+        # A single position comes after all others, so nothing is hidden from it.
         if steps > 1 and self._mask is not None:
             later = scores[..., start:]
             np.add(later, self._mask, out=later)

@@ -264,6 +264,7 @@ class Affine(Drawn):
                     # The last pixel of the border has none above it.
                     np.minimum(low, axis.length, out=low)
                 elif self.fill_mode == "wrap":
+                    # The rounded quotient may leave a place at the whole length, where no pixel of the image begins.
                     np.minimum(low, axis.length - 1, out=low)
                 np.subtract(far, low, out=far)
                 np.subtract(1, far, out=near)
@@ -295,6 +296,7 @@ class Affine(Drawn):
             if self.fill_mode == "reflect":
                 # Now from minus to plus the length, with the edge of the first pixel at 0.
                 np.abs(places, out=places)
+                # Counted from the border's first pixel again, whose centre lies half a pixel before that edge.
                 np.add(places, 0.5, out=places)
 
     def _surround(self, images: Array) -> None:
@@ -397,10 +399,12 @@ class Contrast(Drawn):
         batch, height, width, channels = output
         self._factor, self._rest = (self._lasting.empty((batch, 1, 1, 1), dtype) for _ in range(2))
         self._average, self._ones = np.full((1, height), 1 / (height * width), dtype), np.ones((1, width), dtype)
-        self._mean = self.scratch.empty((batch, 1, channels), dtype)
+        some = min(batch, max(1, _CHUNK // (height * width)))
+        self._parts = [slice(first, min(first + some, batch)) for first in range(0, batch, some)]
+        self._mean = self.scratch.empty((some, 1, channels), dtype)
         # Of a row of pixels: NumPy adds rows much faster than pixels of three numbers.
-        self._shift = self.scratch.empty((batch, 1, width, channels), dtype)
-        self._inside, self._other = (self.scratch.empty(output, np.dtype(bool)) for _ in range(2))
+        self._shift = self.scratch.empty((some, 1, width, channels), dtype)
+        self._inside, self._other = (self.scratch.empty((some, *output[1:]), np.dtype(bool)) for _ in range(2))
 
     def settle(self, drawn: Array) -> None:
         low, high = self.factors
@@ -410,25 +414,36 @@ class Contrast(Drawn):
 
     def change(self, x: Array, out: Array) -> None:
         # (x - m) * f + m = x * f + m * (1 - f)
-        self._spread(x, out)
-        np.clip(out, *self.limits, out=out)
+        for part in self._parts:
+            self._spread(x[part], part, out[part])
+            np.clip(out[part], *self.limits, out=out[part])
 
     def undo(self, output: Array, gradient: Array, out: Array) -> None:
         low, high = self.limits
-        # What was clipped does not depend on the image.
-        np.greater(output, low, out=self._inside)
-        np.less(output, high, out=self._other)
-        np.logical_and(self._inside, self._other, out=self._inside)
-        np.multiply(gradient, self._inside, out=out)
-        # The mean of a channel goes into each of its pixels, with the same weight into all.
-        self._spread(out, out)
+        for part in self._parts:
+            made, target = output[part], out[part]
+            inside, other = self._inside[: len(made)], self._other[: len(made)]
+            # What was clipped does not depend on the image.
+            np.greater(made, low, out=inside)
+            np.less(made, high, out=other)
+            np.logical_and(inside, other, out=inside)
+            np.multiply(gradient[part], inside, out=target)
+            # The mean of a channel goes into each of its pixels, with the same weight into all.
+            self._spread(target, part, target)
 
-    def _spread(self, x: Array, out: Array) -> None:
-        """Write x * f + m * (1 - f), of which m is the mean of a channel of a sample, into `out`, which may be x."""
+    def _spread(self, x: Array, part: slice, out: Array) -> None:
+        """Write x * f + m * (1 - f), of which m is the mean of a channel of a sample, into `out`, which may be x.
+
+        Args:
+            x: images of a part of the batch.
+            part: which part.
+            out: memory for these images.
+        """
+        shift, mean = self._shift[: len(x)], self._mean[: len(x)]
         # Over the height first: products with matrices of three columns are slow.
-        line = self._shift.reshape(len(x), 1, -1)
+        line = shift.reshape(len(x), 1, -1)
         np.matmul(self._average, x.reshape(len(x), x.shape[1], -1), out=line)
-        np.matmul(self._ones, line.reshape(len(x), -1, x.shape[3]), out=self._mean)
-        np.multiply(self._mean[:, None], self._rest, out=self._shift)
-        np.multiply(x, self._factor, out=out)
-        np.add(out, self._shift, out=out)
+        np.matmul(self._ones, line.reshape(len(x), -1, x.shape[3]), out=mean)
+        np.multiply(mean[:, None], self._rest[part], out=shift)
+        np.multiply(x, self._factor[part], out=out)
+        np.add(out, shift, out=out)

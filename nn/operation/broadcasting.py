@@ -83,6 +83,7 @@ class Broadcasting(Operation):
             if target is not None and (self.computes or target is not gradient):
                 # Without a sum over repeated axes the derivative is computed in its target, else in scratch memory.
                 space = self._space if self._sides[side].sums else target.reshape(gradient.shape)
+                # `target` may lack leading axes of length 1, which the reshape gives back without a copy.
                 self._sides[side].reduce(self.partial(side, inputs, output, gradient, space), target)
 
     @abstractmethod
@@ -138,9 +139,17 @@ class Summation:
             left = before + after
         counts = [math.prod(view) // view[1] for view, _, _ in self._runs[:-1]]
         self._between = [scratch.empty((count,), dtype) for count in counts]
+        self._rows: tuple[Array, Shape] | None = None
+        if len(self._runs) == 1 and len(view) == 3 and view[0] == 1 and long is None:
+            # leading axes alone, as for a bias: one product without a loop, in nearly every step of small networks
+            self._rows = self._runs[0][1], view[1:]
 
     def __call__(self, array: Array, out: Array) -> None:
         """Write the sums into `out`, a contiguous array; its axes of length 1 do not matter."""
+        if self._rows is not None and array.flags.c_contiguous:
+            ones, shape = self._rows
+            np.dot(ones, array if array.shape == shape else array.reshape(shape), out if out.ndim == 1 else out.reshape(-1))
+            return
         # Reshaping a strided array would copy it.
         if not array.flags.c_contiguous:
             np.add.reduce(array, axis=self._axes, out=out.reshape(_without(array.shape, self._axes)))

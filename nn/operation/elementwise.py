@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array, Shape
 from nn.operation.operation import MaskOf, Operation, batch_leads
 
@@ -57,6 +59,30 @@ class StopGradient(Elementwise):
         out.fill(0)
 
 
+class Rounding(Elementwise):
+    """a rounded to a whole number; the gradient is 0, as it is almost everywhere.
+
+    `to` is "down", "up", "nearest" (of two the even one), or "zero".
+    """
+
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+    directions: ClassVar[Mapping[str, np.ufunc]] = MappingProxyType(
+        {"down": np.floor, "up": np.ceil, "nearest": np.rint, "zero": np.trunc}
+    )
+
+    def __init__(self, to: str) -> None:
+        arguments.one_of(self, "to", to, self.directions)
+        self.to = to
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        self.directions[self.to](inputs[0], out=out)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        out.fill(0)
+
+
 class Universal(Elementwise):
     """One universal function of NumPy, computed from one array."""
 
@@ -72,6 +98,7 @@ class Absolute(Universal):
     function: ClassVar[np.ufunc] = np.absolute
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own: `out` of `derive` may be the memory of the gradient, which the last product reads.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
@@ -129,6 +156,7 @@ class Square(Universal):
     function: ClassVar[np.ufunc] = np.square
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        # The gradient before the 2: no array beside `out` is needed, even where that is the gradient's memory.
         np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
 
@@ -139,6 +167,7 @@ class Sin(Universal):
     function: ClassVar[np.ufunc] = np.sin
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
@@ -152,6 +181,7 @@ class Cos(Universal):
     function: ClassVar[np.ufunc] = np.cos
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
         self._derivative = self.scratch.empty(output, dtype)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:

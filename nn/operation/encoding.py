@@ -52,12 +52,12 @@ class Encode(Operation):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         places = self._places
         read_ids(self._owner, inputs[0], self.count, places, self._work)
-        out.fill(0)
         np.add(places, self._first, out=places)
         cells = out.reshape(-1)
         if self.mode == "count":
-            np.add.at(cells, places.reshape(-1), 1)
+            np.copyto(cells, np.bincount(places.reshape(-1), minlength=cells.size), casting="unsafe")
         else:
+            cells.fill(0)
             cells[places.reshape(-1)] = 1
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:

@@ -36,6 +36,7 @@ class Erf(Elementwise):
     6e-8 in float32.
     """
 
+    # Forward reads x once more at its end, for the sign.
     in_place: ClassVar[bool] = False
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.broadcasting import Summation
 from nn.operation.operation import MaskOf, Mode, Operation, batch_leads
 
 
@@ -77,6 +76,7 @@ class BatchNormalize(Operation):
         wide.tile(self._factor, scale)
         wide.tile(beta, shift)
         for block in wide.blocks:
+            # The mean first: x * scale + (beta - m * scale), one pass less, would lose the digits of a large mean.
             np.subtract(rows[block], mean, out=output[block])
             np.multiply(output[block], scale, out=output[block])
             np.add(output[block], shift, out=output[block])
@@ -120,6 +120,7 @@ class BatchNormalize(Operation):
         if not self._training:
             np.multiply(gradients, slope, out=target)
             return
+        # Gamma's gradient has one factor s, that of x two.
         np.multiply(self._sum_with_c, self._scale, out=self._sum_with_c)
         np.divide(self._sum_with_c, -self._positions, out=self._sum_with_c)
         # Negative, so that the loop below only adds.
@@ -261,6 +262,7 @@ class LayerNormalize(_RowNormalization):
             if array is not None:
                 array.fill(0)
         np.copyto(self._gamma, inputs[1])
+        # One row for all three gradients: each is used up before the next is computed.
         weights = self._feature
         for block in self._blocks:
             part, scale = gradients[block], self._scale[block]
@@ -360,6 +362,10 @@ class GroupNormalize(_SampleNormalization):
     """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over all places and the channels of a group of a sample.
 
     Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
+
+    With n numbers in a group, v = sum x^2 / n - m^2 takes one pass less than squares of differences, and y = a x + b two. The
+    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, x - m stands in place of x
+    in all that follows, for all groups of the sample.
     """
 
     def __init__(self, groups: int, epsilon: float) -> None:
@@ -367,45 +373,45 @@ class GroupNormalize(_SampleNormalization):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]
-        self._shape, self._grouped = (samples, places, channels), (self.groups, channels // self.groups)
+        self._grouped = (self.groups, channels // self.groups)
         # Numbers that a group has in a sample.
         self._count = places * self._grouped[1]
-        # A few samples at a time: their numbers are in the cache for all passes.
-        height = min(samples, max(1, SAMPLE_BLOCK // (places * channels)))
-        self._blocks = [slice(start, min(start + height, samples)) for start in range(0, samples, height)]
-        sizes = {block.stop - block.start for block in self._blocks}
-        self._sums = {size: Summation((size, places, channels), (1,), dtype, self.scratch) for size in sizes}
-        # NumPy repeats long rows faster than short ones.
+        # Several places in a line: NumPy repeats long rows faster than short ones.
         repeats = max(each for each in range(1, max(1, LINE // channels) + 1) if places % each == 0)
-        self._lines = (-1, places // repeats, repeats * channels)
-        self._rows = self.scratch.empty((4, height, repeats, channels), dtype)
-        self._total, self._product, self._factor = self.scratch.empty((3, samples, channels), dtype)
-        self._slope, self._shift = self.scratch.empty((2, height, self.groups, 1), dtype)
-        self._work, self._centred = self.scratch.empty((2, height, places, channels), dtype)
+        lines, width = places // repeats, repeats * channels
+        self._shape = (samples, lines, width)
+        # A few samples at a time, or a part of one: these numbers are in the cache for all passes.
+        height, some = min(lines, max(1, PIECE // width)), min(samples, max(1, PIECE // (lines * width)))
+        self._pieces = [
+            (slice(first, min(first + some, samples)), start // height, slice(start, min(start + height, lines)))
+            for first in range(0, samples, some)
+            for start in range(0, lines, height)
+        ]
+        self._work = self.scratch.empty((some, height, width), dtype)
+        self._ones = np.ones(max(height, samples), dtype)
+        self._sums = self.scratch.empty((2, samples, -(-lines // height), width), dtype)
+        self._totals = self.scratch.empty((2, samples, channels), dtype)
+        self._weighted = self.scratch.empty((2, samples, channels), dtype)
+        self._means = self.scratch.empty((2, samples, self.groups, 1), dtype)
+        self._rows = self.scratch.empty((3, samples, 1, width), dtype)
+        # Of what stands for x; and what was subtracted from x, which is used where any of it is.
         self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
-        self._ones = np.ones(samples, dtype)
+        self._base = self._lasting.empty((samples, 1, width), dtype)
+        self._far: list[bool] = [False] * samples
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
-        gamma = inputs[1].reshape(self._grouped)
-        beta = self._repeat(inputs[2], 0)[:1]
-        for block in self._blocks:
-            result, inverse, line = output[block], self._inverse[block], self._line(output[block])
-            count = len(result)
-            total, factor, work = self._total[:count], self._factor[:count], self._work[:count]
-            self._sums[count](x[block], total)
-            self._average(total, self._mean[block])
-            self._spread(self._mean[block], factor)
-            np.subtract(self._line(x[block]), self._repeat(factor, 1), out=line)
-            np.square(result, out=work)
-            self._sums[count](work, total)
-            self._average(total, inverse)
-            np.add(inverse, self.epsilon, out=inverse)
-            np.sqrt(inverse, out=inverse)
-            np.divide(1, inverse, out=inverse)
-            np.multiply(inverse, gamma, out=self._by_group(factor))
-            np.multiply(line, self._repeat(factor, 1), out=line)
-            np.add(line, beta, out=line)
+        self._measure(x)
+        factor, shift = self._weighted
+        np.multiply(self._inverse, inputs[1].reshape(self._grouped), out=self._by_group(factor))
+        np.multiply(self._by_group(factor), self._mean, out=self._by_group(shift))
+        np.subtract(inputs[2], shift, out=shift)
+        factors, shifts = self._repeat(factor, 0), self._repeat(shift, 1)
+        # The last ones are still in the cache.
+        for samples, _, lines in self._pieces[::-1]:
+            result = output[samples, lines]
+            np.multiply(self._near(x, samples, lines), factors[samples], out=result)
+            np.add(result, shifts[samples], out=result)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each sample and group.
@@ -415,72 +421,109 @@ class GroupNormalize(_SampleNormalization):
         """
         x, gradients, gamma = inputs[0].reshape(self._shape), gradient.reshape(self._shape), inputs[1].reshape(self._grouped)
         for_x, for_gamma, for_beta = wanted
-        target = None if for_x is None else for_x.reshape(self._shape)
-        for block in self._blocks:
-            part, inverse = gradients[block], self._inverse[block]
-            count = len(part)
-            product, total, factor = self._product[block], self._total[block], self._factor[:count]
-            centred, work = self._centred[:count], self._work[:count]
-            self._spread(self._mean[block], factor)
-            np.subtract(self._line(x[block]), self._repeat(factor, 1), out=self._line(centred))
-            np.multiply(part, centred, out=work)
-            self._sums[count](work, product)
-            self._sums[count](part, total)
-            if target is not None:
-                slope, shift = self._slope[:count], self._shift[:count]
-                grouped = self._by_group(factor)
-                # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
-                np.multiply(self._by_group(product), gamma, out=grouped)
-                self._average(factor, slope)
-                np.multiply(self._by_group(total), gamma, out=grouped)
-                self._average(factor, shift)
-                for _ in range(3):
-                    np.multiply(slope, inverse, out=slope)
-                np.multiply(shift, inverse, out=shift)
-                self._spread(slope, factor)
-                line = self._line(centred)
-                np.multiply(line, self._repeat(factor, 1), out=line)
-                self._spread(shift, factor)
-                np.add(line, self._repeat(factor, 2), out=line)
-                np.multiply(inverse, gamma, out=grouped)
-                # The last look at this block of the gradient, whose memory the target may be.
-                np.multiply(self._line(part), self._repeat(factor, 3), out=self._line(target[block]))
-                np.subtract(target[block], centred, out=target[block])
+        self._add_up(x, gradients)
+        total, product = self._totals
+        mean, inverse, (first, second) = self._mean, self._inverse, self._weighted
+        # sum g c = sum g x - m sum g
+        np.multiply(self._by_group(total), mean, out=self._by_group(first))
+        np.subtract(product, first, out=product)
         if for_beta is not None:
-            np.matmul(self._ones, self._total, out=for_beta)
+            np.matmul(self._ones[: len(total)], total, out=for_beta)
         if for_gamma is not None:
-            np.multiply(self._by_group(self._product), self._inverse, out=self._by_group(self._factor))
-            np.matmul(self._ones, self._factor, out=for_gamma)
+            np.multiply(self._by_group(product), inverse, out=self._by_group(first))
+            np.matmul(self._ones[: len(total)], first, out=for_gamma)
+        if for_x is None:
+            return
+        # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
+        np.multiply(self._by_group(self._totals), gamma, out=self._by_group(self._weighted))
+        of_gradient, of_product = self._average(self._weighted)
+        slope = -of_product * inverse * inverse * inverse
+        # c is x - m.
+        shift = -of_gradient * inverse - slope * mean
+        np.multiply(inverse, gamma, out=self._by_group(total))
+        np.copyto(self._by_group(first), shift)
+        np.copyto(self._by_group(second), slope)
+        factors, shifts, slopes = (self._repeat(rows, number) for number, rows in enumerate((total, first, second)))
+        target = for_x.reshape(self._shape)
+        for samples, _, lines in self._pieces[::-1]:
+            result, near = target[samples, lines], self._near(x, samples, lines)
+            work = self._work[: len(near), : near.shape[1]]
+            np.multiply(near, slopes[samples], out=work)
+            np.add(work, shifts[samples], out=work)
+            # The last look at this piece of the gradient, whose memory the target may be.
+            np.multiply(gradients[samples, lines], factors[samples], out=result)
+            np.add(result, work, out=result)
 
-    def _line(self, samples: Array) -> Array:
-        """Return some samples with several places in a row."""
-        return samples.reshape(self._lines)
+    def _measure(self, x: Array) -> None:
+        """Compute mean and 1 / sqrt(v + epsilon) of each group, and x without its base."""
+        self._far = [False] * len(x)
+        # Where squares overflow, those of differences need not: NaN is not near.
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, variance = self._moments(x)
+            far: Array = np.logical_not((variance * NEAR >= mean * mean).reshape(len(x), -1).all(axis=1))
+        if far.any():
+            self._far = far.tolist()
+            np.copyto(self._by_group(self._weighted[0]), mean)
+            np.copyto(self._base, self._repeat(self._weighted[0], 0))
+            self._base[~far] = 0
+            mean, variance = self._moments(x)
+        np.copyto(self._mean, mean)
+        # Of equal numbers rounding may make it less than 0.
+        np.maximum(variance, 0, out=variance)
+        np.add(variance, self.epsilon, out=variance)
+        np.sqrt(variance, out=variance)
+        np.divide(1, variance, out=self._inverse)
+
+    def _moments(self, x: Array) -> tuple[Array, Array]:
+        """Return mean and variance, (samples, groups, 1) each, of x without its base."""
+        self._add_up(x)
+        mean, variance = self._average(self._totals)
+        return mean, variance - mean * mean
+
+    def _add_up(self, x: Array, gradients: Array | None = None) -> None:
+        """Add up over the places of a sample g and g x, for gradients g of the shape of x; without, x and x^2."""
+        for samples, number, lines in self._pieces:
+            near = self._near(x, samples, lines)
+            part = near if gradients is None else gradients[samples, lines]
+            total, product = self._sums[:, samples, number]
+            np.matmul(self._ones[: part.shape[1]], part, out=total)
+            # Multiplied and added in one pass.
+            np.einsum("slw,slw->sw", part, near, out=product)
+        np.add.reduce(self._sums.reshape(2, len(x), -1, self._totals.shape[2]), axis=2, out=self._totals)
+
+    def _near(self, x: Array, samples: slice, lines: slice) -> Array:
+        """Return a piece of x without its base."""
+        part = x[samples, lines]
+        if not any(self._far[samples]):
+            return part
+        # 0 is subtracted from the other samples of the piece, which changes none of their bits.
+        return np.subtract(part, self._base[samples], out=self._work[: len(part), : part.shape[1]])
+
+    def _average(self, sums: Array) -> tuple[Array, Array]:
+        """Return the means of each group, (samples, groups, 1), for two arrays of sums over the places."""
+        np.add.reduce(self._by_group(sums), axis=3, keepdims=True, out=self._means)
+        np.divide(self._means, self._count, out=self._means)
+        return self._means[0], self._means[1]
 
     def _by_group(self, rows: Array) -> Array:
-        """Return (samples, channels) as (samples, groups, channels / groups)."""
-        return rows.reshape(-1, *self._grouped)
-
-    def _average(self, sums: Array, out: Array) -> None:
-        """Write the mean of each group, (samples, groups, 1), of sums over the places."""
-        np.add.reduce(self._by_group(sums), axis=2, keepdims=True, out=out)
-        np.divide(out, self._count, out=out)
-
-    def _spread(self, means: Array, out: Array) -> None:
-        """Write the number of a group for each of its channels."""
-        np.copyto(self._by_group(out), means)
+        """Return (..., channels) as (..., groups, channels / groups)."""
+        return rows.reshape(*rows.shape[:-1], *self._grouped)
 
     def _repeat(self, rows: Array, number: int) -> Array:
-        """Return (samples, channels), or one row for all, as rows that fit those of `_line`, in one of four places."""
-        place: Array = self._rows[number][: len(rows) if rows.ndim == 2 else 1]
-        np.copyto(place, rows[..., None, :])
-        return place.reshape(len(place), 1, -1)
+        """Return (samples, channels) as lines of several places, in one of three places."""
+        place: Array = self._rows[number]
+        np.copyto(place.reshape(len(rows), -1, rows.shape[1]), rows[:, None])
+        return place
 
 
-SAMPLE_BLOCK = 65_536
-"""Elements of the samples of a block: four arrays of this size fit into a core's second-level cache."""
+PIECE = 65_536
+"""Elements that are in hand at a time: three arrays of this size fit into a core's second-level cache."""
+
+NEAR = 4.0
+"""So many times the variance the square of a mean may be."""
 
 LINE = 512
-"""Elements of a row that is combined with many; longer ones gain no more."""
+"""Elements of a row that is combined with many."""
 
 
 WIDTH = 1024

@@ -121,6 +121,7 @@ class PoolMax(Pool):
             # Here, and not found before.
             np.greater(here, found, out=here)
             np.logical_or(found, here, out=found)
+            # Where no cell is in two windows nothing is added up.
             if self._share is None:
                 np.multiply(incoming[at], here, out=target[cells])
             else:

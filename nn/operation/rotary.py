@@ -78,4 +78,5 @@ class Rotary(Operation):
         if out.strides[-1] == out.itemsize == x.strides[-1]:
             np.multiply(x.view(self._complex), turns, out=out.view(self._complex))
         else:
+            # Of a strided array there is no view as complex numbers.
             np.copyto(out, np.multiply(np.ascontiguousarray(x).view(self._complex), turns).view(out.dtype))

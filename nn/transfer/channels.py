@@ -82,6 +82,8 @@ class Channels:
         """Return the shape of the images that are made of rows, or None."""
         for user in self._users[value] if len(value.shape) == 2 else ():
             if isinstance(user.operation, Reshape) and _same_sample(value, user):
+                # Rows of three axes are steps of features, which torch orders alike, unless something reads them as
+                # cells of channels.
                 spatial = any(isinstance(each.operation, (*_SPATIAL, Pad, Repeat)) for each in self._reached(user))
                 if len(user.shape) == 4 or (len(user.shape) == 3 and spatial):
                     return user.shape[1:]
@@ -144,8 +146,10 @@ def _joined(parts: Sequence[tuple[int, Places | None]]) -> Places | None:
 
 
 def _places(shape: Sequence[int] | None) -> Places | None:
+    # With one channel, or one cell, both orders are the same.
     if shape is None or shape[-1] == 1 or math.prod(shape[:-1]) == 1:
         return None
     *cells, channels = shape
+    # The numbers that torch gives the cells, read in the order of nn.
     first: Places = np.arange(math.prod(shape)).reshape(channels, *cells)
     return np.moveaxis(first, 0, -1).ravel()

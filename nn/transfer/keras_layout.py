@@ -60,6 +60,7 @@ def _names(owner: object, variables: list[Variable]) -> list[str]:
     if isinstance(owner, MultiHeadAttention):
         # Of query_kernel and query_bias: a layer of its own in Keras, with its variables.
         return [_of_attention(variable.local_name or "") for variable in variables]
+    # Keras keeps the variables of a recurrent layer in its cell.
     begin = "cell/" if isinstance(owner, Recurrent) else ""
     return [f"{begin}vars/{number}" for number in range(len(variables))]
 
@@ -75,5 +76,6 @@ def _word(owner: object) -> str:
     for kind, word in _WORDS.items():
         if isinstance(owner, kind):
             return word
+    # In two steps, by which Keras makes paths of classes: `to_snake_case` in keras/src/utils/naming.py.
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", type(owner).__name__)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()

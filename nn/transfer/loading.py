@@ -101,6 +101,7 @@ class _Loading:
         made: list[tuple[Variable, Array]] = []
         taken: dict[str, tuple[str, ...]] = {}
         missing: list[str] = []
+        # A dict, as a set that keeps the order of the source.
         unused = dict.fromkeys(self._source.arrays)
         for number, part in enumerate(self._parts):
             place = places.get(number)
@@ -250,6 +251,7 @@ class _Loading:
         for number in rest:
             part = self._parts[number]
             kinds = [place for place in prefixes if part.kind and keras_layout.kind_of(place) == part.kind]
+            # A source that does not name kinds may have the layer at any place.
             fits[number] = [place for place in kinds or prefixes if self._fits(part, place)]
         found: dict[int, str] = {}
         while True:
@@ -268,6 +270,7 @@ class _Loading:
             }
         while any(fits.values()):
             places = next(each for each in fits.values() if each)
+            # As many layers as places, which fit alike: if anything can tell them apart it is their order.
             alike = [number for number, each in fits.items() if each == places]
             if len(alike) != len(places) or not (self._by_order or self._is_ordered(places)):
                 self._refuse_choice(alike, places)

@@ -13,8 +13,11 @@ from nn.tensor_files import ModelFileError
 from nn.transfer import keras_layout, torch_layout
 
 LayoutName: TypeAlias = Literal["nn", "torch", "keras"]
+# The format signature of HDF5's specification, level 0A; that of a local file header in ZIP, section 4.3.7 of its
+# APPNOTE.
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
+# The file of the weights in a `.keras` archive of Keras 3.
 _MEMBER = "model.weights.h5"
 _HIDDEN = "vars"
 MOST_ARRAYS = 100_000
@@ -83,6 +86,7 @@ def _of_tensors(path: str, values: Mapping[str, Array], form: str, layout: Layou
     if form.startswith("psgd.") and form not in (tensor_files.WEIGHTS, tensor_files.MODEL):
         raise ModelFileError(f"{path} holds no weights: 'format' is {form[:80]!r}")
     ours = form.startswith("psgd.")
+    # The word of the library safetensors for arrays of torch.
     if layout is None and not ours and form != "pt":
         raise ValueError(
             f"{path} does not tell in which layout it holds weights, its 'format' is {form[:80]!r}: say layout='torch' or 'nn'"
@@ -113,6 +117,7 @@ def _as_numbers(name: str, value: Any) -> Array:
             "parts give the one with the weights"
         )
     if callable(getattr(value, "detach", None)):
+        # A tensor with a gradient does not become an array, nor does one in the memory of a GPU.
         value = value.detach().cpu()
         # NumPy has no bfloat16, every number of which is one of float32.
         if "float" in str(value.dtype):
@@ -148,6 +153,7 @@ def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
                 group, _, last = name.rpartition("/")
                 if isinstance(item, h5py.Group):
                     label = item.attrs.get("name")
+                    # Beside its numbered path a group of variables has the name of its layer.
                     if last == _HIDDEN and group and isinstance(label, str):
                         aliases.setdefault(label, group)
                 elif not keras_layout.is_unused(name):
@@ -156,6 +162,7 @@ def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
                     if held > tensor_files.MAX_FILE:
                         raise ModelFileError(f"its arrays must have at most {tensor_files.MAX_FILE} bytes, they have {held}")
                     arrays[name] = _as_numbers(name, item[()])
+    # h5py raises both for a damaged file.
     except (OSError, RuntimeError) as error:
         raise ModelFileError(f"the file of Keras is damaged: {error}") from error
     if not arrays:
@@ -179,6 +186,7 @@ def _unpacked(data: bytes) -> bytes:
             if size > tensor_files.MAX_FILE:
                 raise ModelFileError(f"'{_MEMBER}' must have at most {tensor_files.MAX_FILE} bytes, it has {size}")
             return archive.read(_MEMBER)
+    # RuntimeError for an encrypted archive, NotImplementedError for a compression that Python does not have.
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise ModelFileError(f"the archive is damaged: {error}") from error
 

@@ -28,6 +28,7 @@ from nn.value.value import Variable
 
 Own = Mapping[str, Variable]
 _CELL = re.compile(r"(.*\b)((?:weight|bias)_(?:ih|hh|hr))_l(\d+)(_reverse)?")
+# A count of batches, by which torch averages where the momentum is None.
 _IGNORED: Final = ("num_batches_tracked",)
 
 
@@ -209,6 +210,7 @@ def _attention(layer: MultiHeadAttention, own: Own, _channels: Channels) -> list
         together[f"{name}_kernel"] = Recipe(
             ("in_proj_weight",), ((rows, shape[0]),), lambda array, name=name: kernel(name, block(name, array))
         )
+        # torch keeps the three apart where key or value have another width than the query.
         apart[f"{name}_kernel"] = Recipe(
             (f"{name[0]}_proj_weight",), ((inner[name], shape[0]),), lambda array, name=name: kernel(name, array)
         )

@@ -81,6 +81,7 @@ class Graph:
 
         Raises ValueError, naming the layer, where an operation cannot be computed for these.
         """
+        # A state has as many rows as the batch has samples.
         shapes: dict[Value, Shape] = {each: (given[0][0], *each.shape[1:]) for each in self.carried}
         shapes.update(zip(self.inputs, given, strict=True))
         for node in self.nodes:

@@ -358,6 +358,7 @@ class Variable(Value):
         self.constraint: Constraint | None = None
         """The set to which each update is followed by a way back."""
         self.id = -1
+        # Weak, so that a layer does not keep the memory of models that are gone.
         self._stores: WeakSet[Any] = WeakSet()
 
     @property
@@ -443,7 +444,7 @@ class Variable(Value):
             raise TypeError(f"Variable '{self.name}' must hold numbers, got {given.dtype}")
         if given.shape != self.shape:
             raise ValueError(f"Variable '{self.name}' has shape {self.shape}, got an array of shape {given.shape}")
-        np.copyto(self.value, given, casting="same_kind" if given.dtype.kind == "f" else "unsafe")
+        np.copyto(self.value, given)
 
     def get_gradient(self) -> Array:
         """Return a copy of the gradient."""

@@ -204,8 +204,8 @@ class Agreement:
         controller.wait_until(ready_or_lost, seconds, what)
 
 
-# from another process: a number of another type would be compared, or used as an index
 def _checked_offer(row: Any) -> CheckpointOffer:
+    # from another process: a number of another type would be compared, or used as an index
     if (
         not isinstance(row, (list, tuple))
         or len(row) != len(CheckpointOffer._fields)

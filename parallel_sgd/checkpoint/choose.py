@@ -38,8 +38,8 @@ class CheckpointOffer(NamedTuple):
         return cls(header.node, *header.position, header.personal, header.workers, size)
 
     @property
-    # positions are compared as (epoch, batch)
     def position(self) -> Position:
+        # positions are compared as (epoch, batch)
         return Position(self.epoch, self.batch)
 
 

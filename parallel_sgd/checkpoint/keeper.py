@@ -67,8 +67,8 @@ class Keeper:
         model: the model file that is written after each checkpoint; None for none.
     """
 
-    # with `keep_every` a checkpoint that was left out would be missed, so training waits as for a personal state
     def __init__(self, store: Store, header: Header, model: ModelFile | None = None) -> None:
+        # with `keep_every` a checkpoint that was left out would be missed, so training waits as for a personal state
         self._header, self._waits = header, store.keep_every is not None
         self._copies = Copies()
         # memory goes back to the copies when the writer has done with it, from its thread
@@ -103,7 +103,7 @@ class Keeper:
         if personal or self._waits:
             self.writer.await_turn()
         # a newer state makes the one that waits superfluous, and takes its memory
-        self.writer.withdraw()  # its memory may take this one
+        self.writer.withdraw()
         header = replace(self._header, progress=progress, personal=personal, commit=commit)
         self.writer.submit(Snapshot(header, self._copies.take(arrays), numbers))
 
@@ -204,7 +204,6 @@ class WorkerKeeper:
         if personal or self.mark is not None or self.settled(progress.position):
             return
         done = self.keeper.batches_before(progress.position)
-        # the batch that broke off has been counted by codecs that had begun it
         # this state is after `done` batches, of which a codec has counted one more when it began the next
         counted = {name: done if name.endswith(COUNTER) else value for name, value in numbers.items()}
         self.keeper.keep(progress, False, (arrays, counted))

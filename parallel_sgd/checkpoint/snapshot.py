@@ -165,7 +165,6 @@ class Snapshot:
         return seal(arrays, {"format": FORMAT, "snapshot": json.dumps(fields, separators=(",", ":"))})
 
     @classmethod
-    # views: a checkpoint of gigabytes is not in memory twice
     def read(cls, data: bytes | memoryview, job: str | None = None) -> Snapshot:
         """Read the snapshot in a file's content.
 
@@ -176,6 +175,7 @@ class Snapshot:
         Raises: CheckpointError naming the fault; OtherJob for a snapshot of another job.
         """
         try:
+            # views: a checkpoint of gigabytes is not in memory twice
             arrays, metadata = parse(data)
         except ModelFileError as error:
             raise CheckpointError(str(error)) from error

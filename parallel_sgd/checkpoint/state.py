@@ -94,7 +94,7 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
             if name in arrays and arrays[name].size != size:
                 return True
         # a count of batches is the same on all workers
-        elif not name.endswith(COUNTER):
+        elif not (name.endswith(COUNTER) or (name.startswith(f"{CODEC}/") and bank.has_in_common(name.partition("/")[2]))):
             return True
     return not is_common(optimizer, bank, sync)
 
@@ -250,8 +250,8 @@ class Resumption:
         history = given.history.of_job(header.job == job)
         return Progress(given.position, steps, given.seconds, given.evaluation, history)
 
-    # rows after the position are cut from the tables that the next part continues
     def earlier(self) -> Earlier | None:
+        # rows after the position are cut from the tables that the next part continues
         return None if self.tables is None else Earlier(self.tables, self.position)
 
     def check_clients(self, clients: str) -> None:

@@ -39,8 +39,8 @@ class Disk:
         """Make a folder that is closed to others, where there is none."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    # before the first checkpoint there is no folder, which is no error
     def names(self, folder: Path) -> list[str]:
+        # before the first checkpoint there is no folder, which is no error
         return os.listdir(folder) if folder.is_dir() else []
 
     def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
@@ -155,11 +155,6 @@ class Store:
         (self._commits.add if header.commit else self._commits.discard)(header.position)
         self._remove_others()
         return target
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no checkpoint is there, as far as the names of files tell."""
-        return not self._positions()
 
     def headers(self) -> list[Header]:
         """Return the headers of all valid checkpoints, the newest first. Each file is read and checked as a whole."""

@@ -381,7 +381,6 @@ class CodecBank:
         Raises: as `receive`.
         """
         # an answer carries the batch of the packet; that of the running batch comes back even if the codec fails
-        # the late packet's batch for its answer; the training's own is put back whatever the codec does
         now, self._step = self._step, step
         self._settings.step = step
         try:
@@ -465,6 +464,15 @@ class CodecBank:
         """Return the states of the codecs, as `<variable>.<name>`."""
         found = [(i, codec) for i, codec in zip(self._ids, self.codecs, strict=True) if isinstance(codec, Remembering)]
         return {f"{i}.{name}": value for i, codec in found for name, value in codec.state_dict().items()}
+
+    def has_in_common(self, name: str) -> bool:
+        """Tell whether all workers remember the same of something in the state.
+
+        Args:
+            name: its name there.
+        """
+        variable, part, *_ = name.split(".")
+        return part in getattr(self.codecs[self._ids.index(int(variable))], "in_common", ())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of a state that `state_dict` returned.

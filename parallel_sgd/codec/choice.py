@@ -150,7 +150,7 @@ def by_size(choice: CodecArgument, names: Sequence[str], sizes: Sequence[int], n
     for variable, kind in found.items():
         if isinstance(kind, SizeAdaptive):
             # any class will do for an id out of range, which `choose_codecs` refuses with the model's count
-            kind = kind.choose(sizes[variable]) if variable in range(len(sizes)) else kind.big  # the id is refused later
+            kind = kind.choose(sizes[variable]) if variable in range(len(sizes)) else kind.big
         if kind is not None:
             chosen[variable] = kind
     return chosen

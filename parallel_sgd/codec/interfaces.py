@@ -140,8 +140,8 @@ class CodecKind(Extension):
             _tell(kind, flags, missed, said, joins)
         return kind  # type: ignore[no-any-return]
 
-    # the first moment at which attributes are there that a constructor sets
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        # the first moment at which attributes are there that a constructor sets
         made: Any = super().__call__(*args, **keywords)
         if not is_ours(cls):  # a property, or an attribute that the constructor sets, under a former name
             flags = {
@@ -502,7 +502,6 @@ _FORMER_METHODS: Final[Mapping[str, type[Codec]]] = {name: base for base in _CAP
 def copies_of(codec: Codec) -> tuple[Copy, ...] | None:
     """Return `Tracking.copies`; also of a codec that sets it without being derived from `Tracking`, as before."""
     found: tuple[Copy, ...] | None = getattr(codec, "copies", None)
-    # a codec of before sets the attribute without the base
     return found
 
 

@@ -53,7 +53,7 @@ class Plain(Partial, TakingLate):
         targets = {span: {node for block in range(*span) for node in assignment.get_adversary(block)} for span in spans}
         self._targets = {span: tuple(sorted(nodes)) for span, nodes in targets.items() if nodes}
         # one block is its own subtree: no sum, no buffer
-        self._own = TreeSum(tree, tops=spans) if len(mine) > 1 else None  # where there is something to add up
+        self._own = TreeSum(tree, tops=spans) if len(mine) > 1 else None
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
         self._asked: set[int] = set()

@@ -52,8 +52,8 @@ class Parameters(Mapping[Any, Any]):
         self._given = dict(given)
         self.asked: set[Hashable] = set()
 
-    # every reading counts, of `get` too, which comes here
     def __getitem__(self, key: Hashable) -> Any:
+        # every reading counts, of `get` too, which comes here
         self.asked.add(key)
         return self._given[key]
 

@@ -13,9 +13,11 @@ from typing import Any
 from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
 from rpc.submit import list_jobs
+from rpc.submit.run_folder import shown
 from rpc.support.console import in_columns, show
-from rpc.support.logs import clean, clean_text
+from rpc.support.logs import clean, clean_text, is_short
 
+from ..record.files import PAGE
 from .nodes import reach_all
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, program_name, tell
 
@@ -156,7 +158,19 @@ def retrieve(options: argparse.Namespace) -> int:
         }
         files = reclaimer.require_client_log(options.retrieve or None)
     _complete(files, reclaimer.states, ended=ended)
-    return tell(options, {"files": paths_of(files)}, "", done="The files are saved", place=folder_of(files))
+    words = "\n".join(_places(files, reclaimer.states)) if is_short() else ""
+    return tell(options, {"files": paths_of(files)}, words, done="The files are saved", place=folder_of(files))
+
+
+def _places(files: Mapping[int, Sequence[Path]], states: Mapping[int, str]) -> list[str]:
+    """Return lines that tell where the runs lie that have come, for a console on which the log has not listed each file."""
+    runs = any(state in ("starting", "running") for state in states.values())
+    lines = ["The job still runs, so only its logs are here yet."] if runs else []
+    for folder in dict.fromkeys(path.parent.parent for paths in files.values() for path in paths):
+        lines.append(f"files    {shown(folder)}")
+        # of a job that runs it would be the page of a moment
+        lines += [f"report   {shown(page)}"] if not runs and (page := folder / PAGE).is_file() else []
+    return lines
 
 
 def _complete(

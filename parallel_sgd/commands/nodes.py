@@ -14,6 +14,7 @@ from rpc.launch import Offer, launcher_of
 from rpc.support.console import show
 
 from ..nodes import parse_worker, workers_in
+from ..options.checks import positive
 from .output import program_name
 
 LAUNCHER = "launcher"
@@ -62,7 +63,9 @@ def all_nodes(options: argparse.Namespace) -> NodeAssignment:
     if offer is not None:
         return _found_nodes(options, offer)
     count, server = workers_in(options.workers)
-    found = parse_worker(int(options.worker_count or count), options.ps or server, options.workers)
+    # not `or`: 0 is a mistake, and no wish for all of them
+    asked = count if options.worker_count is None else int(options.worker_count)
+    found = parse_worker(asked, options.ps or server, options.workers)
     found.key_file = options.key_file
     return found
 
@@ -84,6 +87,8 @@ def known_nodes(options: argparse.Namespace) -> NodeAssignment:
 def _found_nodes(options: argparse.Namespace, offer: Offer) -> NodeAssignment:
     if not offer.launcher.lasting:
         raise ValueError(f"--launch {options.launch} starts workers of its own, which know of no earlier job.")
+    if options.worker_count is not None:
+        positive("worker_cnt", options.worker_count)
     hosts = parse_hosts("\n".join(offer.launcher.discover()))[: options.worker_count]
     if not hosts:
         raise NetworkError(f"--launch {options.launch} finds no workers.")

@@ -34,6 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Train a saved model on several workers, or look after a job that was left alone.",
         epilog=f"{EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5",
     )
+    parser.keeps_words = True
     output = add_job(parser, count="number of workers (default: 1; to look after a job, all of the file)")
     tasks = output.add_mutually_exclusive_group()  # else all but one would be passed over in silence
     tasks.add_argument("--jobs", action="store_true", help="list which jobs run where")
@@ -192,7 +193,7 @@ def job_id(text: str) -> str:
     job.
     """
     if not text:
-        raise argparse.ArgumentTypeError("must be a job's id, as --jobs shows it, got ''")
+        raise argparse.ArgumentTypeError("must be a job's id, as 'psgd jobs' shows it, got ''")
     return text
 
 

@@ -19,6 +19,7 @@ from rpc.support.logs import QUIET, clean_text, verbosity
 
 from ..job import ParallelSGD
 from ..nodes import in_process
+from ..options.checks import positive
 from ..options.job_options import options as known_options
 from ..options.names import guarded
 from ..profiles import FixedBlocks
@@ -43,7 +44,7 @@ from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, JOB_DONE, 
 from .submit import nodes_of, result_data, train
 
 # where to compute decides nothing about the bits
-_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
+_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _VERDICTS: Final = {
     EXIT_OK: "The run is verified",
@@ -330,7 +331,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             data = _same_inputs(file, options, {})
     except _OtherData as error:
         return _refuted(given, signature, [str(error)])
-    workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
+    count = file.workers if given.worker_count is None else positive("worker_cnt", given.worker_count)
+    workers = _count(file, given) if given.launch else given.local or count
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
@@ -362,12 +364,12 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
         beside = {
-            "Left by callbacks or writers, and not computed again": left_by_others(manifest),
-            "Saved within an epoch or by one of other workers, and not computed again": computed.not_computed(epochs),
-            "Tables of steps or packets that depend on more than the job, and not computed again": computed.unproven_tables(
+            "What callbacks or writers have left was not computed again": left_by_others(manifest),
+            "Checkpoints within an epoch, or of other workers, were not computed again": computed.not_computed(epochs),
+            "Tables of steps and packets, which depend on more than the job, were not computed again": computed.unproven_tables(
                 file, epochs
             ),
-            "Of a simulation, and not computed again": computed.unproven_times(),
+            "What a simulation tells was not computed again": computed.unproven_times(),
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
     return _judge(given, signature, file, computed, wrong, others, epochs, beside)

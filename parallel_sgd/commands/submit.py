@@ -18,6 +18,7 @@ from ..errors import JobFailed, describe_failures
 from ..job import ParallelSGD
 from ..nodes import local_workers, nodes_from
 from ..post_mortem import collect_post_mortem
+from ..record.call import asked_by, command
 from ..record.run import JobResult
 from .nodes import LAUNCHER, known_nodes, launcher_from, listed_nodes
 from .options import load_model, make_dataset, make_transform, settings_of
@@ -60,7 +61,8 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
     # the launcher's own discovery, so that new agents of the scheduler are found
     if offer is not None and options.discovery == LAUNCHER:
         settings["discovery"] = offer.launcher.discover
-    with nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
+    again = asked_by(command(options.words))
+    with again, nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
         result: JobResult = job.parallel(nodes, **settings)
     return result
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from nn.dataset.csv_table import Table, read_table
 from nn.dataset.plan.kinds import CellError, missing_rows
+from nn.dataset.plan.marks import check_delimiter, check_encoding
 from nn.dataset.plan.plan import Plan
 from nn.dataset.plan.rows import MissingColumn
 from nn.model import Model
@@ -77,8 +78,9 @@ def _planned(path: str) -> tuple[Model, Plan]:
 def _read(options: argparse.Namespace, plan: Plan) -> Table:
     path = Path(options.rows)
     if not path.is_file():
-        raise ValueError(f"There is no file {options.rows}.")
-    delimiter, encoding = options.delimiter or plan.delimiter, options.encoding or plan.encoding
+        raise ValueError(f"{options.rows} is a folder, and no file." if path.is_dir() else f"There is no file {options.rows}.")
+    delimiter = plan.delimiter if options.delimiter is None else check_delimiter("The table's", options.delimiter)
+    encoding = plan.encoding if options.encoding is None else check_encoding("The table's", options.encoding)
     table = read_table(path, delimiter, encoding, plan.spelling, plan.of_texts)
     if not len(table):
         raise ValueError(f"'{path}' must have rows below its header")

@@ -101,6 +101,7 @@ def with_workers(nodes: NodeAssignment, workers: Iterable[Address]) -> NodeAssig
     """Return `nodes` with these workers, numbered from 0, in place of its own; a parameter server stays."""
     # local nodes stay local, with the agents that this process ends
     made = LocalNodes(key_file=nodes.key_file) if isinstance(nodes, LocalNodes) else NodeAssignment(key_file=nodes.key_file)
+    made.lives = nodes.lives
     for number, address in enumerate(workers):
         made.add(number, address)
     for node, address in nodes.items():

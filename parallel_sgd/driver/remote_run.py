@@ -68,7 +68,7 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
             # folders of local workers are in the run's folder, so the run is closed when these have ended
-            nodes.ended.append(run.close)  # they still write there
+            nodes.ended.append(run.close)
             place_work(run, job, agents)
         else:
             at_end.callback(_close, run.close)

@@ -307,8 +307,8 @@ class RestartLoop:
     def _ask(self, running: RunningAttempt) -> Candidacy:
         if self._candidacy is None:
             coordinator = running.coordinator
-            since = running.term, coordinator.attempt
             # since which attempt nodes are asked: one that knows a newer one says so
+            since = running.term, coordinator.attempt
             candidate = self._manifest.candidate(self._driver, self._sha256, self._term, since, not running.is_ours)
             lost = [node for node, (state, _) in coordinator.failures.items() if state == "lost"]
             dead = coordinator.known_dead
@@ -421,8 +421,8 @@ class RestartLoop:
         """
         # under wait a node is expected back, and may take its time
         seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
-        # the two have a patience of their own, in `_await_majority`
-        # these two are decisions of other nodes, which trying again at once does not change
+        # decisions of other nodes, which trying again at once does not change: they have a patience of their own,
+        # in `_await_majority`
         patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority), clock=self.clock)
         before = self._running
         try:

@@ -95,7 +95,7 @@ class SimulatedAttempt:
             self.results = run_kernel(self._kernel, self._builds, spared, *([] if lost is None else [lost]))
         except Ended:
             # virtual time: the driver hears of it a latency later
-            self._execution.clock.sleep(self._execution.delay)  # until the driver knows that all have ended
+            self._execution.clock.sleep(self._execution.delay)
         return self.results, bool(self.failures)
 
     def retrieve(self) -> None:

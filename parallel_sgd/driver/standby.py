@@ -118,8 +118,8 @@ class StandbyDriver:
         self._state, self._since, self.node = state, (newer.agreed, state.attempt), places[0]
         return Decision.NEWER
 
-    # standby drivers ask again and again: the same words would fill the log
     def _say(self, text: str) -> None:
+        # standby drivers ask again and again: the same words would fill the log
         if text != self._said:
             _log.info("Job %s is not driven from here: %s", self._manifest.job, text)
         self._said = text

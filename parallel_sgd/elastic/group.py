@@ -141,8 +141,8 @@ class Alone(Group):
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
         """Return the same as with more workers: a copy, of floats for a mean."""
-        # a copy, as with more workers: the caller may change either array
         check_op(op)
+        # a copy, as with more workers: the caller may change either array
         return combined([np.array(array)], op)
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
@@ -155,7 +155,6 @@ _current: ContextVar[Group] = ContextVar("group")
 
 def current() -> Group:
     """Return the group of this worker; outside an elastic job that of a single one, so that a program runs by itself too."""
-    # outside a job a program is a group of one, and needs no branch for it
     return _current.get(None) or Alone()
 
 

@@ -115,8 +115,8 @@ def launch(
     arguments.number("elastic.launch", "discovery_every", discovery_every, 0, open_low=True)
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
     arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
-    # made here, so that agents and workers find one
-    find_keys(Path(nodes.key_file) if nodes.key_file else None, os.environ, create=True)  # a worker without one would not come
+    # made here: a worker without one would not come
+    find_keys(Path(nodes.key_file) if nodes.key_file else None, os.environ, create=True)
     found = None if discovery is None else discovery_of(discovery, nodes.key_file)
     hopeless = found is None and cool_down is None and checkpoint is None
     driver = ElasticDriver(

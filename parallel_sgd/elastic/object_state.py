@@ -207,8 +207,8 @@ class ModelState(ObjectState):
         self._load(saved["model"])
         super()._put(saved)
 
-    # the model last: its check is the dearest
     def _check(self, theirs: Content) -> None:
+        # the model last: its check is the dearest
         super()._check(theirs)
         mine, model = self._live(), theirs.get("model", {})
         for name in ("values", "buffers"):

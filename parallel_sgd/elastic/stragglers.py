@@ -140,8 +140,8 @@ class StragglerDetector:
     """A `StallInspector` for each round; `warn_after` and `stop_after` are its limits."""
 
     def __init__(self, warn_after: float = WARN_SECONDS, stop_after: float = STOP_SECONDS) -> None:
-        # made for its checks alone
-        StallInspector(1, warn_after, stop_after)  # refuses wrong limits now
+        # made for its checks alone, which refuse wrong limits now
+        StallInspector(1, warn_after, stop_after)
         self._limits = warn_after, stop_after
         self._attempt = -1
         self._members: tuple[Worker, ...] = ()

@@ -101,9 +101,8 @@ class WorkerHandle:
         self._line: Session | None = None
         self._gone = False
         self._given_up = threading.Event()
-        self._handing_over = (
-            threading.Lock()
-        )  # so that `stop` or `close` finds its connections, or its thread finds it given up
+        # so that `stop` or `close` finds its connections, or its thread finds it given up
+        self._handing_over = threading.Lock()
         # in the context of the job, which says how much is shown
         self._thread = threading.Thread(target=copy_context().run, args=(self._start,), name=f"start {worker}", daemon=True)
         self._thread.start()
@@ -137,8 +136,8 @@ class WorkerHandle:
         task = self._task
         com = Request().request(NodeAssignment(key_file=task.key_file).add(self.node, self.worker.address))
         try:
-            # asked again after each wait: the job may have moved on
-            self._check_wanted()  # the agent may have kept us waiting
+            # asked again: the job may have moved on while the agent kept us waiting
+            self._check_wanted()
             self._check_slots(com.sessions[self.node].caps.get("slots"))
             coordinator = Coordinator(
                 com,

@@ -405,6 +405,7 @@ def check_rows(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int,
         for (direction, place, peer), row in accounts.rows.items():
             found[place] += row[0] if direction == SENT else -row[0]
             other = books.get(peer)
+            # a row of all peers together is no row of this link: only the sums over all nodes can be compared
             if other is None or not other.by_link:
                 continue
             back = other.rows.get((RECEIVED if direction == SENT else SENT, place, node))
@@ -421,6 +422,7 @@ def check_rows(books: Mapping[int, Accounts], in_flight: Mapping[tuple[int, int,
             )
             if posted != arrived + count:
                 _disagree(books, in_flight)
+    # packets to and from a peer without accounts are in one book alone
     if any(found.values()) and not any(
         peer != EVERY and peer not in books for each in books.values() for *_, peer in each.rows
     ):

@@ -174,11 +174,11 @@ class BlockMean(TreeSum):
             node: as for `add`.
             begins: forget the sum before.
         """
+        # before the new sum: the parts of the one before would count as duplicates
         if begins:
             self.reset()
         done = self.add(span, value, stays, given, node)
         if done is None:
-            # before the new sum: the parts of the one before would count as duplicates
             return None
         # the mean of one block is the block: there is nothing to divide
         if self._count == 1:

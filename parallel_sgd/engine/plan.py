@@ -57,8 +57,8 @@ class WorkerPlan:
         return f"{self.order}, cut to {', '.join(map(str, self.limits))} steps" if self.limits else self.order
 
     @cached_property
-    # built on first use, and once: workers inside one process share the plan
     def optimizer(self) -> OpContainer:
+        # built on first use, and once: workers inside one process share the plan
         options = self.options
         if options.clients is not None:
             return options.clients.container(options.op_type)

@@ -63,8 +63,8 @@ class ServerExecutor(JobExecutor):
         job_monitor.batch_begin()  # one long batch: a server is stuck when it neither serves nor waits
         self._run(com, plan, server)
         with spared("The table of the packets of the server", self._remarks):
+            # packets that came during the farewell
             table.add(server.exchange.bank.accounts.traffic())
-        # packets that came during the farewell
         with spared("The signals of the end", self._remarks):
             job_monitor.train_end()
             self.logger.info("Serving has ended: all workers have left.")

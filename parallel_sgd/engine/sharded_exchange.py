@@ -26,8 +26,8 @@ def like_shard(settings: JobSettings, shard: int) -> Like | None:
     """Return shape and type of a shard of the model; None where the settings have no model."""
     values = settings.values
     if not values:
-        # the cut of the optimizer itself, so a shard has the same elements on every worker and in the rule
         return None
+    # the cut of the optimizer itself, so a shard has the same elements on every worker and in the rule
     bounds = shard_bounds(sum(value.size for value in values), settings.assignment.node_count)
     return Like((bounds[shard + 1] - bounds[shard],), values[0].dtype)
 
@@ -235,10 +235,10 @@ def shard_likes(settings: JobSettings) -> list[Like]:
     return [like for like in (*likes, *likes) if like is not None]
 
 
-# gradients before parameters: variable W + s is the parameters of shard s
 def shard_codecs(assignment: ISetting) -> tuple[list[type[Codec]], tuple[str, ...]]:
     """Return the codecs of all gradient and parameter shards, and names for messages."""
     count = assignment.node_count
+    # gradients before parameters: variable W + s is the parameters of shard s
     kinds: list[type[Codec]] = [GradientShard] * count
     kinds += [ParameterShard] * count
     whose = [f"of the shard of node {node}" for node in assignment.nodes]

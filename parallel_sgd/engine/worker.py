@@ -274,9 +274,9 @@ def join(
     are those of the variables in bytes. A parameter server counts variables, so with one none are joined. It is the same on all
     workers.
     """
-    # other sync types, a user's own too, may count on single variables
     if is_whole(kinds):
         return [range(len(kinds))]
+    # other sync types, a user's own too, may count on single variables
     joins = _joins(op_type) and sync_type is SynchronizedSGD and not has_server
     found: list[range] = []
     held = 0

@@ -20,6 +20,7 @@ from ..simulation.nodes import SimulatedNodes
 from .clients import Clients
 from .codecs import check_codec
 from .population import Population
+from .samplers import FixedSampler
 
 if TYPE_CHECKING:
     from ..options.job_options import PlainOptions
@@ -138,6 +139,10 @@ def check_rounds(population: Population, epochs: int, needed: tuple[int, str] = 
     Raises: ValueError naming the first round that has too many or too few.
     """
     fewest, codec = needed
+    clients = population.clients
+    if type(clients.sample) is FixedSampler and clients.clock is None and fewest <= 1:
+        # each round has as many as it has slots, or all that there are: nothing to draw
+        return
     for number in range(epochs * population.clients.rounds):
         found = len(population.chosen(number))
         if 0 < found < fewest:

@@ -23,6 +23,9 @@ from .terms import ClientTerm
 __all__ = ["Clients"]
 
 Weigh = Literal["samples", "equal", "steps"]
+Own = Literal["own"]
+OWN: Final[Own] = "own"
+"""Value of `test` for the test samples that a data set has of each client."""
 WEIGHS: Final[tuple[Weigh, ...]] = ("samples", "equal", "steps")
 
 
@@ -61,8 +64,9 @@ class Clients(Configurable, configured=True):
         term: term of your own in the objective of each client, or None.
         stragglers: probability that a chosen client does less work: a number of passes that is drawn from 1 to `epochs`, all
             alike (FedProx, Li et al., 2020).
-        test: share of each client's samples, from 0 to below 1, that is held out of its training: after each epoch the model is
-            evaluated on them client by client, with the client's own personal variables (`history.client_tests`).
+        test: share of each client's samples, from 0 to below 1, that is held out of its training, or "own" for the test samples
+            that a data set of clients has of each, such as `test/` of LEAF: after each epoch the model is evaluated on them
+            client by client, with the client's own personal variables (`history.client_tests`).
         clock: speeds, bandwidths and times of the clients, from which the seconds of a round follow; None: rounds have none.
 
     >>> Clients(100, sample=10).rounds
@@ -85,12 +89,12 @@ class Clients(Configurable, configured=True):
         clock: ClientClock | None = None,
         term: ClientTerm | None = None,
         stragglers: float = 0.0,
-        test: float = 0.0,
+        test: float | Own = 0.0,
     ) -> None:
         self.count = arguments.integer(self, "count", count, minimum=1)
         sampler = sample if isinstance(sample, Sampler) else FixedSampler(arguments.integer(self, "sample", sample, minimum=1))
         self.sample = sampler
-        self.slots = sampler.slots(self.count)
+        self.slots = arguments.integer(sampler, "slots()", sampler.slots(self.count), minimum=1)
         self.split: Split | None = None if split is None else arguments.instance(self, "split", split, Split)
         self.sizes = checked_sizes(sizes, self.count)
         self._check_sizes(self.split)
@@ -103,12 +107,14 @@ class Clients(Configurable, configured=True):
         self.weigh: Weigh = arguments.one_of(self, "weigh", weigh, WEIGHS)
         self.prox = arguments.number(self, "prox", prox, 0)
         self.control_variates = bool(arguments.instance(self, "control_variates", control_variates, bool))
-        names = (personal,) if isinstance(personal, str) else tuple(personal)
-        self.personal = tuple([arguments.instance(self, "personal", each, str) for each in names])
+        names = (personal,) if isinstance(personal, str) else personal
+        if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
+            raise TypeError(f"Clients 'personal' must be names of layers, variables or statistics, got {personal!r:.80}")
+        self.personal = tuple(names)
         self.clock: ClientClock | None = None if clock is None else arguments.instance(self, "clock", clock, ClientClock)
         self.term: ClientTerm | None = None if term is None else arguments.instance(self, "term", term, ClientTerm)
         self.stragglers = arguments.share(self, "stragglers", stragglers)
-        self.test = arguments.number(self, "test", test, 0, 1)
+        self.test = self._checked_test(test)
         for name in ("sample", "split", "sizes", "server", "term"):
             _check_told(name, getattr(self, name))
         if self.stragglers and self.clock is not None:
@@ -130,6 +136,7 @@ class Clients(Configurable, configured=True):
             )
         self.known: tuple[int, ...] | None = None
         self.own_sizes: tuple[int, ...] | None = None
+        self.own_tests: tuple[int, ...] | None = None
         self.bytes_up = self.bytes_down = 0
 
     def container(self, op_type: type[IOptimizer]) -> OpContainer:
@@ -152,15 +159,33 @@ class Clients(Configurable, configured=True):
                 f"samples each client has"
             )
 
+    def _checked_test(self, test: float | Own) -> float | Own:
+        if test == OWN:
+            if not (self.split is None or isinstance(self.split, OwnSplit)):
+                raise ValueError(
+                    f"Clients 'test' can be 'own' where clients have the samples that the data set gives them, without a "
+                    f"split; with {self.split!r} take a share, such as test=0.2"
+                )
+            return OWN
+        if isinstance(test, str):
+            raise ValueError(f"Clients 'test' must be a number >= 0 and < 1, or 'own', got {test!r}")
+        return arguments.number(self, "test", test, 0, 1)
+
     def of_data(self, data: object) -> Clients:
         """Return these clients with the split that they have on a data set.
 
         Args:
-            data: the data set; it may have `client_sizes`, the number of samples of each client.
+            data: the data set; it may have `client_sizes`, the number of samples of each client, and `client_test_sizes`, that
+                of its test samples.
 
-        Raises: ValueError where the data set has other clients, or none although `OwnSplit` asks for them.
+        Raises: ValueError where the data set has other clients, or none although `OwnSplit` or `test` asks for them.
         """
         sizes = getattr(data, "client_sizes", None)
+        if sizes is None and self.test == OWN:
+            raise ValueError(
+                f"Clients 'test' can be 'own' for a data set that knows its clients, such as nn.dataset.LEAF, got "
+                f"{type(data).__name__}: take a share, such as test=0.2"
+            )
         if sizes is None and isinstance(self.split, OwnSplit):
             raise ValueError(f"Clients 'split' OwnSplit needs a data set that knows its clients, got {type(data).__name__}")
         if sizes is None or not (self.split is None or isinstance(self.split, OwnSplit)):
@@ -173,8 +198,18 @@ class Clients(Configurable, configured=True):
                 f"its samples anew"
             )
         made = self.knowing(told)
-        vars(made).update(split=own, own_sizes=told)
+        vars(made).update(split=own, own_sizes=told, own_tests=self._tests_of(data) if self.test == OWN else None)
         return made
+
+    def _tests_of(self, data: object) -> tuple[int, ...]:
+        tests = tuple([int(each) for each in getattr(data, "client_test_sizes", ())])
+        if len(tests) != self.count or not any(tests):
+            has = "no test samples of any" if len(tests) == self.count else f"{len(tests)} such numbers"
+            raise ValueError(
+                f"Clients 'test' can be 'own' for a data set with 'client_test_sizes', test samples of its {self.count} "
+                f"clients; {type(data).__name__} has {has}: take a share, such as test=0.2"
+            )
+        return tests
 
     def knowing(self, sizes: Sequence[int], bytes_up: int = 0, bytes_down: int = 0) -> Clients:
         """Return these clients with all that rounds depend on: the sizes that the split has dealt, which every node must find
@@ -199,7 +234,7 @@ class Clients(Configurable, configured=True):
         text = ",".join(map(str, self.known or ()))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         clock = "" if self.clock is None else f", {self.clock.identity}"
-        held = f", {self.test:g} held out" if self.test else ""
+        held = ", own test samples held out" if self.test == OWN else f", {self.test:g} held out" if self.test else ""
         return f"{self.count} clients, {self.sample!r}, {self.dealer!r}, seed {seed}, sizes {digest}{held}{clock}"
 
     def argument(self, name: str) -> Any:

@@ -175,4 +175,5 @@ def _law(name: str, given: Any, made: Callable[[str, Any], Law]) -> Law | list[L
 
 def _drawn(law: Law | list[Law], name: str, client: int, seed: int) -> float:
     own = law[client] if isinstance(law, list) else law
+    # the number of the step counts for nothing, since a trace is refused
     return own.seconds(client, 0, partial(keyed, seed, f"clock {name}", client))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
 
-from nn.arrays import Array
 from nn.value.store import VariableStore
 
 from ..codec.choice import by_variable
@@ -13,6 +14,9 @@ from ..codec.plain import Plain
 from ..engine.exchange import BlockExchange
 from ..record.history import HOSTING
 from .clients import Clients
+
+_STRETCH: Final = 1 << 15
+"""Parameters that are worked on together: of four arrays in float32 they fit into an L2 of 512 KiB."""
 
 
 class Contributions:
@@ -54,14 +58,20 @@ class Contributions:
         self._counted = [
             codec for place, codec in zip(places, codecs, strict=False) if codec in self.encoding and not stay.issuperset(place)
         ]
-        #: Parts of the gradients that are multiplied by the weight of the client before they are put.
-        self.weighed_before: list[Array] = [store.gradients]
-        if theirs:
-            self.weighed_before = [each.gradient for place, each in enumerate(variables) if place not in theirs]
+        #: Stretches of the vector of all parameters, and whether each is multiplied by the client's weight before it is put.
+        self.stretches = list(_stretches([each.value.size for each in variables], theirs))
 
     def bytes_up(self) -> int:
         """Return the bytes of the last client's change, as it has been encoded, without heads and frames."""
         return self._as_they_are + sum(codec.uploaded for codec in self._counted)  # type: ignore[attr-defined]
+
+
+def _stretches(sizes: Sequence[int], theirs: Collection[int]) -> Iterator[tuple[slice, bool]]:
+    """Yield stretches of variables that lie side by side, and whether none of these is one of `theirs`."""
+    end = 0
+    for weighed, places in groupby(range(len(sizes)), lambda place: place not in theirs):
+        start, end = end, end + sum(sizes[place] for place in places)
+        yield from ((slice(at, min(at + _STRETCH, end)), weighed) for at in range(start, end, _STRETCH))
 
 
 def _encodes_clients(codec: Codec) -> bool:

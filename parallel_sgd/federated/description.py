@@ -56,6 +56,7 @@ class Description:
             said.append(f"classes of a client: {held.min()} to {held.max()} of {self.classes.shape[1]}, mean {held.mean():.1f}")
             shares = self.classes.sum(axis=0) / sizes.sum()
             own = self.classes / np.maximum(sizes, 1)[:, None]
+            # half the sum of the differences of two distributions (total variation), a mean over samples
             distance = (np.abs(own - shares).sum(axis=1) / 2 * sizes).sum() / sizes.sum()
             said.append(f"distance from the whole training set: {distance:.2f} (0: the same classes, 1: none in common)")
         population = Population(clients, sizes, self._seed, 1)

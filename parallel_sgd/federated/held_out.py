@@ -23,7 +23,7 @@ class ClientTests:
 
     Args:
         model: that of the job.
-        samples: of the whole training set, of each input of the model.
+        samples: of the whole set that has the rows, of each input of the model.
         labels: as the losses take them, of each output with a loss.
         rows: those that are held out, of each client that is evaluated here.
         memory: that of the clients, None where they remember nothing.

@@ -62,6 +62,7 @@ class ClientMemory(CheckingPackets, TakingLate, Tracking):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         block, content = block_weight.block_id, self.coming
+        # the first slot of the next round; until then `found` may be read
         if self._complete:
             self._complete = False
             self.found, self._sent = {}, {}

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nn import arguments
 from nn.arrays import Array
 from nn.dataset.transforms.labels import class_numbers
 from nn.random import keyed
 from parallel_sgd.engine.block_tree import Span, halves
 
 from .availability import Availability
-from .clients import Clients
+from .clients import OWN, Clients
+from .returned import whole_numbers
 from .rounds import Course, Field, Visit, courses
 from .samplers import BufferedSampler
 from .sizes import Sizes
@@ -115,6 +117,7 @@ class Population:
         by_client = {visit.client: visit for visit in course.visits}
         visits = tuple([None if client is None else by_client[client] for client in slots])
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
+        # a round without clients has no weight at all
         total = weights.sum() or 1.0
         shares = weights * len(slots) / total
         factors = shares
@@ -232,7 +235,8 @@ def deal(clients: Clients, labels: Array, seed: int) -> list[Rows]:
 
 
 def deal_all(clients: Clients, labels: Array, seed: int) -> tuple[list[Rows], list[Rows]]:
-    """Return the rows with which each client trains, and those that are held out, none without `Clients(test=)`.
+    """Return the rows with which each client trains, and those that are held out, none without `Clients(test=)`; with
+    `test="own"` these are rows of the test set.
 
     Args:
         clients: the option of the job.
@@ -252,12 +256,23 @@ def deal_all(clients: Clients, labels: Array, seed: int) -> tuple[list[Rows], li
         sizes = np.asarray(given, np.int64)
         if sizes.sum() > len(labels):
             raise ValueError(f"Clients 'sizes' must be at most {len(labels)} samples together, got {sizes.sum()}")
-    found = split.deal(labels, clients.count, sizes, keyed(seed, "split"))
-    rows = [np.asarray(each, np.int64) for each in found]
+    # a split that wrote into them would change what is trained
+    labels = labels.view()
+    labels.flags.writeable = False
+    dealt, name = split.deal(labels, clients.count, sizes, keyed(seed, "split")), f"{type(split).__name__}.deal()"
+    if not isinstance(dealt, Iterable):
+        raise TypeError(f"{name} must return the rows of each client, got {arguments.short(dealt)}")
+    rows = [whole_numbers(f"{name} for client {client}", each) for client, each in enumerate(dealt)]
     check_rows(split, rows, clients.count, len(labels))
     if not any(map(len, rows)):
         raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
-    return hold_out(clients.test, rows, seed)
+    if clients.test == OWN:
+        ends = np.cumsum(clients.own_tests or (), dtype=np.int64)
+        return rows, [np.arange(end - size, end) for size, end in zip(clients.own_tests or (), ends, strict=True)]
+    kept, held = hold_out(clients.test, rows, seed)
+    if held and not any(map(len, held)):
+        raise ValueError(f"Clients 'test' must leave samples to evaluate on, but no client has two samples, got {clients.test}")
+    return kept, held
 
 
 def class_counts(clients: Clients, labels: Array, rows: Sequence[Rows]) -> Counts | None:

@@ -261,6 +261,7 @@ class Remembering:
                 before = self._memories.of(client).get(CONTROL)
                 if before is not None:
                     total -= before
+            # of the mean over all clients, of which those outside of the round keep their c_i
             common += total / total.dtype.type(self._count)
             self._memories.after({COMMON: {CONTROL: common}})
         self._memories.after(found)

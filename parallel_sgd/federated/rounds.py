@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nn import arguments
 from nn.random import keyed
 
 from .availability import Availability
+from .returned import whole_numbers
 from .samplers import BufferedSampler, Sampler
 
 __all__ = ["Course", "Field", "Visit", "courses"]
@@ -129,9 +132,9 @@ class Field:
 
         Raises: ValueError for a choice that a sampler must not make.
         """
-        found: Any = self.sampler.choose_among(available, self.sizes, number, keyed(self.seed, "clients", number))
-        clients = [int(each) for each in found]
         name = type(self.sampler).__name__
+        found = self.sampler.choose_among(available, self.sizes, number, keyed(self.seed, "clients", number))
+        clients = whole_numbers(f"{name}.choose_among()", found).tolist()
         if len(set(clients)) != len(clients) or not all(0 <= each < self.count for each in clients):
             raise ValueError(f"{name} must choose clients from 0 to {self.count - 1}, none twice, got {clients!r:.80}")
         return sorted(each for each in clients if self.sizes[each])
@@ -156,7 +159,7 @@ def _in_turn(field: Field) -> Iterator[Course]:
         asked = field.choose(available, number)
         ends = np.array([begins + float(field.seconds[each]) for each in asked])
         left = np.array([ends[place] > field.times.leaves(each, begins) for place, each in enumerate(asked)], bool)
-        dropped = np.asarray(field.sampler.lost(asked, number, keyed(field.seed, "lost", number)), bool)
+        dropped = _lost(field, asked, number)
         needed = np.array(
             [math.inf if away else float(field.seconds[each]) for each, away in zip(asked, left | dropped, strict=True)]
         )
@@ -171,13 +174,27 @@ def _in_turn(field: Field) -> Iterator[Course]:
         number += 1
 
 
+def _lost(field: Field, asked: Sequence[int], number: int) -> NDArray[np.bool_]:
+    """Return for each client of a round whether it drops out. Raises: ValueError for an answer of another length."""
+    given = field.sampler.lost(asked, number, keyed(field.seed, "lost", number))
+    found = np.asarray(given)
+    if found.shape != (len(asked),) or (len(asked) and found.dtype != bool):
+        raise ValueError(
+            f"{type(field.sampler).__name__}.lost() must return True or False for each of {len(asked)} clients, got "
+            f"{arguments.short(given)}"
+        )
+    return found.astype(bool)
+
+
 def _closed(sampler: Sampler, needed: NDArray[np.float64]) -> tuple[list[int], float]:
     """Return the places of the clients with changes that count, and the seconds of the round.
 
     Raises: ValueError for a choice that a sampler must not make.
     """
-    kept, lasted = sampler.close(needed)
-    found, name = [int(each) for each in kept], type(sampler).__name__
+    name, answer = type(sampler).__name__, sampler.close(needed)
+    if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], Real):
+        raise TypeError(f"{name}.close() must return places and the seconds of the round, got {arguments.short(answer)}")
+    found, lasted = whole_numbers(f"{name}.close()", answer[0]).tolist(), answer[1]
     if len(set(found)) != len(found) or not all(0 <= each < len(needed) and math.isfinite(needed[each]) for each in found):
         raise ValueError(f"{name} must count clients of the round that arrive, none twice, got places {found!r:.80}")
     if not lasted >= 0:

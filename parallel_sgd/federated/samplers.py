@@ -15,6 +15,7 @@ from nn import arguments
 from nn.arguments import Configurable
 
 from ..simulation.compute import time_of
+from .returned import whole_numbers
 
 __all__ = ["BufferedSampler", "FixedSampler", "PoissonSampler", "Sampler", "TimedSampler", "WeightedSampler"]
 
@@ -72,7 +73,7 @@ class Sampler(Configurable):
             random: source of every draw, keyed by the round.
         """
         # a sampler may be a user's: a place that is none is refused here, where its class can be named
-        places = np.asarray(self.choose(sizes[available], number, random), np.int64)
+        places = whole_numbers(f"{type(self).__name__}.choose()", self.choose(sizes[available], number, random))
         if places.size and not 0 <= places.min() <= places.max() < len(available):
             raise ValueError(
                 f"{type(self).__name__} must choose clients from 0 to {len(available) - 1}, got {places.tolist()!r:.80}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -56,7 +57,7 @@ class Sizes(Configurable):
             raise ValueError(
                 f"{type(self).__name__} 'least' must leave enough samples for {clients} clients, got {self.least} of {samples}"
             )
-        weights = np.asarray(self.weights(clients, random), np.float64)
+        weights = self._checked(self.weights(clients, random), clients)
         exact = weights / weights.sum() * spare
         counts: Counts = np.floor(exact).astype(np.int64)
         # largest remainders, the first of equal ones: no sample is left over, and nothing hangs on the order of a sort
@@ -64,6 +65,22 @@ class Sizes(Configurable):
             counts[client] += 1
         counts += self.least
         return counts
+
+    def _checked(self, given: Any, clients: int) -> NDArray[np.float64]:
+        """Return weights as an array. Raises: ValueError for others than a number of at least 0 for each client."""
+        found = np.asarray(given)
+        # some may be 0, where a law gives numbers too small for their type
+        if (
+            found.shape != (clients,)
+            or found.dtype.kind not in "iuf"
+            or not (found >= 0).all()
+            or not 0 < found.sum() < math.inf
+        ):
+            raise ValueError(
+                f"{type(self).__name__}.weights() must return a number above 0 for each of {clients} clients, got "
+                f"{arguments.short(given)}"
+            )
+        return found.astype(np.float64)
 
 
 class LogNormalSizes(Sizes, configured=True):
@@ -102,6 +119,7 @@ class PowerLawSizes(Sizes, configured=True):
         self.exponent = arguments.number(self, "exponent", exponent, 0, open_low=True)
 
     def weights(self, clients: int, random: np.random.Generator) -> NDArray[np.float64]:
+        # NumPy's distribution begins at 0
         return 1.0 + random.pareto(self.exponent, clients)
 
 

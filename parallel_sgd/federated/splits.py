@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -66,6 +66,7 @@ class IIDSplit(Split):
         rows = random.permutation(len(labels))
         if sizes is None:
             return np.array_split(rows, clients)
+        # behind the last client stand the samples that none gets
         return np.split(rows, np.cumsum(sizes))[:clients]
 
 
@@ -194,6 +195,8 @@ class RowsSplit(Split):
     takes_sizes: ClassVar[bool] = False
 
     def __init__(self, rows: Sequence[Sequence[int] | Rows]) -> None:
+        if not isinstance(rows, Iterable):
+            raise TypeError(f"RowsSplit 'rows' must hold lists of sample numbers, got {rows!r:.80}")
         found = []
         for place, given in enumerate(rows):
             each = np.asarray(given)

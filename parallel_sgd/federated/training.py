@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from ..engine.accounts import BatchWatch
 from ..engine.batches import SHUFFLED, BlockFeeder
 from ..engine.channel import Wait
 from ..engine.training import TrainingProcess
+from .clients import OWN
 from .contributions import Contributions
 from .held_out import ClientTests
 from .population import Population, Round, Rows, class_counts, dealt
@@ -46,12 +46,14 @@ class ClientFeeder(BlockFeeder):
         feeder: arguments of `BlockFeeder`.
         rows: those of each client.
         held: those of each client that are held out, none where none are.
+        tested: samples and labels of the set that has the rows that are held out.
     """
 
-    def __init__(self, rows: list[Rows], held: list[Rows], *feeder: object) -> None:
+    def __init__(self, rows: list[Rows], held: list[Rows], tested: tuple[Samples, Samples], *feeder: object) -> None:
         super().__init__(*feeder)  # type: ignore[arg-type]
-        self.rows, self.held = rows, held
+        self.rows, self.held, self._tested = rows, held, tested
         self._now: Array = np.empty(0, np.int64)
+        self._part = slice(None)
         size, arrays = self._batches.block_size, [array for array, _ in (*self._samples, *self._labels)]
         self._room = size * max(1, _GATHERED // max(size * sum(array[:1].nbytes for array in arrays), 1))
         for taken in (self._samples, self._labels):
@@ -72,15 +74,20 @@ class ClientFeeder(BlockFeeder):
         size = self._batches.block_size
         for start in range(0, len(rows), self._room):
             asked = times.clock()
-            group = self._now = rows[start : start + self._room]
+            self._now, self._part = rows[start : start + self._room], slice(None)
             given, labels, weights = self.deal(0, 0)
             samples = [as_type(array, dtype) for array in given]
             times.data += times.clock() - asked
-            for at in range(0, len(group), size):
-                part = slice(at, at + size)
-                self._now = group[part]
+            count = len(self._now)
+            for at in range(0, count, size):
+                end = min(at + size, count)
+                part = self._part = slice(at, end)
                 weight = None if weights is None else tuple([None if each is None else each[part] for each in weights])
-                yield len(self._now), tuple([each[part] for each in samples]), tuple([each[part] for each in labels]), weight
+                yield end - at, tuple([each[part] for each in samples]), tuple([each[part] for each in labels]), weight
+
+    def labels(self, rows: Rows) -> Samples:
+        """Return the labels of rows, as arrays of their own."""
+        return tuple([array[rows] for array, _ in self._labels])
 
     def tests(self, model: Model, clients: Iterable[int], memory: Remembering | None) -> ClientTests:
         """Return the evaluation of clients on the samples that are held out.
@@ -90,11 +97,10 @@ class ClientFeeder(BlockFeeder):
             clients: their numbers.
             memory: that of the clients.
         """
-        samples, labels = ([array for array, _ in arrays] for arrays in (self._samples, self._labels))
-        return ClientTests(model, samples, labels, {client: self.held[client] for client in clients}, memory)
+        return ClientTests(model, *self._tested, {client: self.held[client] for client in clients}, memory)
 
     def places(self, batch: int, block: int) -> Array:
-        return self._now
+        return self._now[self._part]
 
 
 class ClientTraining(TrainingProcess):
@@ -120,6 +126,8 @@ class ClientTraining(TrainingProcess):
         self._versions = Versions(model.store, self._models)
         self._origin = model.store.values
         self._pull = np.empty_like(model.store.values) if self._clients.prox else None
+        # the change of the first of two blocks that are put together: the gradients are those of the steps of the next
+        self._first = empty(model.store.values.shape if self._pairs else (0,), model.store.dtype)
         self._now = ""
         self._block_size = options.block_size
         # one table for all: each worker would write the same
@@ -139,7 +147,11 @@ class ClientTraining(TrainingProcess):
         rows, held = dealt(self._clients, self._data[1], self._seed)
         if self._report is not None and self._is_first:
             self._report.population([len(each) for each in rows], class_counts(self._clients, self._data[1], rows))
-        return ClientFeeder(rows, held, self._batches, samples, labels, SHUFFLED, self._seed, weights)
+        tested = samples, labels
+        if self._clients.test == OWN:
+            given = self._model._take_samples(self._data[2])
+            tested = given, self._model._take_labels(self._data[3], given)
+        return ClientFeeder(rows, held, tested, self._batches, samples, labels, SHUFFLED, self._seed, weights)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -154,12 +166,13 @@ class ClientTraining(TrainingProcess):
             here, count, slots = {block for block, _ in self._blocks}, self._clients.count, self._clients.slots
             mine = [client for client in range(count) if client * slots // count in here]
             self._tests = feeder.tests(self._model, mine, self._memory)
+            self._of = sum(len(held) > 0 for held in feeder.held)
             self._tested = self._report.client_tests(self._model.result_names[1:])
 
     def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
         if self._tests is not None:
             for client, samples, found in self._tests.results(self._alive):
-                self._tested((epoch + 1, client, samples, *found.values()))
+                self._tested((epoch + 1, client, self._of, samples, *found.values()))
         super()._write(epoch, evaluation)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
@@ -177,21 +190,24 @@ class ClientTraining(TrainingProcess):
             if self._block is not None:
                 self._block(epoch, batch, block)
             if visit is None:
-                self._pass_over(gradient_ready)
+                self._leave_nothing(block)
             else:
                 losses = self._train(epoch, batch, now, visit, spoiled)
                 seconds = round(self._clock() - begun, 6)
-                # of the client's own change: weights come behind
-                norm = 0.0 if self._visited is None else math.sqrt(np.vdot(store.gradients, store.gradients))
-                self._weigh(now, block, visit)
+                norm = self._leave_change(now, block, visit)
+            # of two blocks that the tree adds up first the sum is put, with the second
+            if block + 1 not in self._pairs:
+                self._exchange.sums = block in self._pairs
                 for variable in reversed(store.variables):
                     gradient_ready(variable)
-                if self._visited is not None:
-                    place = (epoch + 1, batch + 1, now.number + 1, block, visit.client, self._size(visit.client))
-                    # only an encoding that has run knows its bytes
-                    sent = self._contributions.bytes_up(), self._contributions.bytes_down
-                    clock = (visit.begins, visit.arrives, now.number - visit.version)
-                    self._visited((seconds, *place, int(losses[0]), *losses[1:], norm, *sent, *clock))
+                # buffers are no sums
+                self._exchange.sums = False
+            if visit is not None and self._visited is not None:
+                place = (epoch + 1, batch + 1, now.number + 1, block, visit.client, self._size(visit.client))
+                # only an encoding that has run knows its bytes
+                sent = self._contributions.bytes_up(), self._contributions.bytes_down
+                clock = (visit.begins, visit.arrives, now.number - visit.version)
+                self._visited((seconds, *place, int(losses[0]), *losses[1:], norm, *sent, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)
             if self._memory is not None:
@@ -210,7 +226,7 @@ class ClientTraining(TrainingProcess):
             self._memory.apply(now)
 
     def _train(self, epoch: int, batch: int, now: Round, visit: Visit, spoiled: bool) -> tuple[float, float, float]:
-        """Train a client, from the model with which it begins, and leave its change as the gradients; return as `_visit`."""
+        """Train a client, from the model with which it begins, and leave its parameters in the model; return as `_visit`."""
         store = self._model.store
         self._now = f"client {visit.client}"
         self._origin, statistics = self._versions[visit.version]
@@ -228,19 +244,41 @@ class ClientTraining(TrainingProcess):
             raise
         if self._memory is not None:
             self._memory.trained(self._origin, int(losses[0]), float(self._local.learn_rate))
-        np.subtract(self._origin, store.values, out=store.gradients)
         return losses
 
-    def _weigh(self, now: Round, block: int, visit: Visit) -> None:
-        """Weigh the change of a slot's client, and set the model to that of the round again."""
-        store = self._model.store
-        for part in self._contributions.weighed_before:
-            part *= now.factors[block]
+    def _leave_change(self, now: Round, block: int, visit: Visit) -> float:
+        """Leave the weighed change of the client that has trained as the gradients, in the second of two blocks that are put
+        together the sum of both, and set the model to that of the round again; return the norm of the change before its weight.
+        """
+        store, origin, factor = self._model.store, self._origin, now.factors[block]
+        values, statistics = self._versions[now.number]
+        adds, gradients = block in self._pairs, self._first if block + 1 in self._pairs else store.gradients
+        squares = 0.0
+        # all of it stretch by stretch, which stays in the cache from one operation to the next
+        for part, weighed in self._contributions.stretches:
+            own, change = store.values[part], gradients[part]
+            np.subtract(origin[part], own, out=change)
+            squares += float(np.vdot(change, change))
+            if weighed:
+                np.multiply(change, factor, out=change)
+            if adds:
+                np.add(self._first[part], change, out=change)
+            np.copyto(own, values[part])
         if store.buffers:
-            _, statistics = self._versions[visit.version]
-            np.subtract(store.buffer_values, statistics, out=store.buffer_changes)
+            np.subtract(store.buffer_values, self._versions[visit.version][1], out=store.buffer_changes)
             store.buffer_changes *= now.shares[block]
-        self._restore(now)
+            np.copyto(store.buffer_values, statistics)
+        return math.sqrt(squares)
+
+    def _leave_nothing(self, block: int) -> None:
+        """Leave what `_leave_change` does for a block without a client."""
+        store = self._model.store
+        gradients = self._first if block + 1 in self._pairs else store.gradients
+        gradients[:] = 0
+        if block in self._pairs:
+            # a sum, not a copy: it makes 0.0 of -0.0, as the tree does
+            np.add(self._first, gradients, out=gradients)
+        store.buffer_changes[:] = 0
 
     def _restore(self, now: Round) -> None:
         """Set the model to that of a round, before all of its clients."""
@@ -272,8 +310,9 @@ class ClientTraining(TrainingProcess):
         step, first, loss = 0, 0.0, 0.0
         for each in range(passes):
             # of the last pass, for its row
-            shown = _Shown(runner, self._several) if self._rows is not None and each + 1 == passes else None
             order = self._source.rows[client][self._population.order(number, client, each)]
+            is_shown = self._rows is not None and each + 1 == passes
+            shown = _Shown(runner, self._several, len(order)) if is_shown else None
             for count, samples, label, weight in self._source.steps(order, model.dtype, self._times):
                 # for each step: other workers may wait long for the one that has the largest client
                 self._exchange.still_computing()
@@ -310,7 +349,7 @@ class ClientTraining(TrainingProcess):
             if shown is not None and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
                 place = (epoch + 1, batch + 1, self._steps_of_epoch, self._steps)
-                self._rows.add((seconds, *place, *shown.losses(len(order))), *shown.arrays(), kept=True)
+                self._rows.add((seconds, *place, *shown.losses()), *shown.arrays(self._source, order), kept=True)
         return step, first, loss
 
     def _begun_rule(self, number: int) -> IGradientDescent:
@@ -331,41 +370,81 @@ class _Shown:
     Args:
         runner: that of the model.
         several: whether the loss of each output is told, behind their sum.
+        samples: number of samples of the pass.
     """
 
-    def __init__(self, runner: Runner, several: bool) -> None:
-        self._runner, self._several = runner, several
-        self._losses: list[tuple[int, tuple[float, ...]]] = []
-        self._parts: tuple[list[Samples], list[Samples]] = ([], [])
+    def __init__(self, runner: Runner, several: bool, samples: int) -> None:
+        self._runner, self._several, self._samples = runner, several, samples
+        self._sums: list[float] = []
+        self._predictions: list[_Rows] = []
+        self._labels: list[_Rows] = []
         self._room = _MOST_SHOWN
 
     def add(self, count: int, loss: float, label: Samples, prediction: Samples) -> None:
         """Take the step that the runner has taken last; its arrays may change afterwards."""
         runner = self._runner
-        self._losses.append((count, (loss, *runner.losses) if self._several else (loss,)))
+        if not self._sums:
+            self._sums = [0.0] * (1 + len(runner.losses) * self._several)
+            self._predictions = [_Rows(self._samples) for _ in prediction]
+            # else all of them are gathered at the end
+            self._labels = [_Rows(self._samples) for _ in label] if runner.masked else []
+        self._sums[0] += loss * count
+        if self._several:
+            for place, value in enumerate(runner.losses, 1):
+                self._sums[place] += value * count
         if self._room <= 0:
             return
         if runner.masked:
             label, prediction = runner.all_counted(label, prediction)
-        for parts, arrays in zip(self._parts, (label, prediction), strict=True):
-            parts.append(tuple([array.copy() for array in arrays]))
-        for array in prediction:
+            for held, array in zip(self._labels, label, strict=True):
+                held.add(array)
+        for held, array in zip(self._predictions, prediction, strict=True):
+            held.add(array)
             self._room -= array.nbytes
 
-    def losses(self, samples: int) -> list[float]:
+    def losses(self) -> list[float]:
         """Return the mean of each loss over the samples of the pass."""
-        counts = [count for count, _ in self._losses]
-        return [
-            sum(map(operator.mul, values, counts)) / samples for values in zip(*(told for _, told in self._losses), strict=True)
-        ]
+        return [total / self._samples for total in self._sums]
 
-    def arrays(self) -> tuple[Samples, Samples]:
-        """Return labels and predictions of the pass, as arrays of their own."""
-        labels, predictions = self._parts
-        return _joined(labels), _joined(predictions)
+    def arrays(self, source: ClientFeeder, order: Rows) -> tuple[Samples, Samples]:
+        """Return labels and predictions of the pass, as arrays of their own.
+
+        Args:
+            source: that of the samples.
+            order: rows of the pass.
+        """
+        predictions = tuple([held.whole() for held in self._predictions])
+        if self._labels:
+            return tuple([held.whole() for held in self._labels]), predictions
+        return source.labels(order[: len(predictions[0])]), predictions
 
 
-def _joined(parts: list[Samples]) -> Samples:
-    if len(parts) == 1:
-        return parts[0]
-    return tuple([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])
+class _Rows:
+    """Rows of the arrays of steps, one behind the other.
+
+    Args:
+        expected: number of rows for which there is room at first.
+    """
+
+    __slots__ = ("_end", "_held", "_room")
+
+    def __init__(self, expected: int) -> None:
+        self._held: Array | None = None
+        self._room, self._end = expected, 0
+
+    def add(self, rows: Array) -> None:
+        """Add a copy of some rows."""
+        start, self._end = self._end, self._end + len(rows)
+        held = self._held
+        if held is None or self._end > len(held):
+            # of several positions of a sample there are more rows than samples
+            room = max(self._room if held is None else 2 * self._end, self._end)
+            self._held = np.empty((room, *rows.shape[1:]), rows.dtype)
+            if held is not None:
+                self._held[:start] = held[:start]
+            held = self._held
+        held[start : self._end] = rows
+
+    def whole(self) -> Array:
+        """Return all rows."""
+        return np.empty(0) if self._held is None else self._held[: self._end]

@@ -185,9 +185,9 @@ def _class(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdecimal() and text == str(int(text)) else text
 
 
-# quoted where the plain text would be read as something else
 def _class_text(label: int | str) -> str:
     """Write a class as `Weights` reads it."""
+    # quoted where the plain text would be read as something else
     if isinstance(label, str) and (_class(label) != label or set(label) & set('",=') or label != label.strip()):
         return '"' + label.replace('"', '""') + '"'
     return str(label)

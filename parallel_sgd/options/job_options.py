@@ -488,10 +488,9 @@ class JobOptions(Options):
         title = self.mission_title if self.job_title is None else self.job_title
         epoch = self.epoch if self.epochs is None else self.epochs
         # the other names are None from here on, so that no code can read a stale one
-        # of two names of an option one stays, so that other code reads one field
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
-        for name, value in checked.items():  # a number that a job file could not say again is not trained either
+        for name, value in checked.items():
             # bounds of a job file hold for programs, too: else `psgd verify` could not read what was trained
             if isinstance(value, (int, float)) and value > 0:  # a number that is too small has a sentence of its own
                 bounded(f"options.{name}", value, name)

@@ -120,6 +120,7 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
     if clients is None:
         return spec
     from ..federated.checks import check_order_kept, check_rounds  # noqa: PLC0415 - for a job with clients
+    from ..federated.clients import OWN  # noqa: PLC0415
     from ..federated.codecs import bytes_of_clients, fewest_clients  # noqa: PLC0415
     from ..federated.population import Population, deal  # noqa: PLC0415
     from ..federated.remembering import check_memory  # noqa: PLC0415
@@ -130,6 +131,11 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
         check_order_kept(spec.transform)
     if made is None:
         made = arrays if spec.transform is None else spec.transform(*arrays, seed=seed)
+    if clients.test == OWN and len(made[2]) != len(arrays[2]):
+        raise ValueError(
+            f"'transform' must keep the {len(arrays[2])} test samples of the data set for Clients(test='own'), got "
+            f"{len(made[2])}"
+        )
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
     plan = spec.plan
     variables = spec.model.trainable_variables()

@@ -333,6 +333,44 @@ def split_objects(text: str) -> list[str]:
     return objects
 
 
+def without_defaults(text: str, known: Mapping[str, Any], unsaid: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return the text of objects without the arguments that have the default of their class, for people: to read it, no object
+    is made.
+
+    Args:
+        text: objects as `make_object` takes them, with commas between them.
+        known: classes by lower-case name; objects of others stay as they are.
+        unsaid: by argument, the value that stands for None; an empty one does anyway.
+    """
+    objects = []
+    for one in split_objects(text):
+        name, *rest = _ARGUMENTS.split(one.strip(), maxsplit=1)
+        found = known.get(name.strip().lower())
+        if found is not None and rest:
+            parameters = inspect.signature(found).parameters
+            kept = []
+            for part in _split(rest[0]):
+                match = _ARGUMENT.fullmatch(part)
+                default = (
+                    parameters[match[1]].default if match is not None and match[1] in parameters else inspect.Parameter.empty
+                )
+                if match is None or not _same(literal(match[2]), default, unsaid.get(match[1], ())):
+                    kept.append(part)
+            one = f"{name}:{','.join(kept)}" if kept else name
+        objects.append(one)
+    return ",".join(objects)
+
+
+def _same(value: Any, default: Any, unsaid: Any) -> bool:
+    """Tell if a value is a default; `unsaid` stands for None."""
+    several = (list, tuple, dict)
+    found = unsaid if default is None and value is not None else default
+    # where a text has a list or a dict a class may have a tuple
+    if isinstance(value, several) and isinstance(found, several):
+        return list(value) == list(found)
+    return type(value) is type(found) and bool(value == found)
+
+
 def arguments_in(text: str, found: Any, what: str) -> dict[str, Any]:
     """Return the arguments that KEY=VALUE with commas between them stand for.
 

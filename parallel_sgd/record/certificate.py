@@ -131,7 +131,7 @@ def _other_start(run: Path, manifest: RunManifest) -> Iterator[str]:
     found = {name: hash_of(array) for name, array in arrays.items()}
     wrong = [name for name in {**manifest.start, **found} if manifest.start.get(name) != found.get(name)]
     if manifest.start and wrong:  # an older run has none
-        yield f"{MODEL_FILE} and the manifest differ: at the start the variable {_few(wrong)} is another"
+        yield f"{MODEL_FILE} and the manifest differ: at the start the variable {_few(wrong)} differs"
 
 
 def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _other_weights(name: str, path: Path, rows: Mapping[str, Mapping[int, str]],
         if variable not in arrays or hash_of(arrays[variable]) not in known:
             wrong.append(variable)
     if wrong:
-        yield f"{name}: after epoch {epoch} the variable {_few(wrong)} is another one than in the tables of the weights"
+        yield f"{name}: after epoch {epoch} the variable {_few(wrong)} differs from the tables of the weights"
 
 
 # ---- the folder and a computation
@@ -309,11 +309,11 @@ class Computed:
             name = path.relative_to(self.run).as_posix()
             wrong = [each for each in {**arrays, **others} if not _equal(arrays.get(each), others.get(each))]
             if wrong:
-                yield f"{name}: after epoch {self.until} {_few(wrong)} is another one than computed"
+                yield f"{name}: after epoch {self.until} {_few(wrong)} differs from what was computed"
             elif _config(about) != _config(expected):
                 now, then = _config(about), _config(expected)
                 keys = [key for key in {**now, **then} if now.get(key) != then.get(key)]
-                yield f"{name}: its {_few(keys)} is another one than computed"
+                yield f"{name}: its {_few(keys)} differs from what was computed"
             elif _further(about) != _further(expected):
                 yield f"{name}: its metadata are {_pairs(_further(about))}, computed are {_pairs(_further(expected))}"
 
@@ -345,7 +345,7 @@ class Computed:
             if not wrong:
                 wrong = list(_other_header(mine.header, theirs.header, path.name))
             if wrong:
-                yield f"{name}: {_few(wrong)} is another one than computed"
+                yield f"{name}: {_few(wrong)} differs from what was computed"
 
     def not_computed(self, epochs: Epochs) -> list[str]:
         """Return the checkpoints that the computation has nothing to compare with: a node saved them within an epoch, or their
@@ -386,7 +386,7 @@ def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str
             mine, theirs = epochs.get(epoch, {}).get(variable, {}), computed[epoch].get(variable, {})
             for node, value in sorted(mine.items()):
                 if value not in ({theirs[node]} if same_nodes and node in theirs else set(theirs.values())):
-                    yield f"after epoch {epoch} the variable {variable} is another one than in the run"
+                    yield f"after epoch {epoch} the variable {variable} differs from that of the run"
             if not mine:
                 yield f"after epoch {epoch} the tables of the weights lack the variable {variable}"
 

@@ -166,4 +166,4 @@ def other_words(run: Path, again: Path, file: JobFile, elsewhere: Collection[str
         yield f"{OUTCOME} says that the data are {samples}, computed with {expected}"
     for key, value in told.get("model", {}).items():
         if value != computed.get("model", {}).get(key):
-            yield f"{OUTCOME}: the {key} of the model is another one than that of the model of the run"
+            yield f"{OUTCOME}: the {key} of the model differs from that of the model of the run"

@@ -15,7 +15,7 @@ from rpc.support.files import RESULT_FILE
 from ..checkpoint.locate import FOLDER
 from ..checkpoint.store import position_of
 from .door import Door
-from .files import IDENTITIES, JOB_FILE, OUTCOME, TIMELINE
+from .files import IDENTITIES, JOB_FILE, MANIFEST, OUTCOME, TIMELINE
 from .job_record import MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
@@ -33,8 +33,8 @@ _DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
 
 
 def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
-    """Yield the files that a run of this kind leaves and the manifest lacks, those of the folder that no list names, and those
-    that neither nodes nor callbacks nor writers of this run can have left."""
+    """Yield the files that a run of this kind leaves and the manifest lacks, those of the folder that it does not list, and
+    those that neither nodes nor callbacks nor writers of this run can have left."""
     outcome = read_outcome(Door(run))
     settings = manifest.settings
     workers = settings.get("run", {}).get("workers", 0)
@@ -49,19 +49,19 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
         expected += [f"{node_folder(node)}/{name}" for name in _of_worker(manifest, node)]
     for name in expected:
         if name not in manifest.files:
-            yield f"{name} is in no list of the run, which leaves one"
+            yield f"{name} is not listed in {MANIFEST}, though a run of this kind always leaves it"
     # files of data and code that a user has put beside the run to repeat it
     needed = _inputs(settings)
     for name in [*files_of(run), *_strays(run)]:
         if name not in manifest.files and name not in needed:
-            yield f"{name} stands in the folder and in no list of the run"
+            yield f"{name} lies in the folder, but is not listed in {MANIFEST}"
     options = settings.get("options", {})
     writes = options.get("writers") or settings.get("run", {}).get("writers")
     # files in folders of nodes may be a callback's, others a writer's
     for name in left_by_others(manifest):
         calls = options.get("callbacks") and _FOLDER.fullmatch(name.partition("/")[0])
         if name not in needed and not writes and not calls:
-            yield f"{name} is none of the files of this run, which had no callback or writer to leave it"
+            yield f"{name} is a file that this run cannot have left: it had no callback and no writer"
 
 
 def left_by_others(manifest: RunManifest) -> list[str]:

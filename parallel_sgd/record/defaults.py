@@ -9,7 +9,7 @@ from ..options.forms import Unnamed
 from ..options.job_options import JobOptions
 from .settings import text_of
 
-__all__ = ["differing"]
+__all__ = ["defaults", "differing"]
 _TITLE: Final = "mission_title"
 
 
@@ -18,13 +18,14 @@ def differing(settings: dict[str, str]) -> dict[str, str]:
 
     One block per worker is the default.
     """
-    defaults = {**_defaults(), "blocks": settings.get("workers", "")}
+    known = {**defaults(), "blocks": settings.get("workers", "")}
     # against the texts that defaults have, since the file holds texts
-    return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
+    return {name: value for name, value in settings.items() if name != _TITLE and known.get(name, "") != value}
 
 
-def _defaults() -> dict[str, str]:
-    found = {"server": text_of(False)}
+def defaults() -> dict[str, str]:
+    """Return the defaults of `parallel()` by name, as texts like those of `settings_of_run`."""
+    found = {"server": text_of(False), "transform": "none"}
     for each in fields(JobOptions):
         about = each.metadata["option"]
         if about.flag is not None and each.default not in (MISSING, None):

@@ -122,8 +122,8 @@ def _told(run: Path) -> dict[str, Any]:
 def _grid(file: JobFile, history: JobHistory) -> Grid:
     """Return the batches and blocks that were to be applied, as far as the record and the tables tell."""
     epochs, redundancy = (int(file.options.get(name, 1)) for name in ("epoch", "redundancy"))
-    # tables tell how far training came; the options only how far it might have
-    if file.options.get("callbacks"):  # which may have ended it
+    # callbacks may have ended training: tables tell how far it came, options only how far it might have
+    if file.options.get("callbacks"):
         epochs = int(max((row["epoch"] for row in history.rows), default=epochs))
     batches = int(max((row["batch"] for row in history.steps), default=1))
     return Grid(epochs, batches, file.blocks, redundancy, "resume" in file.options)
@@ -140,7 +140,7 @@ def _described(file: JobFile) -> dict[str, Any]:
     try:
         model = Model.load(file.model)
     # a model of a user's classes cannot be drawn without their code, which is not run here (RUN-6)
-    except (ModelFileError, OSError, ValueError):  # one with classes of the user's
+    except (ModelFileError, OSError, ValueError):
         return content
     name = type(model).__name__
     picture = draw(name, Diagram(model.graph))

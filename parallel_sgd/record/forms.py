@@ -24,8 +24,8 @@ class Misfit(ValueError):
 
 
 def _refuse(key: str, expected: str, value: Any) -> Misfit:
-    shown = repr(value) if isinstance(value, (str, int, float, bool, type(None))) and len(str(value)) <= _SHOWN else ""
     # short plain values alone are shown: others may be long, or have control characters
+    shown = repr(value) if isinstance(value, (str, int, float, bool, type(None))) and len(str(value)) <= _SHOWN else ""
     return Misfit(f"cannot be used: '{key}' must be {expected}, got {shown or 'a ' + type(value).__name__}")
 
 
@@ -38,8 +38,8 @@ def text(key: str, value: Any) -> str:
 
     Raises: Misfit for another type.
     """
+    # exact types: a bool is no number, and a subclass may do anything
     if type(value) is not str:
-        # exact types: a bool is no number, and a subclass may do anything
         raise _refuse(key, "a text", value)
     return value
 

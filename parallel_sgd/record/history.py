@@ -70,7 +70,7 @@ _OF_ROUNDS: Final = {
     "lost": "Lost",
     "late": "Late",
 }
-_OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "samples": "Samples"}
+_OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "of": "of", "samples": "Samples"}
 _TENTH: Final = 0.1
 _COUNTS: Final = frozenset((_OF_CLIENTS | _OF_ROUNDS | _OF_TESTS).keys()) - {
     *("first_loss", "last_loss", "norm", "seconds", "begins", "arrives", "ends")
@@ -105,7 +105,8 @@ class JobHistory(History):
     its seconds, the bytes of its change and of the model that it got, the seconds of the clients' clock at which it `begins`
     and its change `arrives`, and the rounds that it has `missed` meanwhile; `rounds`, a row per round of clients with a clock:
     when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`;
-    `client_tests`, a row per epoch and client with `samples` that are held out, with loss and metrics on these.
+    `client_tests`, a row per epoch and client, one `of` so many, with `samples` that are held out, with loss and metrics on
+    these.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -251,8 +252,10 @@ class JobHistory(History):
         names = [name for row in self.client_tests[:1] for name in row if name not in (*_OF_TESTS, "node")]
         best_first = {name: _wants_large(name) for name in names}
         for row in self.rows:
-            for name in names if row[EPOCH] in by_epoch else ():
-                values = sorted(each[name] for each in by_epoch[row[EPOCH]])
+            rows = by_epoch.get(row[EPOCH], [])
+            # a mean over some of them would be that of others: a job that goes on, or was killed, may lack a worker's
+            for name in names if rows and len(rows) == rows[0]["of"] else ():
+                values = sorted(each[name] for each in rows)
                 mean, worst, spread = columns_over_clients(name)
                 row[mean] = fmean(values)
                 if (large := best_first[name]) is not None:
@@ -470,12 +473,13 @@ def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Seque
     """
     found: dict[tuple[float, ...], Figures] = {}
     for node, table in sorted(tables.items()):
-        for values in zip(*(table.get(name, ()) for name in columns.values()), strict=False):
-            row: Figures = {
-                name: int(value) if name in _COUNTS else float(value) for name, value in zip(columns, values, strict=True)
-            }
-            # of a worker's own clients
-            found.setdefault(tuple([row[key] for key in keys]), row if keys == ("round",) else {**row, "node": node})
+        # column by column, since there are a row and its figures for every client of every round
+        values = [map(int if name in _COUNTS else float, table.get(column, ())) for name, column in columns.items()]
+        # of a worker's own clients
+        whose = {} if keys == ("round",) else {"node": node}
+        for row in zip(*values, strict=False):
+            figures: Figures = dict(zip(columns, row, strict=True)) | whose
+            found.setdefault(tuple([figures[key] for key in keys]), figures)
     return [row for _, row in sorted(found.items())]
 
 

@@ -34,8 +34,7 @@ def own_identity() -> str:
     'Parallel-SGD 1.1.0, Python 3.11.7, scipy-openblas 0.3.31, NumPy 2.4.6, functions for AVX2, OpenBLAS kernels Haswell, ...'
     """
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    # (NumPy's name of the library may have commas)
-    # a comma separates the parts of an identity
+    # a comma separates the parts of an identity, and NumPy's name of the library may have some
     library = f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}".replace(",", "")
     return f"Parallel-SGD {VERSION}, Python {platform.python_version()}, {library}, {describe_blas()}"
 

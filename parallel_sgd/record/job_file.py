@@ -29,6 +29,8 @@ from .job_record import CODE_TABLE, FETCHED, FORMAT
 from .kept_data import KeptData
 from .paths import found_path, found_paths, missing_code
 
+_RELEASE: Final = "parallel_sgd"
+"""Key of [run] in files of release 1.0.0."""
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "model": {"file": (str,), "sha256": (str,)},
@@ -132,6 +134,7 @@ def is_model(path: Path) -> bool:
 
 def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the fields of `JobFile` that the content gives, with the files that it names where they are."""
+    content = _as_today(content)
     _check_tables(content)
     model, data, run = (content[name] for name in ("model", "data", "run"))
     unnamed = dict(content.get("unnamed", {}))
@@ -171,6 +174,17 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
+def _as_today(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a file of release 1.0.0 without the versions of its submitter in [run]."""
+    run = content.get("run")
+    if not isinstance(run, dict) or _RELEASE not in run:
+        return content
+    return {
+        **content,
+        "run": {name: value for name, value in run.items() if name not in (_RELEASE, "numpy", "python", "kernels")},
+    }
+
+
 def _check_tables(content: Mapping[str, Any]) -> None:
     """Refuse another format, unknown keys, values of another type, and missing keys."""
     found = content.get("format")
@@ -185,12 +199,12 @@ def _check_tables(content: Mapping[str, Any]) -> None:
             raise ValueError(f"[{name}] must be a table, got {content[name]!r}")
     for table, kinds in _TABLES.items():
         values = content.get(table, {})
-        refuse_unknown(table, values, kinds)
         # a key that is not known may be a misspelt one, and its default would train something else (RUN-9)
+        refuse_unknown(table, values, kinds)
+        # types before what is missing: numbers are compared below
         for name, value in values.items():
             check_type(f"{table}.{name}", value, kinds[name])
         for name in _NEEDED[table]:
-            # types first: numbers are compared below
             if name not in values:
                 raise ValueError(f"'{table}.{name}' is missing")
     for table in ("unnamed", CODE_TABLE):

@@ -224,7 +224,7 @@ def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger |
     if not found:
         return None
     # equal contents are parsed once: under synchronous types all tables are the same
-    contents: dict[bytes, int] = {}  # most workers have the same
+    contents: dict[bytes, int] = {}
     for node, path in found.items():
         try:
             contents.setdefault(Door(path.parent).read(path, MOST_TABLE), node)

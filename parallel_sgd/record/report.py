@@ -39,8 +39,9 @@ CLIENT_COLUMNS: Final = (
 )
 CLIENT_TESTS: Final = "CT"
 """Kind of the table of clients on samples that are held out, of which each worker evaluates some."""
-CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "Samples", "Loss")
-"""Its columns before those of the metrics."""
+CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "of", "Samples", "Loss")
+"""Its columns before those of the metrics. `of` is how many clients all workers together evaluate, by which a reader of the
+running job knows that it has all of them."""
 ROUNDS: Final = "RO"
 """Kind of the table of the rounds of clients with a clock."""
 POPULATION: Final = "PO"
@@ -163,14 +164,14 @@ class TrainingReport:
         block steps so far, loss, metrics.
         """
         self._rows.append(row)
+        # by the time of the rows: a step costs no look at a clock
         if row[0] - self._saved >= SAVE_SECONDS:
-            # by the time of the rows: a step costs no look at a clock
             self.save()
             self._saved = row[0]
 
     def batch(self, row: BatchRow) -> None:
         """Add one batch: the row of `BatchWatch`, which goes out with the others."""
-        # out with the others, since a row costs less than a file access
+        # a row costs less than a file access
         self._batch_rows.append(row)
 
     def traffic(self, counted: Callable[[tuple[int, int] | None], Iterable[BatchPackets]]) -> None:
@@ -345,7 +346,10 @@ class StepRows:
         """
         # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
-        if slow or sum(each.nbytes for each in (*labels, *predictions)) > _WAITING_BYTES:
+        size = 0
+        for each in (*labels, *predictions):
+            size += each.nbytes
+        if slow or size > _WAITING_BYTES:
             self.flush()
             self._enter(head, labels, predictions)
             return

@@ -59,8 +59,8 @@ from .weight_hashes import chain_of, hash_of
 LOCK: Final = ".lock"
 _WORK: Final = re.compile(r"agent-[0-9]+")
 _NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
-# each of these may appear or change after the manifest was written
-_LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
+# the page, a signature and its key may appear or change after the manifest was written
+_LATER: Final = (PAGE, "model.sig", "model.pub")
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
@@ -317,7 +317,10 @@ class RunManifest:
             told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
             raise RecordError(f"The manifest {path} {told}.") from error
         if made.format != FORMAT:
-            raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
+            raise ValueError(
+                f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}. The release that "
+                f"wrote it can verify the run; 'psgd run' trains it again, and says if the weights are the same."
+            )
         # the names are opened later, below the folder
         for name in made.files:
             if not is_plain(name):

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import nn.dataset
+from nn.dataset import Plan, transforms
+from nn.dataset.interface import AbsDataset
+from nn.dataset.transforms.abstract import AbsTransformer
+
+from ..options.names import known_classes, without_defaults
 from .door import Door
 from .files import JOB_FILE
 
@@ -29,11 +35,22 @@ def settings_of_run(door: Door) -> dict[str, str]:
         values = content.get(table, {})
         if not isinstance(values, dict):
             raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")
-        found |= {name: text_of(value) for name, value in values.items() if names is None or name in names}
+        found |= {name: text_of(_short(name, value)) for name, value in values.items() if names is None or name in names}
         # samples that a program had in memory have no name, and are no default
         if table == "data" and "dataset" not in values and isinstance(digest := values.get("sha256"), str):
             found["dataset"] = f"arrays {digest[:8]}"
     return found
+
+
+def _short(name: str, value: Any) -> Any:
+    """Return a data set or transforms without the arguments that are defaults; any other setting as it is."""
+    if name not in DATA or not isinstance(value, str):
+        return value
+    if name == "transform":
+        return without_defaults(value, known_classes(transforms, AbsTransformer))
+    plan = Plan()
+    unsaid = {each: getattr(plan, each) for each in ("delimiter", "encoding", "missing", "unknown")} | plan.spelling._asdict()
+    return without_defaults(value, known_classes(nn.dataset, AbsDataset), unsaid)
 
 
 def text_of(value: Any) -> str:

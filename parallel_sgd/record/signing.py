@@ -159,8 +159,8 @@ def _unsigned(run: Path, signed: Collection[str]) -> list[Path]:
     signed.
     """
     found = {Path(name) for name in _LATER}
-    # their checkpoints move into the run after the signature was written
-    found |= {Path(name).parent / FOLDER for name in signed if "/" in name}  # those of local workers come when these end
+    # checkpoints of local workers come into the run when these end, after the signature was written
+    found |= {Path(name).parent / FOLDER for name in signed if "/" in name}
     for place, folders, files in os.walk(run):
         here = Path(place).relative_to(run)
         for folder in list(folders):

@@ -4,6 +4,7 @@ needed.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -12,6 +13,7 @@ from nn.model.history import VALIDATION
 
 from ..engine.accounts import Times
 from .history import EPOCH, Figures, JobHistory
+from .over_clients import is_over_clients, lines_over_clients
 
 __all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch_line", "seconds"]
 
@@ -89,7 +91,8 @@ def best_epoch(history: JobHistory) -> Best | None:
     """Return the best epoch of a `history` on test data: by the first metric with a name that tells if large is good, else by
     the loss.
     """
-    names = [name for name in history.columns() if name.startswith(VALIDATION) and not name.endswith(_LOSS)]
+    tested = [name for name in history.columns() if name.startswith(VALIDATION) and not is_over_clients(name)]
+    names = [name for name in tested if not name.endswith(_LOSS)]
     for name in (*names, VALIDATION + _LOSS):
         try:
             # asks what callbacks would ask: whether more of it is better
@@ -118,8 +121,8 @@ def effort_of(times: Iterable[Times], copies: int = 1, workers: int = 0) -> Effo
         return None
     whole = sum(each.total for each in told)
     compute, wait = sum(each.compute for each in told), sum(each.wait for each in told)
-    # redundant blocks were computed several times, which one worker alone would not do
     every = max(len(told), workers)
+    # redundant blocks were computed several times, which one worker alone would not do
     alone = compute / copies * (every / len(told))
     return Effort(every, max(each.total for each in told), alone, compute / whole, wait / whole)
 
@@ -136,9 +139,15 @@ def epoch_line(row: Figures, epochs: int) -> str:
     """
     parts = [f"epoch {int(row[EPOCH]):{len(str(epochs))}d}/{epochs}"]
     parts += [_figure(name, value) for name, value in row.items() if name != EPOCH and not name.startswith(VALIDATION)]
-    tests = [_figure(name.removeprefix(VALIDATION), value) for name, value in row.items() if name.startswith(VALIDATION)]
-    if tests:
-        parts += [f"test: {tests[0]}", *tests[1:]]
+    tests = [name for name in row if name.startswith(VALIDATION) and not is_over_clients(name)]
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for column in tests:
+        name = column.removeprefix(VALIDATION)
+        for found, label in ((column, "test"), *lines_over_clients(name)):
+            if found in row:
+                groups[label].append(_figure(name, row[found]))
+    for label, (first, *others) in groups.items():
+        parts += [f"{label}: {first}", *others]
     return "   ".join(parts)
 
 

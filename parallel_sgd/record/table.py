@@ -69,7 +69,7 @@ class Table:
         # a file of an earlier run stays until the first rows of this one are written
         if self._begun:
             append(self._path, self._text, _MODE)
-        else:  # the one before is there until this has its place
+        else:
             publish(self._path, self._text, _MODE)
         self._begun, self._text = True, ""
         if self._refused:

@@ -72,7 +72,7 @@ def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
         except (ModelFileError, OSError) as error:
             return f": {error}"
         wrong = [name for name, array in arrays.items() if name in known and hash_of(array) not in known[name]]
-        return f": {when} the variable {', '.join(wrong)} was another" if wrong else ", outside of the variables"
+        return f": {when} the variable {', '.join(wrong)} had another value" if wrong else ", outside of the variables"
     return ""
 
 
@@ -95,7 +95,7 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
         hashes = {each: hash_of(arrays[f"{VALUE}/{each}"]) for each in known if f"{VALUE}/{each}" in arrays}
         wrong = [each for each, values in known.items() if hashes.get(each) not in values.values()]
         if wrong:
-            yield f"{name} was changed: after epoch {position.epoch} the variable {', '.join(wrong)} was another"
+            yield f"{name} was changed: after epoch {position.epoch} the variable {', '.join(wrong)} had another value"
             continue
         # weights as told, and something else is not
         try:
@@ -110,8 +110,8 @@ def changed_data(file: JobFile, data: AbsDataset) -> str:
         return ""
     found = differing_rows(file.rows, data)
     said = "; ".join(found)
-    # checksums by rows were added later
-    if not said:  # an older run, which has no more
+    # an older run has no checksums by rows
+    if not said:
         return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
     use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
     return f"{said}; so every epoch would be {use} on others"
@@ -149,7 +149,6 @@ def rows_that_differ(was: str, now: str) -> str:
     wrong = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     ranges: list[list[int]] = []  # blocks that follow each other are one
     for number in wrong:
-        # neighbouring blocks are told as one range
         if ranges and ranges[-1][1] == borders[number]:
             ranges[-1][1] = borders[number + 1]
         else:
@@ -236,7 +235,6 @@ def _differs(found: Nearest, epochs: Epochs) -> str:
         for name, hashes in known.items():
             if name not in values or hash_of(values[name]) not in hashes.values():
                 file = found.held.file(owner, found.choice.position)
-                return (
-                    f"The checkpoint {file} is not of this run: after epoch {found.epoch} its variable {name} was another one."
-                )
+                when = f"after epoch {found.epoch} its variable {name} had another value"
+                return f"The checkpoint {file} is not of this run: {when}."
     return ""

@@ -99,6 +99,6 @@ def _tests(history: JobHistory) -> dict[str, Any]:
     """Return loss and metrics of each client on held out samples after the last epoch, those with the greatest loss first."""
     last = max((row["epoch"] for row in history.client_tests), default=0)
     rows = sorted((row for row in history.client_tests if row["epoch"] == last), key=lambda row: (-row["Loss"], row["client"]))
-    names = [name for row in rows[:1] for name in row if name not in ("epoch", "client", "samples", "node")]
+    names = [name for row in rows[:1] for name in row if name not in ("epoch", "client", "of", "samples", "node")]
     told = [[int(row["client"]), int(row["samples"]), *(row[name] for name in names)] for row in rows[:_MOST_ROWS]]
     return {"epoch": int(last), "head": ["client", "held out samples", *names], "rows": told}

@@ -8,6 +8,7 @@ from math import inf, isfinite
 from typing import Any, Final
 
 from nn.model.history import VALIDATION
+from parallel_sgd.record.defaults import defaults
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.machine import SIMULATED
@@ -31,14 +32,15 @@ _FIGURE: Final = {
 
 
 def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
-    """Return the settings in which runs differ, by name: the value of each run, "default" where it has none.
+    """Return the settings in which runs differ, by name: the value of each run, the default where it has none.
 
     Raises: RecordError.
     """
     settings = [settings_of_run(Door(run.folder)) for run in runs]
     names = dict.fromkeys(name for each in settings for name in each if name != "mission_title")
     # an empty text, as of no parameters of the rule, is the default, too
-    found = {name: [each.get(name) or "default" for each in settings] for name in names}
+    known = defaults()
+    found = {name: [each.get(name) or known.get(name) or "default" for each in settings] for name in names}
     return {name: values for name, values in found.items() if len(set(values)) > 1}
 
 

@@ -294,7 +294,7 @@ class _Feed:
             async with self._news:
                 self._number, self._text, self._is_over = self._number + 1, text, is_last
                 self._news.notify_all()
-            before, used = used, time.thread_time()  # bytes that all viewers together have taken of this thread
+            before, used = used, time.thread_time()  # seconds of this thread for the bytes of all viewers together
             if not is_last:
                 rest = _REST * (cost + used - before) if self._viewers > self._hidden else _MOST_SECONDS
                 with contextlib.suppress(asyncio.TimeoutError):  # not the built-in one under Python 3.10

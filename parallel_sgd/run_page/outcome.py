@@ -20,6 +20,7 @@ from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import machine_of
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
+from parallel_sgd.record.call import line_to_go_on
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
@@ -30,7 +31,7 @@ from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from rpc.submit import RunFolder, telling
-from rpc.submit.run_folder import Run, shown
+from rpc.submit.run_folder import shown
 from rpc.support.files import publish
 from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
@@ -126,6 +127,13 @@ class Outcome:
             self._story = lines(records)
         self.page = write_page(records)
 
+    def line_to_go_on(self) -> str | None:
+        """Return the call or command that lets the run go on; None for one that needs none, or has no checkpoint for it."""
+        from .story import checkpoint_of  # noqa: PLC0415 - as above
+
+        ended = self._end["state"] in ("failed", "stopped")
+        return line_to_go_on() or None if ended and self.records is not None and checkpoint_of(self.records) else None
+
 
 @contextlib.contextmanager
 def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) -> Iterator[Outcome]:
@@ -151,8 +159,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                     outcome.write(run.path)
                     if outcome.page is not None and outcome.end["state"] != "done":
                         _log.info("report   %s", shown(outcome.page), extra=PLAIN)
-                        if _can_go_on(run.path):
-                            _log.info("go on    resume='last', or --resume last", extra=PLAIN)
+                        if (again := outcome.line_to_go_on()) is not None:
+                            _log.info("go on    %s", again, extra=PLAIN)
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
@@ -167,14 +175,6 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
 def _times_of(simulated: Simulated) -> dict[str, Any]:
     # of a thousand nodes there are thousands of links, which no one changes: not copied one by one
     return {**asdict(replace(simulated, links={})), "links": simulated.links}
-
-
-def _can_go_on(folder: Path) -> bool:
-    """Tell if a run that has not come to its end has left a checkpoint in its folder."""
-    from ..checkpoint.locate import stores_of_run  # noqa: PLC0415 - most runs end well
-
-    run = Run.read(folder)
-    return run is not None and not all(store.is_empty for store in stores_of_run(run))
 
 
 def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, outcome: Outcome) -> LivePage:

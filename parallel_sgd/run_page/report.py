@@ -59,8 +59,8 @@ def write_report(folder: Path) -> Path:
 def write_page(records: RunRecords) -> Path:
     """Write the page and the timeline of `records` that were read already; return the path of the page. Raises: OSError."""
     page = without_places(render(records, page_data(records)), records.folder)
-    # RUN-4: `report` never rewrites a file of the manifest
-    if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
+    # RUN-4: the manifest names the timeline, and a file that it names is written once
+    if not (records.folder / MANIFEST).exists():
         write_timeline(records.batches, records.folder)
     path = records.folder / REPORT
     publish(path, page, _MODE)

@@ -67,13 +67,15 @@ class Source(Protocol):
 def samples_of(workers: int) -> dict[str, tuple[int, int]]:
     """Return how much a page reads of the tables of each worker, by kind: bytes, and the parts that they come in.
 
-    Batches in one part, because blame goes from each to the one before; curves in many, from the whole run.
+    Batches in one part, because blame goes from each to the one before; curves in many, from the whole run. Of clients that
+    hold samples out there are the last epochs of which all clients are there.
     """
     share = max(1, -(-workers // _FEW))
     parts = max(4, _CURVE_PARTS // share)
     tables = max(_FEWEST_BYTES, _MOST_BYTES // share)
     few = {EVENT_LOG: (_MOST_BYTES, 1)}
-    return {"BA": (tables, 1), "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), "CO": (tables, 1), **few}
+    last = dict.fromkeys(("BA", "CO", "CT"), (tables, 1))
+    return {**last, "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), **few}
 
 
 class SampledTables:
@@ -105,7 +107,6 @@ class SampledTables:
                     text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
                     head, *rows = csv.reader(text.splitlines())
                     table = TableRows(path.name.partition("-")[0], head)
-                    # told once at the end, not in every state
                     table.add(rows)  # rows that make no sense are left out here, and told when the run has ended
                     self._known[path] = state, table.columns
                 return self._known[path][1]
@@ -212,7 +213,6 @@ class ClusterSource:
                 continue
             told = {"agent": agent.address, "host": "", "slots": "", "problem": agent.problem}
             if status is not None:
-                # an agent of several slots is one agent
                 known.add(status.instance)
                 told |= {"host": status.name, "slots": f"{status.jobs} of {status.slots} in use"}
             rows.append(told)

@@ -8,7 +8,9 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from network.nodes import PARAMETER_SERVER
-from parallel_sgd.checkpoint.locate import stores_of_run, works_of
+from parallel_sgd.checkpoint.locate import stores_of_run
+from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS
+from parallel_sgd.checkpoint.schedule import EPOCH
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
@@ -18,6 +20,7 @@ from .terms import worker
 
 _LOST = re.compile(r"Node\((-?\d+)\) at \S+ is lost: (.+)")
 INTERRUPT: Final = KeyboardInterrupt.__name__
+_AGAIN: Final = 'the same call with resume="last", or command with --resume last, goes on'
 _MOST_NAMED: Final = 8
 _MOST_TEXT: Final = 20_000
 _MOST_BATCHES: Final = 1 << 53
@@ -172,7 +175,7 @@ def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) 
         return [("Who failed", " ".join([said, *notes]))]
     first = [cause for cause in causes if cause["rank"] == causes[0]["rank"]]
     # consequences of one loss are many; the first says it
-    if causes[0]["rank"] == _FOLLOWS:  # a further node that says that it lost the first one says nothing new
+    if causes[0]["rank"] == _FOLLOWS:
         first = first[:1]
     alike: dict[tuple[str, str], list[Cause]] = {}
     for cause in first:
@@ -260,19 +263,37 @@ def _lost(records: RunRecords) -> str:
         parts.append(f"{total}{of} batches had been trained: {whole} complete.")
     else:
         parts.append("No batch had been trained, as far as the tables tell.")
-    stores = stores_of_run(records.run) if records.run else []
-    kept = [place for store in stores for path in store.folder.glob("*") if (place := position_of(path.name))]
-    if kept:
-        epoch, batch = max(kept)
-        after = f"epoch {epoch + 1}, batch {batch}" if batch else f"epoch {epoch}"
-        parts.append(f'The newest checkpoint is that of {after}: resume="last" goes on from it.')
-    elif not settings:
-        parts.append('If its agents have kept checkpoints, resume="last" goes on from the newest.')
-    elif settings.get("checkpoint_every") in (None, "None") or (records.run and works_of(records.run)):
-        parts.append("There is no checkpoint.")
+    if (kept := checkpoint_of(records)) is not None:
+        parts.append(f"{kept}: {_AGAIN} from it.")
+    elif _on_agents(records) and settings.get("checkpoint_every") != "None":
+        parts.append(f"If its agents have kept checkpoints, {_AGAIN} from the newest.")
     else:
-        parts.append('Its agents have the checkpoints: resume="last" goes on from the newest.')
+        parts.append("There is no checkpoint.")
     return " ".join(parts)
+
+
+def checkpoint_of(records: RunRecords) -> str | None:
+    """Tell the newest checkpoint from which a run that has not ended well can go on; None where none is known of."""
+    stores = stores_of_run(records.run) if records.run else []
+    if kept := [place for store in stores for path in store.folder.glob("*") if (place := position_of(path.name))]:
+        epoch, batch = max(kept)
+        return (
+            f"The newest checkpoint is that of epoch {epoch + 1}, batch {batch}"
+            if batch
+            else (f"The newest checkpoint is that of epoch {epoch}")
+        )
+    far, every = _far(records), str((records.outcome.get("settings") or {}).get("checkpoint_every"))
+    if far is None or not _on_agents(records):
+        return None
+    # those of agents are not here, but the worker that is behind all others has saved its own by then
+    total, each = far
+    needed = each if every == EPOCH else int(every) if every.isdecimal() and len(every) < _MOST_DIGITS else total + 1
+    return "Its agents have checkpoints" if total >= needed else None
+
+
+def _on_agents(records: RunRecords) -> bool:
+    """Tell if the checkpoints of a run are with agents that outlive it."""
+    return records.run is None or records.run.about.get(NODES, ON_AGENTS) == ON_AGENTS
 
 
 def _far(records: RunRecords) -> tuple[int, int] | None:

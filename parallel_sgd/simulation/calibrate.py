@@ -83,7 +83,9 @@ def calibrate(
     """
     ids = nodes.worker_ids
     if len(ids) < 2:
-        raise ValueError(f"'nodes' (--local) must be at least 2 workers, whose link is measured, got {len(ids)}")
+        raise ValueError(
+            f"'nodes' must be at least 2 workers, whose link is measured, got {len(ids)}; --local 2 starts two on this machine"
+        )
     began = time.monotonic()
     own = model or usual_model()
     samples = data if data is not None else _random_samples(own, _WORKERS * block_size)
@@ -167,6 +169,7 @@ def _job_times(
     found: dict[str, list[dict[str, float]]] = {codec.__name__: [] for codec in codecs}
     for number in range(_ROUNDS):
         for codec in codecs:
+            # each codec is measured once, however long that takes
             if number and time.monotonic() > until:
                 break
             with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
@@ -235,9 +238,11 @@ def _random_samples(model: Model, count: int) -> ArrayDataset:
     if model.input_shape is None:
         raise ValueError("'model' must have an input shape, or 'data' be given")
     random, shape = np.random.default_rng(1), [int(size) for size in model.input_shape[1:]]
+    # 16 more, to evaluate on
     x = random.random((count + 16, *shape), np.float32)
     y = np.zeros((count + 16, *model.predict(x[:1]).shape[1:]), np.float32)
     flat = y.reshape(len(y), -1)
+    # one-hot rows, which losses of classes take and losses of numbers, too
     flat[np.arange(len(y)), random.integers(0, flat.shape[1], len(y))] = 1.0
     return ArrayDataset(x[:count], y[:count], x[count:], y[count:])
 
@@ -267,6 +272,7 @@ def _platform(
     common: dict[str, Any] = {
         "speeds": tuple(speeds) if uneven else (),
         "cores": cores,
+        # a link that both directions share leaves a half, and a little more by chance
         "duplex": "full" if measured.both_ways > 0.6 else "half",
         "calibration": measured,
     }
@@ -278,6 +284,7 @@ def _platform(
         )  # fmt: skip
     most = max(map(hosts.count, hosts))
     if most == 1 and rates.max() / rates.min() <= _ALIKE and times.max() / max(times.min(), 1e-9) <= _ALIKE_LATENCY:
+        # a port of w nodes has w - 1 senders, w - 2 of them beyond the first (`Platform.fading`)
         fading = (1 - measured.together) / max(size - 2, 1)
         return Platform(
             STAR, bandwidth=rate, latency=time_, fading=round(fading, 4) if fading > _LEAST_FADING else 0.0, **common
@@ -292,6 +299,7 @@ def _line(latency: float, seconds: Mapping[int, float]) -> tuple[float, float]:
     large = sizes[-1]
     small = sizes[-2] if len(sizes) > 1 else 0
     before = seconds[small] if small else 2 * latency
+    # a difference of both, in which latency and calls are left out
     return latency, (large - small) / max(seconds[large] - before, 1e-9)
 
 

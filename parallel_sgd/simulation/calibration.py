@@ -108,6 +108,7 @@ class Calibration:
         found = []
         if workers > self.workers:
             found.append(f"{workers} workers, calibrated with {self.workers}")
+        # a gradient of float32 numbers in one message
         if 4 * parameters > self.message_bytes:
             found.append(f"messages of up to {4 * parameters:,} bytes, calibrated with up to {self.message_bytes:,.0f}")
         if not self.computes(parameters, block_size):

@@ -302,7 +302,9 @@ def _fitted(found: Sequence[_Sample]) -> tuple[float, float]:
         call, byte = (float(value) for value in np.linalg.lstsq(table, seconds * weights, rcond=None)[0])
         if call >= 0 and byte > 0:
             return call, 1 / byte
+        # larger packets that take less time are noise: no bytes are counted then
         if byte <= 0:
             return float(np.mean(seconds)), math.inf
+    # a call that would take less than nothing: the line goes through 0
     byte = float(np.sum(seconds * weights) / np.sum(sizes * weights))
     return 0.0, 1 / byte if byte else math.inf

@@ -384,6 +384,7 @@ def law_of(name: str, given: object) -> Law | None:
 
 def _uniform(random: np.random.Generator) -> float:
     """Return a number above 0 and at most 1."""
+    # `random` gives 0 and never 1, and the logarithm of 0 is infinite
     return 1.0 - float(random.random())
 
 

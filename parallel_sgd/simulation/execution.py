@@ -153,6 +153,7 @@ class SimulatedExecution(Execution):
         self._speeds = {node: nodes.platform.speed(place) for place, node in enumerate(self._ids)}
         most = nodes.platform.nodes_per_host
         hosts = [self._ids[place : place + most] for place in range(0, len(self._ids), most)]
+        # with a core for each node there is nothing to wait for
         self._hosts = [host for host in hosts if len(host) > nodes.platform.cores]
         batches = plan.batches(len(samples[0]))
         self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
@@ -216,6 +217,7 @@ class SimulatedExecution(Execution):
             # a client takes as many steps as its samples fill
             steps = 1 if client_steps is None else client_steps(epoch, batch)[block]
             charge(steps * compute(node, epoch, batch, block) / speed)
+            # once in a batch, however many blocks a node has
             if step and begun != (epoch, batch):
                 begun = epoch, batch
                 charge(step)
@@ -260,6 +262,7 @@ class SimulatedExecution(Execution):
         before, self._kernel = self._kernel, kernel
         if before is not None:
             kernel.events, kernel.digest = before.events, before.digest
+        # without any, so that the kernel may hand packets over later (`Kernel.run`)
         kernel.costs = self._costs if self._costs.table() else None
         kernel.answer = 0.0 if self._platform.calibration is None else self._platform.calibration.answer
         recorder = self._recorder = Recorder(self._ids) if self._arrivals is True else None

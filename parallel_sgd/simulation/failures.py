@@ -190,6 +190,7 @@ class Nodes:
         self._kernel, self._clock, self._job, self._attempt, self._names = kernel, clock, job, attempt, names
         self._plan, self._delay, self._together = plan, delay, together
         self._limits = Limits(stall=stall)
+        # shorter silence has no consequence: most turns need not ask a detector
         self._brief = WARN_AT * (stall or LEAST_STEP_SECONDS)
         self._stopped: set[int] = set()
         self._fell: dict[int, float] = {}
@@ -244,6 +245,7 @@ class Nodes:
             if fault.kind == "stop":
                 self._stopped.add(node)
             self._fell[node] = now
+            # what its detector will conclude is known now, for nothing comes from it any more
             self._silent(node, math.inf)
         raise Gone(str(fault))
 
@@ -305,6 +307,7 @@ class Nodes:
             now = deadline + LEAST_LOOK_SECONDS
             for action in detector.handle(Tick(), now):
                 if isinstance(action, Declare):
+                    # an agent looks twice before it is sure of a stack; a stopped process writes none
                     stack = 0.0 if node in self._stopped else 2 * STACK_LOOK_SECONDS
                     self._fell.setdefault(node, detector.silent_since)
                     self._kernel.act(now + stack, partial(self._declared, node, action))
@@ -343,6 +346,7 @@ class Nodes:
         self._fell.setdefault(node, now)
         self._kernel.remove(node)
         if self._together({*self.failures, node}):
+            # the driver hears of it after a delay, and its order to stop takes another one
             self.stops = min(self.stops, now + 2 * self._delay)
         self._kernel.act(now + self._delay, partial(self._heard, node, verdict, told))
 

@@ -101,6 +101,7 @@ class FlowTable:
             weights: by which rates are shared.
         """
         start, end = len(self), len(self) + len(flows)
+        # doubled, so that flows that begin one by one are seldom copied
         while end > self._values.shape[1]:
             self._values, self._paths, self._backs = (
                 np.concatenate([each, np.zeros_like(each)], axis=1) for each in (self._values, self._paths, self._backs)
@@ -125,6 +126,7 @@ class FlowTable:
             since: until when all flows have carried bytes.
         """
         rate = self._values[_RATE, column]
+        # as if it had begun with the others at `since`: until `now` they carry bytes all the same
         self._values[_LEFT, column] = flow.size + rate * (now - since)
         self._values[_END, column] = now + flow.size / rate
         self.flows[column] = flow
@@ -158,6 +160,7 @@ class FlowTable:
         """Let the flows carry bytes for `seconds`."""
         left = self._row(_LEFT)
         left -= self._row(_RATE) * seconds
+        # a rounding may leave less than nothing of a flow that ends now
         np.maximum(left, 0.0, out=left)
 
     def set_rates(self, rates: Floats, now: float) -> None:

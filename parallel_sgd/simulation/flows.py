@@ -103,6 +103,7 @@ class Flows:
         if not self._rates_hold:
             self._solve()
         heap, moment = self._heap, self._table.next_end
+        # ends of flows that have been joined by others since: the table has others for them
         while heap and heap[0][1] == _END and isinstance(heap[0][3], Flow) and not heap[0][3].is_alone:
             heappop(heap)
         if heap and heap[0][0] < moment:
@@ -304,6 +305,7 @@ class Flows:
         if not fading:
             return self._bandwidth
         flows = np.bincount(self._table.paths.ravel(), minlength=len(self._bandwidth))
+        # a share is left for any number of flows, so that each ends at some time
         return self._bandwidth * np.maximum(1.0 - fading * np.maximum(flows - 1, 0), fading)
 
     def _solve(self) -> None:
@@ -319,6 +321,7 @@ class Flows:
             takes = np.concatenate([takes, np.full(len(table.backs), CROSS_TRAFFIC)])
         rates, weights, bounds = table.rates / self._factors.bandwidth, table.weights, table.bounds
         new = (rates == 0.0).nonzero()[0]
+        # with fading a link changes with each flow, so no rate of before can be kept
         below = 0.0 if self._platform.fading else self._settled_below
         if below and len(new):
             load, ways = sum_by_link(paths, takes, weights, len(capacity)), paths[:, new]

@@ -58,6 +58,7 @@ class LinkProbe(AbsSimpleExecutor):
         """Measure; return the figures."""
         pairs: dict[int, dict[str, Any]] = {}
         for number, line in enumerate(self.shipped["rounds"]):
+            # no pair begins a round while one of the last round still sends
             com.barrier()
             for first, second in line:
                 if com.node_id == first:
@@ -86,6 +87,7 @@ class LinkProbe(AbsSimpleExecutor):
             seconds[size] = min(tries)
             if seconds[size] > _ENOUGH_SECONDS:
                 break
+        # the end of `_follow`
         com.send_one(peer, None, _LIMIT_SECONDS)
         usual = float(np.quantile(trips, 0.25))
         return {"latency": usual / 2, "noise": float(np.quantile(trips, 0.9)) / usual - 1, "seconds": seconds}

@@ -151,5 +151,6 @@ def simulated(
         learn=learn,
     )
     for node_id in here:
+        # a port for each node, from 1 on, as the id of a parameter server is -2
         nodes.add(node_id, Address("simulated", node_id + 3))
     return nodes

@@ -105,6 +105,7 @@ class Replayer(Order):
 
     def take(self, node: int, inbox: Packets) -> Packets | None:
         turns, place = self._turns[node], self._place[node]
+        # it has all of this turn; what comes meanwhile belongs to later ones
         if self._taken[node]:
             return []
         if place >= len(turns):

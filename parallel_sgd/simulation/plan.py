@@ -264,6 +264,7 @@ class Planner:
             platform: another one than that of the planner.
             fault: those of the links.
         """
+        # two whole cycles, and a batch before them, from which their time is counted (`_mean_step`)
         batches = max(_BATCHES, 2 * way.every + 1)
         rows = np.arange(batches * self._of_batch) % self.samples
         x, y, test_x, test_y = self._arrays
@@ -302,6 +303,7 @@ class Planner:
         """
         timed = self.time(way, workers, platform, fault)
         steps = self.steps(known)
+        # errors of two factors that do not depend on each other add up by their squares
         error = math.hypot(_STEP_ERROR, known.error)
         return Row(way, workers, steps * timed.seconds, error, steps * timed.sent, timed, known)
 
@@ -326,6 +328,7 @@ class Planner:
         x, y, test_x, test_y = self._arrays
         with TemporaryDirectory() as folder:
             arrays = (x[rows], y[rows], test_x[:1], test_y[:1])
+            # links are slow on purpose: no limit of waiting may end the job, or send packets once more
             more = {"fault": fault, "ssgd_timeout_limit": 600_000, "stall_timeout": 600.0}
             result = self._train(nodes, way, arrays, folder, 1, **more)
             # a median spares the noise of a machine, but not of steps some of which exchange
@@ -356,9 +359,12 @@ def learned(metrics: Sequence[float], target: float) -> Learned:
     values = tuple(float(value) for value in metrics)
     for number, value in enumerate(values):
         if value >= target:
+            # before the first epoch the metric counts as 0; within an epoch it may lie anywhere, so half of one is the
+            # error
             before = values[number - 1] if number else 0.0
             epochs = number + (target - before) / max(value - before, 1e-9)
             return Learned(values, epochs, 0.5 / (number + 1))
+    # one point has no line, and 0 has no logarithm
     if len(values) < 2 or not all(0 < value < 1 for value in values):
         return Learned(values, None, math.inf)
     x, y = np.log(np.arange(1, len(values) + 1)), np.log(1 - np.array(values))
@@ -374,6 +380,7 @@ def learned(metrics: Sequence[float], target: float) -> Learned:
         return Learned(values, None, math.inf)
     epochs = math.exp(logarithm)
     rest = float(np.abs(y - (slope * x + level))[half:].max())
+    # none of the learned epochs has reached it
     return Learned(values, max(epochs, len(values)), max(_FORECAST_ERROR, rest / abs(float(slope))))
 
 

@@ -176,6 +176,7 @@ class _Text:
 
     def _take(self, names: Mapping[str, str]) -> str | None:
         """Take the longest of `names` that the next words are."""
+        # no name has more words
         for count in (3, 2, 1):
             name = " ".join(self._words[:count])
             if name in names and len(self._words) >= count:

@@ -96,6 +96,7 @@ class SharedState:
                 joined = JoinedVectors(self._results) if len(self._results) > 1 else self._results[0].reshape(-1)
                 self.rule.update_from(store.values, joined)
             else:
+                # their own gradients have been put as copies, so their vector is free for the merged ones
                 np.concatenate([result.reshape(-1) for result in self._results], out=store.gradients)
                 self.rule.update(store.values, store.gradients)
             return

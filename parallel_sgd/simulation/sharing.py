@@ -31,6 +31,7 @@ def max_min(paths: Integers, takes: Floats, weights: Floats, bounds: Floats, cap
     left, count = capacity.copy(), len(capacity)
     active = (bounds > 0.0).nonzero()[0]
     paths, weights = paths[:, active], weights[active]
+    # from here on as levels, rates by weights
     bounds = bounds[active] / weights
     while True:
         load = sum_by_link(paths, takes, weights, count)
@@ -38,10 +39,12 @@ def max_min(paths: Integers, takes: Floats, weights: Floats, bounds: Floats, cap
         np.divide(left, load, out=level, where=load > 0.0)
         along = level[paths]
         reached = np.minimum(np.minimum.reduce(along), bounds)
+        # where the lowest level of the flows of a link is that of the link, it is the tightest one for each of them
         least = np.full(count, np.inf)
         for links in paths:
             np.minimum.at(least, links, reached)
         settled = np.logical_or.reduce(least[paths] >= along)
+        # a bound below the levels of all links holds for good: these rise only when other flows are settled
         settled |= reached == bounds
         rest = (~settled).nonzero()[0]
         if not len(rest):

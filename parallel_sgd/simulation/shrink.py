@@ -53,9 +53,11 @@ def shrunk(plan: FaultPlan, fails: Callable[[FaultPlan], bool], most: int = 100)
         size = -(-len(left) // parts)
         pieces = [left[start : start + size] for start in range(0, len(left), size)]
         without = [[fault for piece in pieces if piece is not part for fault in piece] for part in pieces]
+        # of two pieces each is all but the other
         candidates = [*pieces, *without] if len(pieces) > 2 else pieces
         found = next((each for each in candidates if len(each) < len(left) and test(each)), None)
         if found is not None:
+            # as in the paper: halves again of a piece; of a rest one piece less, as the others were tried with it
             parts = 2 if len(found) <= size else max(len(pieces) - 1, 2)
             left = found
         elif size == 1:

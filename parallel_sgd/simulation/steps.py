@@ -26,6 +26,7 @@ def step_moments(result: JobResult) -> list[float]:
     Args:
         result: of a job.
     """
+    # by step, so that of its rows, one for each block, the last one counts
     return [*{(row["Epochs"], row["Batches"]): float(row["Time"]) for row in table_of(result, "TR-")}.values()]
 
 

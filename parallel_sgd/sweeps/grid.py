@@ -122,6 +122,7 @@ def combinations(grid: Grid, options: Mapping[str, Any]) -> list[Combination]:
     every = [[axis for name, values in one.items() for axis in _axes(name, values, options)] for one in grids]
     if not any(every):
         raise ValueError("sweep() 'grid' must have at least one setting with its values, got an empty one")
+    # counted before the combinations are made, of which a few settings could have more than memory holds
     count = 0
     for axes in every:
         size = 1

@@ -228,14 +228,16 @@ class SweepResult:
             from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
         except ImportError as error:
             raise ImportError(f"{owner} needs matplotlib: pip install matplotlib") from error
+        unit, factor, _ = _scale(x, [place for points in lines.values() for place, *_ in points])
         drawn = Figure(figsize=(5, 3.6), layout="constrained")
         panel = drawn.subplots()
         for label, points in lines.items():
             places, means, spreads = map(list, zip(*points, strict=True))
+            places = [place / factor for place in places]
             (line,) = panel.plot(places, means, label=label, marker="o", markersize=3)
             low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
             panel.fill_between(places, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-        panel.set_xlabel(f"seconds, {self.clock}" if x == SECONDS else x)
+        panel.set_xlabel(f"seconds, {self.clock}" if x == SECONDS else f"{x} ({unit})" if unit else x)
         panel.set_ylabel(name)
         panel.grid(alpha=0.3)
         panel.legend()

@@ -204,6 +204,7 @@ class _Place:
     def _assigned(self, agents: Sequence[Address], server: bool) -> NodeAssignment:
         # nodes of this program: its jobs end with it, and Ctrl-C stops them
         nodes = LocalNodes(self._given.key_file)
+        nodes.lives = self._given.lives
         ids = [*range(len(agents) - server), *([Parameter_Server] if server else [])]
         for node, address in zip(ids, agents, strict=True):
             nodes.add(node, address)
@@ -337,7 +338,8 @@ class _Progress:
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         free, resting = list(place.agents), dict[Address, float]()
-        while todo or pool.under_way:
+        ended: list[tuple[_Run, Told | Ended]] = []
+        while todo or pool.under_way or ended:
             now = time.monotonic()
             free += [agent for agent, until in resting.items() if until <= now]
             resting = {agent: until for agent, until in resting.items() if until > now}
@@ -347,8 +349,13 @@ class _Progress:
                     break
                 pool.give(_Order(todo.pop(0), tuple(free[:needed])))
                 del free[:needed]
+            # behind the orders: no process waits for one while the tables are written
+            for run, told in ended:
+                self._ended(run, told)
+            ended.clear()
             if not pool.under_way:
-                time.sleep(max(0.0, min(resting.values()) - now))
+                time.sleep(max(0.0, min(resting.values(), default=now) - now))
+                continue
             for order, answer in pool.answers(min(resting.values()) - now if resting and todo else None):
                 if answer is None:
                     # another submitter has them: others are tried first, these again after a while
@@ -357,7 +364,7 @@ class _Progress:
                     self._tell_busy(order)
                 else:
                     free += order.agents
-                    self._ended(self._runs[order.number], answer)
+                    ended.append((self._runs[order.number], answer))
 
     def _carry_out(self, place: _Place, order: _Order) -> _Answer:
         """Train a run, in a process of the pool; return how it ended, or None where an agent was busy."""

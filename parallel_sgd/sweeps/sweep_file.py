@@ -124,17 +124,18 @@ def _axes(grid: Mapping[str, Any], flags: Mapping[str, Flag]) -> Iterable[tuple[
     known = {*flags, *PARTS, WORKERS}
     refuse_unknown("grid", grid, known)
     for name, values in grid.items():
-        if isinstance(values, dict):
-            if name not in PARAMETERS:
-                raise ValueError(
-                    f"'grid.{name}' must be a list of values, got a table; only {' and '.join(PARAMETERS)} have one"
-                )
+        if isinstance(values, dict) and name in PARAMETERS:
             for key, each in values.items():
                 _check_list(f"grid.{name}.{key}", each)
             yield name, values
             continue
-        _check_list(f"grid.{name}", values)
-        yield name, _labelled(f"grid.{name}", values, _reader(name, flags))
+        where, read = f"grid.{name}", _reader(name, flags)
+        if isinstance(values, dict):
+            # as in a program, labels in place of texts that may be long
+            yield name, {label: read(where, value) for label, value in values.items()}
+            continue
+        _check_list(where, values)
+        yield name, _labelled(where, values, read)
 
 
 def _reader(name: str, flags: Mapping[str, Flag]) -> Callable[[str, Any], Any]:

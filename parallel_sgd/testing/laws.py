@@ -290,9 +290,8 @@ def _any_order(trial: _Trial, assignment: ISetting) -> str:
 
 def _duplicates(trial: _Trial, assignment: ISetting) -> str:
     """Try that a packet that arrives twice changes nothing."""
-    rescues = trial.codec.do_something_to_save_yourself is not Codec.do_something_to_save_yourself
-    if not rescues and not trial.codec.traits.takes_first_copy:
-        return "nobody sends one twice, for it has neither a rescue nor redundant blocks"
+    if not _sends_again(trial.codec):
+        return "each packet is sent once: it has no do_something_to_save_yourself(), and no worker repeats a block"
     return _same(trial, assignment, lambda *_: (0.0, 0.0), "packets that arrive twice")
 
 
@@ -300,6 +299,8 @@ def _rescue(trial: _Trial, assignment: ISetting) -> str:
     """Try that the rescue makes up for packets of one node that are lost once."""
     if trial.codec.traits.asynchronous:
         return "nobody waits for a packet"
+    if not _sends_again(trial.codec):
+        return "it has no do_something_to_save_yourself(), which would send it again"
     seen: set[tuple[int, int, Key]] = set()
 
     def lose_once(sender: int, receiver: int, key: Key) -> Sequence[float]:
@@ -313,7 +314,13 @@ def _rescue(trial: _Trial, assignment: ISetting) -> str:
     except TimeoutError as error:
         if raised_by(error):
             raise
-        return f"do_something_to_save_yourself() does not make up for it ({error})"
+        return f"tried, and do_something_to_save_yourself() does not make up for it ({error})"
+
+
+def _sends_again(codec: type[Codec]) -> bool:
+    """Tell if a block may come twice: an overdue worker sends again, or several workers hold the block."""
+    rescues = codec.do_something_to_save_yourself is not Codec.do_something_to_save_yourself
+    return rescues or codec.traits.takes_first_copy
 
 
 _LAWS: Final[Mapping[str, Law]] = {

@@ -63,7 +63,6 @@ class JobConsole:
         # told once, however often the job starts again
         if self._head:
             return
-        # an attempt that starts again begins again, and the head is told once
         self._head = True
         given, (train, test) = self._spec.options, self._samples
         nodes = given.nodes

@@ -35,9 +35,13 @@ _ORDER = {
     "BY": (["Codec", "Epochs", "Batches"], list[str]()),
     "CL": (["Seconds", "Epochs", "Batches"], list[str]()),
     "RO": (["Round", "Epochs", "Batches"], list[str]()),
+    "CT": (["Epoch", "Client", "of"], list[str]()),
 }
 _EVALUATIONS: Final = "EV"
-"""Kind of the table that has a row per epoch; all others have epoch and batch in their second and third column."""
+_TESTS: Final = "CT"
+_BY_EPOCH: Final = {_EVALUATIONS: -1, _TESTS: 0}
+"""Kinds of the tables that have no batch, and the column of the epoch; all others have epoch and batch in their second and
+third column."""
 
 
 class _Lines:
@@ -85,7 +89,7 @@ class _Lines:
 
 
 class _Worker:
-    """Tables of a worker, as far as they are there: `TR`, `EV`, `BY`, and of clients `CL` and `RO`."""
+    """Tables of a worker, as far as they are there: `TR`, `EV`, `BY`, and of clients `CL`, `RO` and `CT`."""
 
     def __init__(self) -> None:
         self._tables = {kind: _Lines(kind) for kind in _ORDER}
@@ -95,6 +99,15 @@ class _Worker:
         if at == 0:
             self._tables[kind] = _Lines(kind)
         self._tables[kind].add(data)
+
+    @property
+    def tests(self) -> _Lines:
+        """Table of the clients that it evaluates on held out samples."""
+        return self._tables[_TESTS]
+
+    def last_batch(self, epoch: int) -> int:
+        """Return the last batch of an epoch of which the steps have a row."""
+        return max((int(row[2]) for row in self._tables["TR"].rows if int(row[1]) == epoch), default=0)
 
     @property
     def next(self) -> Place:
@@ -131,8 +144,12 @@ class _Worker:
         """Return the columns of the tables from one place up to before another; rows before the first place are forgotten."""
         found = {}
         for kind, table in self._tables.items():
-            if kind == _EVALUATIONS:
-                found[kind] = table.columns(row for row in table.rows if begin[0] <= int(row[-1]) < end[0])
+            if kind in _BY_EPOCH:
+                column = _BY_EPOCH[kind]
+                # of evaluations all are kept, which tell how far the worker is
+                if kind == _TESTS:
+                    table.rows = [row for row in table.rows if begin[0] <= int(row[column])]
+                found[kind] = table.columns(row for row in table.rows if begin[0] <= int(row[column]) < end[0])
             else:
                 # forgotten once told, so that the memory of a long job stays small
                 table.rows = [row for row in table.rows if _place(row) >= begin]
@@ -204,15 +221,27 @@ class LiveFigures:
     def _tell(self) -> None:
         try:
             # the slowest worker decides: a figure is the mean over all
-            end = min((worker.next for worker in self._workers.values()), default=_START)
+            end = self._tested(min((worker.next for worker in self._workers.values()), default=_START))
             if end > self._next:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
                 tables = {node: (each["TR"], each[_EVALUATIONS]) for node, each in found.items()}
-                others = ({node: each[kind] for node, each in found.items()} for kind in ("BY", "CL", "RO"))
+                others = ({node: each[kind] for node, each in found.items()} for kind in ("BY", "CL", "RO", _TESTS))
                 self._log(JobHistory.of(tables, *others))
                 self._next = end
         except Exception as error:  # noqa: BLE001  a worker may send anything
             self._give_up(error)
+
+    def _tested(self, end: Place) -> Place:
+        """Return `end`, or the last step of the first epoch before it of which clients with held out samples are lacking: with
+        this step the figures of the epoch come.
+        """
+        tables = [worker.tests for worker in self._workers.values()]
+        for epoch in range(max(self._next[0], 1), end[0] if any(table.begun for table in tables) else 0):
+            rows = [row for table in tables for row in table.rows if int(row[0]) == epoch]
+            # with redundant blocks two workers evaluate the same clients
+            if not rows or len({row[1] for row in rows}) < int(rows[0][2]):
+                return epoch, max((worker.last_batch(epoch) for worker in self._workers.values()), default=0)
+        return end
 
     def _give_up(self, error: Exception) -> None:
         self._workers.clear()

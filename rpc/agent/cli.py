@@ -25,6 +25,7 @@ from ..errors import SettingsError
 from ..job.hardening import refuse_inspection
 from ..messages import ANY_CODE, NO_CODE
 from ..support.console import run_program, show_result
+from ..support.files import read_text
 from ..support.forks import catch
 from ..support.logs import attach_console
 from ..support.option_parser import OptionParser, program_name
@@ -198,8 +199,8 @@ def serve(given: argparse.Namespace) -> int:
         if temporary and options["work_dir"] is not None:
             raise SettingsError(f"--temporary makes a work directory of its own, got --work-dir {options['work_dir']!r} too.")
         # at the start: else the first job would find out, hours later
-        if allowed and not os.path.isfile(allowed):
-            raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
+        if allowed:
+            _check_list(allowed)
         origin = scheduler_environment(**place, environ=os.environ, hostname=socket.gethostname())
         # a new key is made, not read: then stdin is left alone
         settings = _settings({"code_policy": ANY_CODE, **options}, origin.defaults, key_stdin and not new_key)
@@ -236,6 +237,17 @@ def serve(given: argparse.Namespace) -> int:
         agent.close()
         held.close()
     return EXIT_OK
+
+
+def _check_list(allowed: str) -> None:
+    """Check that a list of hashes can be read. Raises: SettingsError."""
+    if not os.path.isfile(allowed):
+        raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
+    try:
+        read_text(Path(allowed))
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SettingsError(f"--allow-code must name a list of hashes that can be read, got {allowed!r}: {why}.") from error
 
 
 def _settings(options: dict[str, Any], defaults: Mapping[str, Any], key_stdin: bool) -> AgentSettings:

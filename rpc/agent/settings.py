@@ -25,7 +25,9 @@ _FILE_KEYS = {
     "slots": int,
     "log_level": str,
     "output_mib": int,
+    "keep_jobs": int,
 }
+_KINDS = {str: "a text", int: "an integer"}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -126,7 +128,7 @@ def _read_file(file: Path) -> dict[str, Any]:
             raise SettingsError(f"{file} may set {', '.join(_FILE_KEYS)}, got {name!r}.")
         # by type: true is no port
         if type(value) is not _FILE_KEYS[name]:
-            raise SettingsError(f"{file}: {name} must be a {_FILE_KEYS[name].__name__}, got {value!r}.")
+            raise SettingsError(f"{file}: {name} must be {_KINDS[_FILE_KEYS[name]]}, got {value!r}.")
     return content
 
 

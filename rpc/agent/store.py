@@ -323,7 +323,9 @@ class WorkDirectory:
             ) from None
         except OSError as error:
             self.close()
-            raise NetworkError(f"The work directory {self.path} cannot be used: {error.strerror}.") from error
+            # `mkdir` tells of a file in its place that it exists
+            why = "it is no directory" if isinstance(error, FileExistsError) else error.strerror
+            raise NetworkError(f"The work directory {self.path} cannot be used: {why}.") from error
 
     @at_disk
     def room(self) -> tuple[int, str]:

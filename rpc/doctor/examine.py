@@ -205,7 +205,7 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
     addresses = list(dict.fromkeys([*([own] if own else []), *named]))
     for address in addresses:
         if not address.port:
-            raise SettingsError(f"--doctor HOSTS: A worker's port is a number from 1 to 65535, got '{address}'.")
+            raise SettingsError(f"HOST: A worker's port is a number from 1 to 65535, got '{address}'.")
     # never made here: a new key would fit no agent
     key = (settings.keyring or find_keys(settings.key_file, os.environ, create=False)).offered
     bar: tqdm[None] | None = None
@@ -249,7 +249,7 @@ def _named(text: str) -> list[Address]:
             return [host.address for host in FileDiscovery(text).find()]
         return [Address.parse(text)]
     except (DiscoveryError, ValueError) as error:
-        raise SettingsError(f"--doctor HOSTS: {error}") from error
+        raise SettingsError(f"{'' if text.endswith('.json') else 'HOST: '}{error}") from error
 
 
 def _registered(folder: Path) -> list[Address]:

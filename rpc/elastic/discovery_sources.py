@@ -159,7 +159,9 @@ class FolderDiscovery(Discovery):
                 # the key is read at the first look, not when a job is described
                 self._living = ReachableAgents(find_keys(key_file, os.environ, create=False).offered)
             return self._living.among(registrations(self.folder))
-        except (OSError, NetworkError) as error:
+        except OSError as error:
+            raise DiscoveryError(f"The folder {self.folder} cannot be used: {error.strerror or error}.") from error
+        except NetworkError as error:
             raise DiscoveryError(f"The folder {self.folder} cannot be used: {error}") from error
 
     @property

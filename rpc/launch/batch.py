@@ -11,7 +11,7 @@ from network.nodes import Address
 from ..agent.registration import Registration, shared_folder
 from ..elastic.discovery import DiscoveryError
 from ..elastic.discovery_sources import FolderDiscovery
-from ..support.logs import SUBMIT_LOGGER, clean, get_logger
+from ..support.logs import HEADLINE, SUBMIT_LOGGER, clean, get_logger
 from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 300.0  # a scheduler starts the machines of a job one after the other
@@ -45,7 +45,7 @@ class BatchLauncher(Launcher):
         checked_count("batch launcher", count)
         there = len(self._look())
         if there < count:
-            _log.info("Waiting for %s workers in %s; %s are there.", count, self._folder.folder, there)
+            _log.info("Waiting for %s workers in %s; %s are there.", count, self._folder.folder, there, extra=HEADLINE)
 
         def late(living: list[Registration]) -> str:
             return f"{count} workers in {self._folder.folder}; {self._described(len(living))}"
@@ -87,4 +87,6 @@ def _batch(system: str, where: str, key_file: KeyFile, wait: float | None) -> Ba
     folder = Path(where) if where else shared_folder(system, os.environ, Path.home())
     if folder is None:
         raise ValueError(f"The launcher {system!r} needs the folder in which the workers register, as in {system}:DIR, got ''.")
+    if os.path.isfile(folder):
+        raise ValueError(f"The launcher {system!r} needs the folder in which the workers register, got a file, {where!r}.")
     return BatchLauncher(folder, key_file=key_file, limit=START_SECONDS if wait is None else wait)

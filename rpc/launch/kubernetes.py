@@ -9,7 +9,7 @@ from collections.abc import Callable
 from network.errors import NetworkError
 from network.nodes import DEFAULT_PORT, Address
 
-from ..support.logs import SUBMIT_LOGGER, get_logger
+from ..support.logs import HEADLINE, SUBMIT_LOGGER, get_logger
 from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 300.0  # an image may have to be fetched first
@@ -75,7 +75,7 @@ class KubernetesLauncher(Launcher):
         pods = [f"{self._service.partition('.')[0]}-{number}.{self._service}" for number in range(count)]
         missing = [pod for pod in pods if not self._resolve(pod)]
         if missing:
-            _log.info("Waiting for the pods %s.", ", ".join(missing))
+            _log.info("Waiting for the pods %s.", ", ".join(missing), extra=HEADLINE)
             await_agents(
                 lambda: [pod for pod in missing if not self._resolve(pod)],
                 lambda left: not left,

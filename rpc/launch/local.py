@@ -16,6 +16,7 @@ from network.key_files import create_key_file
 from network.nodes import Address
 
 from ..agent.store import PLACED
+from ..liveness.heartbeat import process_status
 from ..liveness.limits import PER_NODE_SECONDS
 from ..submit.terminal import Interrupts, telling
 from ..support.forks import OwnProcess
@@ -35,16 +36,30 @@ class LocalAgents:
     Args:
         addresses: where they listen.
         key_file: their key.
-        pids: their processes.
+        processes: their processes.
         directory: holds their work directories and logs.
         lasting: whether it outlives them.
     """
 
     addresses: list[Address]
     key_file: Path
-    pids: list[int]
+    processes: list[subprocess.Popen[bytes]]
     directory: Path
     lasting: bool = False
+
+    @property
+    def pids(self) -> list[int]:
+        """Ids of the processes."""
+        return [process.pid for process in self.processes]
+
+    def lives(self, address: Address) -> bool:
+        """Tell if an agent is one of these, and its process runs: it has neither ended nor been stopped.
+
+        Args:
+            address: where it listens.
+        """
+        process = dict(zip(self.addresses, self.processes, strict=True)).get(address)
+        return process is not None and process.poll() is None and not process_status(process.pid).is_stopped
 
     def place(self, job: str, folder: Path) -> list[Path]:
         """Let the agents keep their folders of a job that is about to be submitted in `folder`, which outlives them.
@@ -102,7 +117,7 @@ def local_agents(
             if interrupts.noted:
                 raise KeyboardInterrupt
             addresses = _await_addresses(directory, agents)
-        yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
+        yield LocalAgents(addresses, key_file, agents, works or directory, works is not None)
     finally:
         if process.is_here:
             end_agents(agents, END_SECONDS)
@@ -125,6 +140,10 @@ class LocalLauncher(Launcher):
         self.agents = agents = self._held.enter_context(local_agents(count, log_level="ERROR"))
         self.key_file, self._addresses = agents.key_file, agents.addresses
         return list(agents.addresses)
+
+    def lives(self, address: Address) -> bool:
+        """Tell of an agent that was started if its process runs; `address` is where it listens."""
+        return self.agents is not None and self.agents.lives(address)
 
     def discover(self) -> list[str]:
         """List all that were started; the failure detector finds those that die."""

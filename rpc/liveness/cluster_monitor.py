@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ..messages import Notice, Operation, Verdict
 from ..verdict import in_causal_order
 from .heartbeat import Heartbeat, HeartbeatTable
-from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
+from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, WORKED_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
@@ -42,6 +42,7 @@ class ClusterMonitor:
         logger: of the job.
         names: of the nodes, for people.
         causes_first: log nothing of bystanders before `named` was called, or a verdict on a node that has failed by itself.
+        lives: tells if the agent of a node is a process of this machine that is known to run.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class ClusterMonitor:
         names: Mapping[int, str] = _NOBODY,
         *,
         causes_first: bool = False,
+        lives: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._job, self._attempt, self._logger, self.names = job, attempt, logger, names
+        self._lives = lives
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._running: HeartbeatTable | None = None  # from then on
         self._nodes: frozenset[int] = frozenset()  # that run
@@ -93,6 +96,10 @@ class ClusterMonitor:
     def missing(self, now: float) -> list[tuple[int, str]]:
         """Return the nodes whose agents have fallen silent before all run, with the findings."""
         silent = self._starting.look(now)
+        # not lost: the limits of the start tell how long they may take
+        starved = {node for node, _ in silent if self._lives(node)}
+        self._starting.expect(starved, now)
+        silent = [(node, seconds) for node, seconds in silent if node not in starved]
         found = []
         for node, seconds in silent:
             others = ", ".join(self.names[other] for other, _ in silent if other != node)
@@ -102,6 +109,10 @@ class ClusterMonitor:
             )
             found.append((node, words))
         return found
+
+    def starves(self, node: int, now: float) -> bool:
+        """Tell if the agent of a node that starts runs, but says nothing: it gets no processor, and so may its job process."""
+        return self._starting.silence(node, now) > WORKED_SECONDS and self._lives(node)
 
     def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
         """Begin the watch: all `nodes` have started; from now on their agents must send heartbeats.

@@ -155,6 +155,10 @@ class HeartbeatTable:
         if node in self._heard:
             self._heard[node] = now
 
+    def silence(self, node: int, now: float) -> float:
+        """Return the seconds since the last sign of life of a node; 0 for one that is not listened to."""
+        return now - self._heard.get(node, now)
+
     def forget(self, node: int) -> None:
         self._heard.pop(node, None)
 

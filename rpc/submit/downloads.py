@@ -150,8 +150,10 @@ class Downloads:
         """Note that the files of `node` will not come, if they have not come already."""
         if node in self._downloads:
             self._downloads[node].abandon()
-            self.missing[node] = clean(reason)
-            self._logger.warning("Node(%s): its files have not come: %s", node, self.missing[node])
+            told, self.missing[node] = self.missing.get(node), clean(reason)
+            # once: at the end of a job files that have not come are asked for again
+            if self.missing[node] != told:
+                self._logger.warning("Node(%s): its files have not come: %s", node, self.missing[node])
             self._forget(node)
 
     def _forget(self, node: int) -> None:

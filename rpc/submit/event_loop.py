@@ -77,7 +77,14 @@ class EventLoop:
         self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
         self.connections = Connections(com, names, logger, clock)
-        self.monitor = ClusterMonitor(messages.job, messages.attempt, logger, names, causes_first=True)
+        self.monitor = ClusterMonitor(
+            messages.job,
+            messages.attempt,
+            logger,
+            names,
+            causes_first=True,
+            lives=lambda node: com.lives(com.addresses[node]),
+        )
         self.groups = GroupSubmission(com, self.connections, messages, start_limit, logger, clock, self.step, self.monitor)
         self.downloads = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)
         self.handoffs = HandoffTracker(

@@ -232,7 +232,11 @@ class GroupSubmission:
             self.feed(machine, sub.Unseen(since))
 
     def tick(self) -> None:
+        now = self._clock.monotonic()
         for machine in self.machines:
+            for node in machine.nodes if machine.deadline is not None and now >= machine.deadline else ():
+                if self._monitor.starves(node, now):
+                    self.feed(machine, sub.HasWorked(node))
             self.feed(machine, Tick())
 
     def note_work(self, node: int, operation: Operation) -> None:

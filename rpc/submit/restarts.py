@@ -91,6 +91,7 @@ def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
     Raises: NetworkError naming the agent that cannot be reached.
     """
     wanted = NodeAssignment()
+    wanted.lives = com.lives
     for node in nodes:
         wanted.add(node, com.addresses[node])
     # in place, as the program holds this controller

@@ -102,7 +102,9 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
-        error.filename, error.filename2 = str(path), None  # not that of the draft, of which no caller knows
+        error.filename = str(path)  # not that of the draft, of which no caller knows
+        # deleted: None would be told, as "-> None"
+        del error.filename2
         raise
 
 

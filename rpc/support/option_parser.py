@@ -17,6 +17,8 @@ class OptionParser(argparse.ArgumentParser):
     _hidden: Sequence[argparse.Action] = ()
     meant: Mapping[str, str] = {}
     """Word that is no choice of an argument without a name: the choice to suggest in its place."""
+    keeps_words = False
+    """Whether `parse_args` returns as `words` also the whole command as it was given, the name of the program first."""
 
     def show_first(self, names: Collection[str]) -> None:
         """Show only the named options and those added later in `--help`, and all of them in `--help-all`.
@@ -55,6 +57,8 @@ class OptionParser(argparse.ArgumentParser):
             words = (each.partition("=")[0].lstrip("-") for each in strange)
             near = next((near for each in words if (near := did_you_mean(each, known, quoted=False, meant=known))), "")
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
+        if self.keeps_words:
+            found.words = [*self.prog.split(), *(sys.argv[1:] if args is None else args)]
         return found
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words

@@ -4,7 +4,7 @@
 import {createRequire} from "node:module";
 import {pathToFileURL} from "node:url";
 import {join} from "node:path";
-import {mkdtempSync} from "node:fs";
+import {mkdtempSync, rmSync} from "node:fs";
 import {tmpdir} from "node:os";
 
 const require = createRequire(join(process.env.PLAYWRIGHT ?? process.cwd(), "package.json"));
@@ -86,4 +86,5 @@ if (!isPlain && await tab.locator('[data-per="step"]').first().isVisible()) {
   await tab.pdf({path: join(folder, `${name}.pdf`), format: "A4"});
 }
 await browser.close();
+rmSync(profile, {recursive: true, force: true});
 console.log(JSON.stringify(found));

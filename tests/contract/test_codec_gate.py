@@ -104,7 +104,7 @@ def test_no_altered_array_is_merged_in_silence(kind: type[Codec]) -> None:
                     job.run()
                 except BadContent as error:
                     assert error.node_id == node, (name, str(error))
-                    assert re.match(rf"{kind.__name__}, variable \d.*, epoch 1, batch \d$", error.what)
+                    assert re.match(rf"{kind.__name__}, variables? \d.*, epoch 1, batch \d$", error.what)
                     refused += 1
                 else:
                     assert bits(job) == honest, f"{name} of node {node} was merged"

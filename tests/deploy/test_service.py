@@ -19,6 +19,8 @@ from network import NetworkError, NodeAssignment, Request
 from network.key_files import KeySource, load_key_file
 from network.keys import Keyring, format_keyring, new_key
 from rpc.agent.cli import add_options
+from rpc.agent.settings import gather
+from rpc.errors import SettingsError
 from rpc.support.option_parser import OptionParser
 from tests.processes.executors import Sum
 from tests.processes.harness import AgentProcess, make_key, short_folder, wait_for
@@ -53,6 +55,21 @@ def test_the_unit_starts_a_worker_with_options_that_there_are() -> None:
     )
     assert service["KillMode"] == "mixed"  # SIGTERM goes to the agent alone, which tells the jobs
     assert given.key_file in (ROOT / "docs" / "day-two.md").read_text("utf-8")
+
+
+def test_settings_that_the_page_shows_are_those_that_there_are(tmp_path: Path) -> None:
+    """Its block is a `worker.toml`, and all keys of one stand on the page."""
+    text = (ROOT / "docs" / "day-two.md").read_text("utf-8")
+    (block,) = re.findall(r"^```toml\n(.+?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "worker.toml").write_text(block)
+    found = gather({}, {}, tmp_path / "worker.toml")
+    assert (found.slots, found.output_mib, found.keep_jobs) == (2, 16, 50)
+    (more,) = re.findall(r"^It may also have (.+?)\.", text, re.MULTILINE)
+    (tmp_path / "worker.toml").write_text("nonsense = 1")
+    with pytest.raises(SettingsError) as caught:
+        gather({}, {}, tmp_path / "worker.toml")
+    told = re.findall(r"\b[a-z]+_?[a-z]+\b", str(caught.value).partition(" may set ")[2].partition(", got ")[0])
+    assert {*re.findall(r"`([a-z_]+)`", more), *re.findall(r"^([a-z_]+) =", block, re.MULTILINE)} == set(told)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

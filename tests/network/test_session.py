@@ -110,6 +110,24 @@ def test_a_farewell_is_no_loss_and_nothing_may_follow_it() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(WIRES))
+def test_who_sends_before_it_looks_finds_the_farewell(kind: str) -> None:
+    """A process that was stopped sends to a peer that has left meanwhile: the broken link is the end of that, no loss."""
+    with talk(kind) as ends:
+        ends.client.queue("last")
+        ends.client.leave()
+        assert ends.client.send()
+        ends.client.close()
+        for _ in range(100):
+            if ends.server.lost is not None:
+                break
+            ends.server.queue(np.zeros(1000))
+            ends.server.send()
+        last = ends.server.take()
+        assert last is not None and last.value == "last"
+        assert ends.server.left and "it has left" in str(ends.server.lost)
+
+
+@pytest.mark.parametrize("kind", sorted(WIRES))
 def test_half_a_message_is_not_kept_after_the_end(kind: str) -> None:
     """Its array may have 1 GiB, and who looks after lost nodes keeps their sessions; the sender tells what was not sent."""
     with talk(kind) as ends:

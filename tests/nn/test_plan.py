@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -466,6 +469,33 @@ def test_a_team() -> None:
         team.run([lambda: None, lambda: ran.append(2)])
         os._exit(len(ran))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+def test_threads_of_a_team_end_with_it_and_ctrl_c_waits_for_them() -> None:
+    before, ended = {*threading.enumerate()}, []
+    team = Team(3)
+    team.run([lambda: None] * 3)
+    own = {*threading.enumerate()} - before
+    assert len(own) == 2
+    held = threading.Event()
+
+    def interrupted() -> None:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+        # Longer than the caller takes to see it: what it waits for has not ended then.
+        held.wait(0.3)
+        ended.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        team.run([lambda: None, interrupted, lambda: None])
+    assert ended == [1]
+    team.run([lambda: ended.append(2)] * 3)
+    assert ended == [1, 2, 2, 2]
+    del team
+    # The traceback of the interrupt refers to the team.
+    gc.collect()
+    for thread in own:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_a_model_may_predict_in_several_threads() -> None:

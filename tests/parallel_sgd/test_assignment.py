@@ -83,9 +83,17 @@ def test_an_assignment_type_with_arguments_is_plain_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dealt", "words"), [([[0], [2]], "every block from 0 to 2"), ([[0], []], "at least one block to each of 2 workers")]
+    ("dealt", "words"),
+    [
+        ([[0], [2]], "every block from 0 to 2"),
+        ([[0], []], "at least one block to each of 2 workers"),
+        ([[0, -1], [1]], "every block from 0 to 1 to some worker, and no other"),
+        ([[0, -5], [1]], "every block from 0 to 1 to some worker, and no other"),
+    ],
 )
 def test_an_assignment_of_ones_own_is_checked(dealt: list[list[int]], words: str) -> None:
+    """A negative block was taken for another one, or ended in an IndexError."""
+
     class Own(AbsBlockAssignment):
         def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
             return dealt

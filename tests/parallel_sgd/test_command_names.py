@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import nn
+import parallel_sgd
 from nn.dataset import CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
+from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.wrapping import WrappingRule
 from nn.optimizer import IOptimizer
@@ -24,8 +26,10 @@ from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.commands.output import EXIT_USAGE
 from parallel_sgd.options import named_parts
-from parallel_sgd.options.names import UnknownName, known_classes, literal, split_objects
+from parallel_sgd.options.names import UnknownName, known_classes, literal, split_objects, without_defaults
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
+from parallel_sgd.record.door import Door
+from parallel_sgd.record.settings import settings_of_run
 from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
@@ -39,6 +43,35 @@ def modules_of_ones_own_go() -> Iterator[None]:
     sys.path[:] = before
     for name in ("own_rows", "own_steps"):
         sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ImageCls:flatten=True,channels=False", "ImageCls"),
+        ("Shuffle,ImageCls:flatten=False,channels=False", "Shuffle,ImageCls:flatten=False"),
+        ("imagecls:flatten=1", "imagecls:flatten=1"),
+        ("mine.py:Scale:factors=[1, 2],ImageCls:flatten=True", "mine.py:Scale:factors=[1, 2],ImageCls"),
+        ("none", "none"),
+        ("ImageCls:odd=True,flatten=True", "ImageCls:odd=True"),
+    ],
+)
+def test_arguments_that_are_defaults_are_left_out_for_people(text: str, said: str) -> None:
+    assert without_defaults(text, known_classes(nn.dataset.transforms, AbsTransformer)) == said
+
+
+def test_what_a_table_is_read_by_is_left_out_unless_it_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n" + "1,a\n2,b\n" * 20)
+    cases: list[tuple[dict[str, Any], str]] = [({}, ""), ({"missing": "drop", "decimal": ","}, ",missing='drop',decimal=','")]
+    for given, said in cases:
+        data = nn.dataset.CSVDataset(tmp_path / "a.csv", label="y", **given)
+        with parallel_sgd.in_process(1) as nodes:
+            model = nn.model.SequentialModel([-1, 1], [nn.layer.Dense(2, "softmax")])
+            model.setup("crossentropy")
+            job = parallel_sgd.ParallelSGD(model, data)
+            run = job.parallel(nodes, epoch=1, block_size=4, directory=tmp_path, verbose=0).folder
+        assert run is not None
+        assert settings_of_run(Door(run))["dataset"] == f"CSVDataset:path='../../a.csv',label='y'{said}"
 
 
 @pytest.mark.parametrize(

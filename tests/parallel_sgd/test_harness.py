@@ -40,7 +40,7 @@ def test_right_codecs_pass(kind: type[Codec]) -> None:
                 "all workers agree": "workers may differ",
                 "the order of arrival changes nothing": "packets count when they come",
                 "a packet that comes twice changes nothing": (
-                    "nobody sends one twice, for it has neither a rescue nor redundant blocks"
+                    "each packet is sent once: it has no do_something_to_save_yourself(), and no worker repeats a block"
                 ),
                 "a lost packet is made up for": "nobody waits for a packet",
             },
@@ -134,7 +134,7 @@ def test_a_codec_without_a_rescue_is_not_blamed_for_it() -> None:
     report = check_codec(Mean)
     assert set(report.skipped) == {"a lost packet is made up for", "a packet that comes twice changes nothing"}
     assert "all workers agree" in report.held
-    assert "not tried a lost packet is made up for: do_something_to_save_yourself()" in report.summary()
+    assert "not tried a lost packet is made up for: it has no do_something_to_save_yourself()" in report.summary()
 
 
 class Raising(Plain):

@@ -126,6 +126,14 @@ def test_rows_that_a_model_does_not_take_are_named_by_line_and_column(capsys):
     network(3).save("none.model")
     assert "has no plan of columns" in commanded(capsys, "predict", "none.model", "rows.csv")[2]
     assert "There is no file" in commanded(capsys, "predict", "houses.model", "nowhere.csv")[2]
+    assert ": . is a folder, and no file." in commanded(capsys, "predict", "houses.model", ".")[2]
+    for option, value, wanted in (
+        ("delimiter", "ab", "one character"),
+        ("delimiter", "", "one character"),
+        ("encoding", "x", "the name of one"),
+    ):
+        code, out, error = commanded(capsys, "evaluate", "houses.model", "rows.csv", f"--{option}", value)
+        assert (code, out) == (2, "") and f": The table's '{option}' must be {wanted}, " in error
 
 
 @pytest.mark.long

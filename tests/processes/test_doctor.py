@@ -220,7 +220,7 @@ def test_an_agent_measures_one_way_at_a_time(trio: Cluster) -> None:
         (["--doctor", "none.json"], "The node file none.json cannot be used"),
         (["--doctor", "."], "No worker is registered in ."),
         (["--doctor", "--key-file", "none"], "Key file none does not exist"),
-        (["--doctor", "a:0"], "--doctor HOSTS: A worker's port is a number from 1 to 65535, got 'a:0'"),
+        (["--doctor", "a:0"], "HOST: A worker's port is a number from 1 to 65535, got 'a:0'"),
         (["--doctor", "--port", "0"], "A worker's port is a number from 1 to 65535, got '127.0.0.1:0'"),
         (["--doctor", "a", "--port", "2"], "--port does not go with HOST or --rendezvous"),
         (["--doctor", "a", "--slots", "3"], "--slots does not go with --doctor"),

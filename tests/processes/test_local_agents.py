@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from network import NetworkError, NodeAssignment, Request
+from network import NetworkError, NodeAssignment, Request, TimedOut
+from network.nodes import Address
 from rpc.agent.children import project_root
 from rpc.launch import LocalAgents, local_agents
 from tests.proc import is_gone
@@ -46,6 +48,39 @@ def test_they_go_after_an_error_within_a_job(tmp_path: Path) -> None:
         start_job(com, Stepping, tmp_path)
         raise KeyError("the program's own")
     assert all(is_gone(pid) for pid in agents.pids) and not processes_below(agents.directory)
+
+
+def test_one_that_runs_is_waited_for() -> None:
+    """An agent without a processor answers nothing: its process tells that it is there; a stopped or ended one is late soon."""
+    with local_agents(1) as agents:
+        nodes, (pid,), (address,) = nodes_of(agents), agents.pids, agents.addresses
+        assert agents.lives(address) and not agents.lives(Address("127.0.0.1", 1))
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: not agents.lives(address), "the process to be seen as stopped")
+        nodes.lives = agents.lives
+        with pytest.raises(NetworkError, match=r"Timed out after 0\.2 s waiting for node 0 at"):
+            Request().request(nodes, 0.2)
+        # as of a process that only waits for a processor
+        nodes.lives = lambda at: at == address
+        again = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+        again.start()
+        with Request().request(nodes, 0.2) as com:
+            assert com.available_clients == [0] and com.lives is nodes.lives
+        again.join()
+        os.kill(pid, signal.SIGKILL)
+        agents.processes[0].wait()
+        assert not agents.lives(address)
+
+
+def test_one_that_runs_and_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("network.request.OWN_SECONDS", 1.0)
+    with local_agents(1) as agents:
+        nodes = nodes_of(agents)
+        nodes.lives = lambda _: True
+        os.kill(agents.pids[0], signal.SIGSTOP)
+        with pytest.raises(TimedOut, match=r"after 1 s waiting for node 0 at 127\.0\.0\.1:\d+, whose process runs, to answer"):
+            Request().request(nodes, 0.2)
+        os.kill(agents.pids[0], signal.SIGCONT)
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.5, "2"])

@@ -103,8 +103,9 @@ def test_an_address_is_announced_past_what_others_have_planted(tmp_path: Path) -
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
     finally:
         os.umask(before)
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match="directory: ") as caught:
         publish(tmp_path / "folder", "text")
+    assert str(caught.value).endswith(f"directory: '{tmp_path / 'folder'}'")  # and not "-> None"
     assert victim.read_text() == "precious" and not path.exists()
     assert {each.name for each in tmp_path.iterdir()} == {"address.new", f"address.{os.getpid()}", "victim", "folder"}
 

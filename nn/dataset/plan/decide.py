@@ -369,6 +369,7 @@ def is_row_number(cells: Cells, spelling: Spelling) -> bool:
         return False
     if cells.dtype.kind == "O":
         texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+        # The first and the last cell rule out most columns before all are read as numbers.
         if len(texts) < len(cells) or not all(text.isdecimal() for text in (texts[0], texts[-1])):
             return False
         numbers = spelling.numbers(texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,7 +26,9 @@ class Buckets(AbsTransformer, configured=True):
     block is cut to the least of `lengths` that holds its longest sequence, with labels and weights of single steps. So the
     number of lengths, and with it that of plans that are made, is bounded, and the bits do not depend on the workers.
 
-    With ``shuffle=False`` samples keep their order, and blocks are cut. ``fit(.., buckets=[20, 50])`` deals the same way.
+    With ``shuffle=False`` samples keep their order, and blocks are cut. ``fit(.., buckets=[20, 50])`` deals the same way;
+    ``evaluate`` and ``predict`` with these compute sequences of like lengths together. What they find is the same where a mask
+    leaves padding out of the model, and the loss.
 
     Args:
         lengths: the limits, rising, in steps; longer sequences are computed with all their steps.
@@ -118,6 +120,13 @@ class Cuts:
         # By the places of their first samples in the random order, which mixes batches of all lengths.
         return np.concatenate([first[sorted_places[sorted_places[:, 0].argsort()]].reshape(-1), tail]) if whole else order
 
+    def alike(self, size: int) -> Iterator[NDArray[np.intp]]:
+        """Yield the numbers of at most `size` sequences that are cut to the same length, until all were given."""
+        order = np.argsort(self._bucket, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(self._bucket[order])) + 1):
+            for start in range(0, len(part), size):
+                yield part[start : start + size]
+
     def samples(self, rows: slice | Array, arrays: Sequence[Array]) -> list[Array]:
         """Return the samples of a block without steps that are padding in all of it.
 
@@ -159,6 +168,7 @@ def _padded(arrays: Sequence[Array]) -> _Padded:
     for array in arrays:
         there |= (array != 0).reshape(count, length, -1).any(axis=2)
     # The place of the first step that is there, from either side.
+    # Padding alone counts as one step: a block of nothing else must not become empty.
     before, behind = (np.where(there.any(axis=1), side.argmax(axis=1), length - 1) for side in (there, there[:, ::-1]))
     front = bool(before.sum() > behind.sum())
     return _Padded(length - (before if front else behind), front)

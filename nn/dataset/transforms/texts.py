@@ -55,6 +55,7 @@ class _OfTexts(AbsTransformer, configured=True):
         """
         learnt = self._learnt(self._texts("adapt() 'data'", data.load()[0] if hasattr(data, "load") else data))
         self._keep(**learnt)
+        # Made of the vocabulary of before.
         vars(self).pop("_kind", None)
 
     def apply(self, x: Any) -> Array:
@@ -252,6 +253,7 @@ class TextVectorization(_OfTexts, configured=True):
 
     def _learnt(self, texts: Array) -> dict[str, Any]:
         every = texts.reshape(-1).tolist()
+        # Without the vocabulary of before, which `Text.adapted` would keep.
         blank = TextVectorization(**{**self.get_config(), "vocabulary": None, "idf_weights": None})
         found = blank._kind.adapted(every, self.max_tokens)
         learnt: dict[str, Any] = {"vocabulary": found.vocabulary}

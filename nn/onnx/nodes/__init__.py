@@ -7,11 +7,13 @@ from types import MappingProxyType
 
 from nn import activation, function, operation
 from nn.onnx.call import Read
+from nn.onnx.nodes.attention import attention
 from nn.onnx.nodes.cells import recurrent
 from nn.onnx.nodes.einsum import einsum
 from nn.onnx.nodes.elements import (
     applied,
     cast,
+    cast_like,
     celu,
     choice,
     clip,
@@ -22,11 +24,14 @@ from nn.onnx.nodes.elements import (
     pairs,
     power,
     prelu,
+    quotient,
+    remainder,
     same,
     selu,
     swish,
     thresholded,
 )
+from nn.onnx.nodes.places import greatest, taken, top
 from nn.onnx.nodes.shapes import (
     beside,
     cut_out,
@@ -50,11 +55,16 @@ from nn.onnx.nodes.windows import convolved, depth_to_space, pad, pool, resize, 
 NODES: Mapping[str, Read] = MappingProxyType({
     "Abs": function_of(lambda given: operation.Absolute()),
     "Add": applied(operation.Add),
+    # Truth values are numbers of 0 and 1 here: their conjunction is a product, and below, for Or, their maximum.
     "And": applied(operation.Multiply),
+    "ArgMax": greatest,
+    "ArgMin": greatest,
+    "Attention": attention,
     "AveragePool": pool(operation.PoolAverage),
     "BatchNormalization": batch_norm,
     "Cast": cast,
-    "CastLike": lambda call: call.value(0),
+    "CastLike": cast_like,
+    "Ceil": function_of(lambda given: operation.Rounding("up")),
     "Celu": celu,
     "Clip": clip,
     "Concat": beside,
@@ -63,7 +73,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Cos": function_of(lambda given: operation.Cos()),
     "CumSum": running_sum,
     "DepthToSpace": depth_to_space,
-    "Div": applied(operation.Divide),
+    "Div": quotient,
     "Dropout": same,
     "Einsum": einsum,
     "Elu": function_of(lambda given: activation.ELU(float(given.get("alpha", 1.0)))),
@@ -72,8 +82,10 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Exp": function_of(lambda given: operation.Exp()),
     "Expand": expand,
     "Flatten": flatten,
+    "Floor": function_of(lambda given: operation.Rounding("down")),
     "GRU": recurrent,
     "Gather": gather,
+    "GatherElements": taken,
     "Gelu": function_of(lambda given: activation.GELU(given.get("approximate", "none") == "tanh")),
     "Gemm": gemm,
     "GlobalAveragePool": over_places(operation.Mean),
@@ -85,6 +97,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "HardSwish": function_of(lambda given: activation.HardSwish()),
     "Identity": same,
     "InstanceNormalization": group_norm,
+    # NaN alone differs from itself.
     "IsNaN": lambda call: call.builder.orders.through(call.value(0), lambda x: function.not_equal(x, x)),
     "LSTM": recurrent,
     "LayerNormalization": layer_norm,
@@ -99,6 +112,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Mean": mean_of,
     "Min": applied(operation.Minimum),
     "Mish": function_of(lambda given: activation.Mish()),
+    "Mod": remainder,
     "Mul": applied(operation.Multiply),
     "Neg": function_of(lambda given: operation.Negative()),
     "Not": lambda call: call.builder.orders.through(call.value(0), lambda x: function.equal(x, 0)),
@@ -121,6 +135,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Relu": function_of(lambda given: activation.ReLU()),
     "Reshape": reshaped,
     "Resize": resize,
+    "Round": function_of(lambda given: operation.Rounding("nearest")),
     "Selu": selu,
     "Sigmoid": function_of(lambda given: activation.Sigmoid()),
     "Sign": lambda call: call.builder.orders.through(call.value(0), lambda x: (x > 0) - (x < 0)),
@@ -139,6 +154,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Tanh": function_of(lambda given: activation.Tanh()),
     "ThresholdedRelu": thresholded,
     "Tile": tile,
+    "TopK": top,
     "Transpose": permuted,
     "Trilu": triangle,
     "Unsqueeze": unsqueeze,

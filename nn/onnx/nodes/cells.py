@@ -39,6 +39,7 @@ def recurrent(call: Call) -> list[Operand]:
         raise call.refuse("nn has the reset gate behind the recurrent product, 'linear_before_reset' 1", 0)
     x = call.value(0)
     x = call.builder.orders.turned(x, (1, 0, 2)) if steps_first else x
+    # Inputs of the operators: x, kernels of x and of the state, biases, lengths, first h, first c, peepholes.
     lengths = call.array(4) if call.has(4) else None
     if call.has(7) or (lengths is not None and any(each != x.shape[1] for each in lengths.flat)):
         raise call.refuse("nn reads all steps, without peepholes", "lengths of sequences, or peepholes")
@@ -83,6 +84,7 @@ def _direction(
         bias = call.array(3)[number]
         sources.append(call.array(3))
     both = np.stack([_gates(each, order) for each in np.split(bias, 2)])
+    # The second bias of GRU is inside the reset gate's product; elsewhere both are added to the same sum.
     weights["bias"] = both if kind is layer.GRU else both[0] + both[1]
     given: dict[str, Any] = {"activation": words[0].lower()} if kind is layer.SimpleRNN else {}
     found = call.builder.layer(kind, weights, sources, number, units=units, return_sequences=True, return_state=True, **given)

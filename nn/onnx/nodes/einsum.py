@@ -17,19 +17,31 @@ from nn.value.value import Value
 
 
 def einsum(call: Call) -> Operand:
-    """Return the sum of products that 'equation' says, of one operand or two: transposes, and one product of matrices."""
-    terms, result = _terms(call, [len(call.operand(place).shape) for place in range(len(call.inputs))])
-    first = _alone(call, call.value(0), terms[0], "".join(terms[1:]) + result)
+    """Return the sum of products that 'equation' says: transposes, and products of matrices, of two operands at a time."""
+    operands = [call.operand(place) for place in range(len(call.inputs))]
+    terms, result = _terms(call, [len(each.shape) for each in operands])
+    found, left = call.builder.value(operands[0]), terms[0]
     if len(terms) == 1:
-        return _ordered(call, *first, result)
-    stored = call.operand(1)
-    a, left = first
-    both = [letter for letter in left if letter in terms[1]]
+        return _ordered(call, *_alone(call, found, left, result), result)
+    for place, operand in enumerate(operands[1:], start=1):
+        later = "".join(terms[place + 1 :]) + result
+        # Of the product so far those axes that a later operand, or the result, has.
+        wanted = "".join(letter for letter in dict.fromkeys(left + terms[place]) if letter in later)
+        wanted = result if place == len(terms) - 1 else wanted
+        found, left = _product(call, (found, left), (operand, terms[place]), wanted), wanted
+    return found
+
+
+def _product(call: Call, first: tuple[Value, str], second: tuple[Operand, str], result: str) -> Value:
+    """Return the sum of the products of two operands, each with the letters of its axes, that has the axes `result`."""
+    a, left = _alone(call, *first, second[1] + result)
+    stored, right = second
+    both = [letter for letter in left if letter in right]
     along = "".join(letter for letter in both if letter in result)
     summed = "".join(letter for letter in both if letter not in result)
-    if isinstance(stored, np.ndarray) and not along and set(terms[1]) <= set(left) | set(result):
-        return _by_layer(call, a, left, stored, terms[1], summed, result)
-    b, right = _alone(call, call.value(1), terms[1], left + result)
+    if isinstance(stored, np.ndarray) and not along and set(right) <= set(left) | set(result):
+        return _by_layer(call, a, left, stored, right, summed, result)
+    b, right = _alone(call, call.builder.value(stored), right, left + result)
     rows = "".join(letter for letter in left if letter not in right)
     columns = "".join(letter for letter in right if letter not in left)
     lengths = {**dict(zip(right, b.shape, strict=True)), **dict(zip(left, a.shape, strict=True))}
@@ -45,8 +57,8 @@ def _terms(call: Call, ranks: Sequence[int]) -> tuple[list[str], str]:
     equation = str(call.given.get("equation", "")).replace(" ", "")
     front, arrow, result = equation.partition("->")
     terms = front.split(",")
-    if len(terms) != len(ranks) or len(terms) > 2:
-        raise call.refuse(f"'equation' must have one or two operands, as many as there are, {len(ranks)}", equation)
+    if len(terms) != len(ranks):
+        raise call.refuse(f"'equation' must have as many operands as there are, {len(ranks)}", equation)
     spare = [letter for letter in ascii_letters if letter not in equation]
     counts = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     most = max(counts)
@@ -55,6 +67,7 @@ def _terms(call: Call, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = [term.replace("...", "".join(spare[most - count : most])) for term, count in zip(terms, counts, strict=True)]
     letters = "".join(terms)
     if not arrow:
+        # Without an arrow, as in NumPy: the letters that stand once, in the order of the alphabet.
         result = ("..." if most else "") + "".join(
             sorted(each for each in front if each.isalpha() and letters.count(each) == 1)
         )

@@ -13,7 +13,7 @@ from nn.arrays import Array
 from nn.onnx.axes import Order, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
-from nn.onnx.messages import BOOL, DOUBLE, FLOAT, FLOAT16
+from nn.onnx.messages import BOOL, FLOATS
 from nn.operation.operation import Operation
 from nn.value.value import Value, as_value
 
@@ -32,6 +32,7 @@ def hard_sigmoid(call: Call) -> Operand:
     alpha, beta = float(call.given.get("alpha", 0.2)), float(call.given.get("beta", 0.5))
 
     def compute(x: Value) -> Value:
+        # The slope of torch and Keras, which is that of nn; the default of ONNX is another one.
         if math.isclose(alpha, 1 / 6, rel_tol=1e-6) and beta == 0.5:
             return x.apply(activation.HardSigmoid())
         return function.minimum(function.maximum(x * alpha + beta, 0), 1)
@@ -52,6 +53,7 @@ def selu(call: Call) -> Operand:
     alpha, gamma = float(call.given.get("alpha", 1.67326319)), float(call.given.get("gamma", 1.05070102))
 
     def compute(x: Value) -> Value:
+        # A file holds both as float32.
         usual = math.isclose(alpha, 1.67326319, rel_tol=1e-5) and math.isclose(gamma, 1.05070102, rel_tol=1e-5)
         return x.apply(activation.SELU()) if usual else x.apply(activation.ELU(alpha)) * gamma
 
@@ -85,8 +87,10 @@ def clip(call: Call) -> Operand:
     bounds = []
     for number, name in ((1, "min"), (2, "max")):
         found = float(call.array(number).reshape(-1)[0]) if call.has(number) else call.given.get(name)
+        # A bound at the end of the type, as exporters write it for an open side, bounds nothing.
         bounds.append(None if found is None or abs(found) > 1e30 else float(found))
     low, high = bounds
+    # Their gradient at a bound is 0, that of `Maximum` a half.
     usual: Mapping[Any, Operation] = {
         (0.0, None): activation.ReLU(), (0.0, 6.0): activation.ReLU6(), (-1.0, 1.0): activation.HTanh()
     }  # fmt: skip
@@ -136,6 +140,7 @@ def pairs(combine: Callable[[Value, Value], Value]) -> Read:
     """Return the reader of an operator of two operands, or of several one after the other."""
 
     def read(call: Call) -> Operand:
+        # Before version 7 one operand was laid along axes of the other, from 'axis' on.
         if call.version < 7 and call.given.get("axis") is not None:
             raise call.refuse("shapes must broadcast as in NumPy, without 'axis'", call.given["axis"])
         found = call.operand(0)
@@ -148,6 +153,18 @@ def pairs(combine: Callable[[Value, Value], Value]) -> Read:
 
 def applied(kind: Callable[[], Operation]) -> Read:
     return pairs(lambda a, b: a.apply(kind(), b))
+
+
+def quotient(call: Call) -> Operand:
+    if call.builder.is_whole(call.operand(0)):
+        return pairs(lambda a, b: (a / b).apply(operation.Rounding("zero")))(call)  # type: ignore[return-value]
+    return applied(operation.Divide)(call)  # type: ignore[return-value]
+
+
+def remainder(call: Call) -> Operand:
+    """Return the rest of a division to a whole number: with the sign of the divisor or, by 'fmod', of the dividend."""
+    rounded = operation.Rounding("zero" if call.given.get("fmod", 0) else "down")
+    return pairs(lambda a, b: a - (a / b).apply(rounded) * b)(call)  # type: ignore[return-value]
 
 
 def mean_of(call: Call) -> Operand:
@@ -177,8 +194,20 @@ def cast(call: Call) -> Operand:
     to = call.given.get("to")
     if to == BOOL:
         return call.value(0).apply(operation.Compare("!="), as_value(0))
-    if to in (FLOAT, FLOAT16, DOUBLE):
-        return call.value(0)
-    made = call.tensor(0).apply(activation.Linear())
+    return _typed(call, to not in FLOATS)
+
+
+def cast_like(call: Call) -> Operand:
+    return _typed(call, call.builder.is_whole(call.operand(1)))
+
+
+def _typed(call: Call, whole: bool) -> Operand:
+    """Return the first input as a value of whole numbers, or of others: numbers in nn are floats, and only their use tells."""
+    x = call.tensor(0)
+    if call.builder.is_whole(x) == whole:
+        return x
+    if not whole:
+        return call.value(0).apply(activation.Linear())
+    made = x.apply(activation.Linear())
     call.builder.uncut.add(made)
     return made

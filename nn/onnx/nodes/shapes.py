@@ -35,6 +35,7 @@ def reduced(call: Call, x: Value, axes: Sequence[int], kind: Callable[..., Opera
         raise call.refuse("a reduction must leave the samples apart", [f"axis {axis} of shape {x.shape}" for axis in axes])
     if order is None:
         return x.apply(kind(tuple(axes), keep))
+    # With the axes kept, so that the change of their order still fits; they are left out behind it.
     made = source.apply(kind(tuple(order[axis] for axis in axes), True))
     kept = call.builder.orders.turned(made, order)
     return kept if keep else squeezed(call, kept, axes)
@@ -46,6 +47,7 @@ def reduction(kind: Callable[..., Operation], before: str = "", after: str = "")
     def read(call: Call) -> Operand:
         x = call.value(0)
         axes = call.numbers(1, "axes")
+        # Without axes ONNX reduces over all, unless `noop_with_empty_axes` says that none are meant.
         if not axes:
             if call.given.get("noop_with_empty_axes", 0):
                 return x
@@ -95,6 +97,7 @@ def reshaped(call: Call) -> Operand:
     x = call.tensor(0)
     rows = call.builder.rows(x)
     wanted: list[Any] = list(call.array(1).flat)
+    # Without `allowzero` a 0 stands for the length that the input has at this place.
     if not call.given.get("allowzero", 0):
         wanted = [length_of(x.shape[axis], rows) if _is(each, 0) else each for axis, each in enumerate(wanted)]
     if len(wanted) == len(x.shape) and all(_fits(each, axis, rows) for each, axis in zip(wanted, x.shape, strict=True)):
@@ -143,6 +146,7 @@ def _solved(call: Call, x: Value, wanted: Sequence[Any], rows: int) -> tuple[lis
         elif known != sample:
             raise call.refuse(f"samples of {sample} elements must fit", wanted)
     elif not batches and len(rest) == 1:
+        # The one -1 can only be the batch: all other lengths are numbers.
         batches = rest
         times = max(1, sample // known)
     else:
@@ -158,6 +162,7 @@ def flatten(call: Call) -> Operand:
     if LENGTH in x.shape:
         raise call.refuse("must know all lengths but the batch; give 'shapes'", list(x.shape))
     size = math.prod(each for each in (behind if BATCH in front else front) if each != BATCH)
+    # Lengths on the batch's side of the cut make several rows of each sample.
     rows = call.builder.rows(x) * math.prod(each for each in (front if BATCH in front else behind) if each != BATCH)
     return call.builder.reshaped(x, [BATCH, size] if BATCH in front else [size, BATCH], rows)
 
@@ -208,6 +213,7 @@ def beside(call: Call) -> Operand:
     found = [call.builder.orders.source(each) for each in values]
     order = found[0][1]
     if order is not None and all(other == order for _, other in found):
+        # Joined before the change of order that all have in common, so that one is enough.
         made = function.concatenate([source for source, _ in found], order[axis])
         return call.builder.orders.turned(made, order)
     return function.concatenate(_for_each_sample(values, axis), axis) if len(values) > 1 else values[0]
@@ -267,6 +273,7 @@ def expand(call: Call) -> Operand:
     target = [1 if found in (length, BATCH, LENGTH) else length for found, length in zip(own, ones, strict=True)]
     if set(target) == {1} and rank == len(x.shape):
         return x
+    # A product with ones broadcasts; axes that have their length already, or get it with the data, count 1 in the ones.
     return x * as_value(np.ones(bounded(target)))
 
 

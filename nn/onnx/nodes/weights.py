@@ -22,6 +22,7 @@ def matmul(call: Call) -> Operand:
     a, b = call.operand(0), call.operand(1)
     if not isinstance(a, Value) or isinstance(b, Value) or b.ndim != 2 or len(a.shape) < 2:
         return call.value(0) @ call.value(1)
+    # A linear layer on more than two axes comes from torch as two nodes.
     bias, add = None, call.follower(call.node.output[0], "Add")
     if add is not None:
         others = [call.environment.get(name) for name in add.input if name != call.node.output[0]]
@@ -68,6 +69,7 @@ def batch_norm(call: Call) -> Operand:
     weights = dict(zip(("gamma", "beta", "moving_mean", "moving_variance"), sources, strict=True))
     made = call.builder.layer(
         layer.BatchNorm, weights, sources, epsilon=float(call.given.get("epsilon", 1e-5)),
+        # ONNX allows 1, by which statistics never move; nn takes less than that.
         momentum=min(float(call.given.get("momentum", 0.9)), 0.999),
     )  # fmt: skip
     return back(call, made(last))
@@ -97,6 +99,7 @@ def group_norm(call: Call) -> Operand:
     groups = -1 if call.node.op_type == "InstanceNormalization" else int(call.given.get("num_groups", 1))
     channels = x.shape[1]
     bounded((channels,))
+    # Up to version 20 of the operators there is one number for each group.
     gamma, beta = (np.repeat(each, channels // each.size) if each.size < channels else each for each in (scale, bias))
     last = call.builder.orders.turned(x, channels_last(len(x.shape)))
     epsilon = float(call.given.get("epsilon", 1e-5))
@@ -123,6 +126,7 @@ def softmax(kind: Callable[[], Operation]) -> Read:
         x = call.value(0)
         rank = len(x.shape)
         axis = int(call.given.get("axis", -1 if call.version >= 13 else 1)) % rank
+        # There the axes from this one on are taken as one, whose sums are others than those along an axis.
         if axis != rank - 1 and call.version < 13:
             raise call.refuse("before version 13 of the operators nn reads those over the last axis", axis)
         order = (*range(axis), *range(axis + 1, rank), axis)

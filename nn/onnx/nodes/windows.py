@@ -50,11 +50,13 @@ def _padding(
         return "same", []
     if rule == "SAME_LOWER":
         windows = place(call.title, lengths, size, strides, "same", dilations)
+        # An odd cell stands in front here, with SAME_UPPER and in nn behind.
         found = [(window.after, window.before) for window in windows]
     elif rule == "VALID":
         found = [(0, 0)] * axes
     else:
         pads = _per_axis(call, "pads", 2 * axes, 0)
+        # First all that stand before, then all behind.
         found = list(zip(pads[:axes], pads[axes:], strict=True))
     flat = {cells for pair in found for cells in pair}
     if min(flat) < 0:
@@ -87,6 +89,7 @@ def convolved(call: Call) -> Operand:
     if call.has(2):
         weights["bias"] = call.array(2)
         sources.append(weights["bias"])
+    # One operation in nn, which rectifies while the numbers are in the cache.
     relu = call.follower(call.node.output[0], "Relu")
     made = call.builder.layer(
         layer.Conv2D if axes == 2 else layer.Conv1D, weights, sources, kernel=kernel.shape[0], kernel_size=size,
@@ -226,6 +229,7 @@ def resize(call: Call) -> Operand:
         ("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil"),
         ("half_pixel", "floor"),
     )  # fmt: skip
+    # With centres at halves, floor takes the cell before for some, which is no repetition.
     if how == ("half_pixel", "floor") and any(each > 1 for each in whole):
         fits = False
     exact = all(math.isclose(each, count) and count >= 1 for each, count in zip(scales, whole, strict=True))
@@ -275,6 +279,7 @@ def _mixing(how: str, length: int, cells: int) -> Array:
 
 def _scales(call: Call, x: Value) -> list[float]:
     rank = len(x.shape)
+    # From version 11 on a region of interest stands between x and the scales.
     place_of_scales = 1 if call.node.op_type == "Upsample" or call.version < 11 else 2
     axes = [int(axis) % rank for axis in call.given.get("axes", range(rank))]
     found = [1.0] * rank

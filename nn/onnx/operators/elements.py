@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from nn import activation, operation
 from nn.onnx.exporter import Convert, Exporter
-from nn.onnx.messages import BOOL
+from nn.onnx.messages import BOOL, INT64
 from nn.operation.augmentation import Affine, Contrast, Flip
 from nn.operation.operation import Operation
 from nn.value.value import Node
@@ -31,6 +31,16 @@ def _with_alpha(kind: str) -> Function:
 
 def _gelu(out: Exporter, x: str, found: activation.GELU) -> str:
     return out.add("Gelu", x, approximate="tanh" if found.approximate else "none")
+
+
+_ROUNDED = MappingProxyType({"down": "Floor", "up": "Ceil", "nearest": "Round"})
+
+
+def _rounded(out: Exporter, x: str, found: operation.Rounding) -> str:
+    if found.to in _ROUNDED:
+        return out.add(_ROUNDED[found.to], x)
+    # A cast to whole numbers cuts off what is behind the point.
+    return out.add("Cast", out.add("Cast", x, to=INT64), to=out.elements)
 
 
 FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
@@ -65,6 +75,7 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     operation.GaussianNoiseOperation: lambda out, x, found: x,
     operation.Log: _operator("Log"),
     operation.Negative: _operator("Neg"),
+    operation.Rounding: _rounded,
     operation.Sin: _operator("Sin"),
     operation.Sqrt: _operator("Sqrt"),
     operation.Square: lambda out, x, found: out.add("Mul", x, x),
@@ -111,6 +122,7 @@ _RELATIONS = MappingProxyType({">": "Greater", ">=": "GreaterOrEqual", "<": "Les
 
 def compare(out: Exporter, node: Node, found: operation.Compare) -> str:
     mask = out.add(_RELATIONS.get(found.relation, "Equal"), *out.inputs(node))
+    # ONNX has no operator for it.
     if found.relation == "!=":
         mask = out.add("Not", mask)
     return out.add("Cast", mask, to=out.elements)

@@ -1,4 +1,4 @@
-"""Operators of shapes: sums over axes, other orders of axes, cut out and joined arrays."""
+"""Operators of shapes: sums over axes, other orders of axes, cut out and joined arrays, elements at computed places."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from nn import operation
 from nn.onnx.exporter import Convert, Exporter
+from nn.onnx.messages import INT64
 from nn.operation.augmentation import Crop
 from nn.value.value import Node
 
@@ -57,6 +58,16 @@ def _bounds(entry: slice) -> tuple[int, int, int]:
     start = (0 if step > 0 else _GREATEST) if entry.start is None else int(entry.start)
     stop = (_GREATEST if step > 0 else _LEAST) if entry.stop is None else int(entry.stop)
     return start, stop, step
+
+
+def top_places(out: Exporter, node: Node, found: operation.TopPlaces) -> str:
+    _, places = out.add_several("TopK", 2, out.name(node.inputs[0]), out.integers([found.count]), axis=found.axis)
+    return out.add("Cast", places, to=out.elements)
+
+
+def take_along(out: Exporter, node: Node, found: operation.TakeAlong) -> str:
+    x, places = out.inputs(node)
+    return out.add("GatherElements", x, out.add("Cast", places, to=INT64), axis=found.axis)
 
 
 def crop(out: Exporter, node: Node, found: Crop) -> str:

@@ -61,6 +61,7 @@ def layer_norm(out: Exporter, node: Node, found: operation.LayerNormalize) -> st
 
 def rms_norm(out: Exporter, node: Node, found: operation.RMSNormalize) -> str:
     x, scale = out.inputs(node)
+    # `RMSNormalization` came with version 23 of the operators.
     mean = out.add("ReduceMean", out.add("Mul", x, x), out.integers([-1]), keepdims=1)
     root = out.add("Sqrt", out.add("Add", mean, out.number(found.epsilon)))
     return out.add("Mul", out.add("Div", x, root), scale)
@@ -69,6 +70,7 @@ def rms_norm(out: Exporter, node: Node, found: operation.RMSNormalize) -> str:
 def group_norm(out: Exporter, node: Node, found: operation.GroupNormalize) -> str:
     x, gamma, beta = out.inputs(node)
     first = out.orders.turned(x, channels_first(len(node.shape)))
+    # Not `GroupNormalization`, which up to version 20 takes one number for each group and not for each channel.
     # The channels and places of a group are the places of one channel of another array.
     apart = out.add("Reshape", first, out.integers((0, found.groups, -1)))
     ones, zeros = out.tensor(np.ones(found.groups)), out.tensor(np.zeros(found.groups))

@@ -26,6 +26,7 @@ def pad(out: Exporter, node: Node, found: operation.Pad) -> str:
 def repeat(out: Exporter, node: Node, found: operation.Repeat) -> str:
     scales = np.ones(len(node.shape), np.float32)
     scales[1 : 1 + len(found.times)] = found.times
+    # So that cell i of the result is cell i // times, with no other cell mixed in.
     how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return out.add("Resize", out.name(node.inputs[0]), "", out.store(scales, "scales"), **how)
 

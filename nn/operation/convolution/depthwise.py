@@ -102,6 +102,7 @@ class Depthwise:
             # Before the gradient of x, which may be summed up in the memory of the padded images.
             if for_kernel is not None:
                 self._images.take(x[block])
+                # The first block overwrites, so that the sums need not be cleared.
                 self._images.correlate(incoming, self._total if block.start == 0 else self._sums)
                 if block.start:
                     np.add(self._total, self._sums, out=self._total)

@@ -83,6 +83,28 @@ class Im2Col:
             if for_x is not None:
                 self._write_x_gradient(kernel, incoming, for_x[block])
 
+    def reverse_gradients(
+        self, x: Array, kernel: Array, gradient: Array, for_kernel: Array | None, for_output: Array | None
+    ) -> None:
+        """Write the gradients of the way back, from gradients of the output to that of the input.
+
+        Args:
+            x: gradient of what that way gives, of the shape of the input.
+            kernel: the kernel.
+            gradient: what that way was given, of the shape of the output.
+            for_kernel: memory for the gradient of the kernel; None where it is not wanted.
+            for_output: that for the gradient of `gradient`.
+        """
+        self._patches.clear()
+        taps = self._by_group(kernel)
+        for block in self._blocks:
+            # The same windows for both.
+            windows = self._patches.take(x[block])
+            if for_kernel is not None:
+                self._add_kernel_gradient(windows, self._by_group(gradient[block]), block.start == 0, for_kernel)
+            if for_output is not None:
+                np.matmul(windows, taps, out=self._by_group(for_output[block]))
+
     def _add_kernel_gradient(self, windows: Array, incoming: Array, first: bool, for_kernel: Array) -> None:
         total = self._by_group(for_kernel)
         np.matmul(windows.swapaxes(1, 2), incoming, out=total if first else self._part)

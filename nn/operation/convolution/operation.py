@@ -11,7 +11,6 @@ import numpy as np
 from nn.arrays import BATCH, Array, Shape
 from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
-from nn.operation.convolution.phases import Phases
 from nn.operation.convolution.problem import Method, Problem
 from nn.operation.convolution.window import Padding, Window, place
 from nn.operation.convolution.winograd import Winograd
@@ -32,8 +31,8 @@ class Convolution(Operation):
         dilations: cells of x from one cell of the kernel to the next, along each axis; default: 1.
 
     It adds the bias while the numbers are in the cache. Kernels of one channel and one filter are computed by `Depthwise`,
-    those of 2 to 5 cells each way that move by 1 over at least 16 channels, to at least 16 filters, by `Winograd`, through
-    `Phases` where they have dilations, and all else by `Im2Col`: the shapes decide, not the data.
+    those of 2 to 5 cells each way that move by 1 over at least 16 channels, to at least 16 filters, by `Winograd`, and all
+    else by `Im2Col`: the shapes decide, not the data.
     """
 
     multiplies: ClassVar[bool] = True
@@ -74,7 +73,7 @@ class Convolution(Operation):
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
-        kind = next((each for each in (Depthwise, Winograd, Phases) if each.suits(problem)), Im2Col)
+        kind = next((each for each in (Depthwise, Winograd) if each.suits(problem)), Im2Col)
         self._lies = kind is Depthwise and len(shapes[0]) == 3
         if self._lies:
             # It works along rows, so to it a sequence is an image of height 1.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -9,18 +10,20 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from nn.arrays import Array, Scratch
+from nn.operation.convolution.problem import side_by_side
 
 
 class Setting(NamedTuple):
     """Matrices, sizes and work space of both steps.
 
-    `sizes` are the numbers of images that a block may have. `one` and `other` are work space for tiles: neither keeps anything
-    there from one block to the next, so all share it.
+    `beside` images lie beside each other, as more channels, and `sizes` are the numbers of images that a block may have. `one`
+    and `other` are work space for tiles: neither keeps anything there from one block to the next, so all share it.
     """
 
     down: Matrices
     across: Matrices
     groups: int
+    beside: int
     sizes: Iterable[int]
     one: Array
     other: Array
@@ -33,17 +36,21 @@ class Correlation:
         self, setting: Setting, tiling: Tiling, padded: Array, shape: tuple[int, int], filters: int, scratch: Scratch
     ) -> None:
         channels, one, other, self._groups = padded.shape[-1], setting.one, setting.other, setting.groups
-        covered = (tiling.down * tiling.step_down, tiling.across * tiling.step_across)
         # Tiles are written whole; where they reach beyond the output they need memory of their own, which is then cut.
-        self._covered = None if covered == shape else scratch.empty((tiling.images, *covered, filters), padded.dtype)
+        # So they do where several images lie beside each other, which are then taken apart.
+        self._beside, apart = setting.beside, setting.beside > 1 or tiling.covered != shape
+        many = setting.beside * filters
+        self._covered = scratch.empty((tiling.images, *tiling.covered, many), padded.dtype) if apart else None
         self._steps = {}
         # The views of all sizes of blocks are made here: no call has to make strided views.
         for images in setting.sizes:
-            tiles, products = tiling.take(one, images, channels), tiling.take(other, images, filters)
+            some = images // setting.beside
+            tiles, products = tiling.take(one, some, channels), tiling.take(other, some, many)
             # `other` is the work space until the products are written there, then `one`, whose tiles have been multiplied.
-            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, other)
+            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:some], tiles, other)
             gather = OutputTransform(tiling, setting.down.gather, setting.across.gather, products, one)
-            self._steps[images] = (spread, _matrices(tiles), _matrices(products), gather)
+            matrices_of = (_matrices(tiles, channels // setting.beside), _matrices(products, filters))
+            self._steps[images] = (spread, *matrices_of, gather)
 
     def run(self, filters: Array, out: Array) -> Array:
         """Correlate with filters (36, channels / groups, filters); return the result, which is `out` if no tile is cut off."""
@@ -53,9 +60,14 @@ class Correlation:
         if self._covered is None:
             gather(out)
             return out
-        covered = self._covered[: len(out)]
+        covered = self._covered[: len(out) // self._beside]
         gather(covered)
-        return covered[:, : out.shape[1], : out.shape[2]]
+        inside = covered[:, : out.shape[1], : out.shape[2]]
+        if self._beside == 1:
+            return inside
+        parts = side_by_side(inside, self._beside)
+        np.copyto(out.reshape(parts.shape), parts)
+        return out
 
 
 class FilterGradient:
@@ -63,18 +75,20 @@ class FilterGradient:
 
     def __init__(self, setting: Setting, tiling: Tiling, padded: Array, gradient: Array, scratch: Scratch) -> None:
         channels, filters, dtype, self._groups = padded.shape[-1], gradient.shape[-1], padded.dtype, setting.groups
+        one_of = channels // setting.beside, filters // setting.beside
         # The gradient's transform has work space of its own: both shared ones hold tiles by then.
         work = scratch.empty((tiling.halves(filters),), dtype)
-        self.total = scratch.empty((FREQUENCIES, channels // setting.groups, filters), dtype)
+        self.total = scratch.empty((FREQUENCIES, one_of[0] // setting.groups, one_of[1]), dtype)
         self._part = scratch.empty(self.total.shape, dtype)
         # The adjoint of the output's transform is the product with its transposed matrices.
         down, across = (np.ascontiguousarray(found.gather.T) for found in (setting.down, setting.across))
         self._steps = {}
         for images in setting.sizes:
-            tiles, incoming = tiling.take(setting.one, images, channels), tiling.take(setting.other, images, filters)
-            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, setting.other)
-            spread_gradient = InputTransform(tiling, down, across, gradient[:images], incoming, work)
-            self._steps[images] = (spread, spread_gradient, _matrices(tiles), _matrices(incoming))
+            some = images // setting.beside
+            tiles, incoming = tiling.take(setting.one, some, channels), tiling.take(setting.other, some, filters)
+            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:some], tiles, setting.other)
+            spread_gradient = InputTransform(tiling, down, across, gradient[:some], incoming, work)
+            self._steps[images] = (spread, spread_gradient, _matrices(tiles, one_of[0]), _matrices(incoming, one_of[1]))
 
     def add(self, images: int, first: bool) -> None:
         """Add the contribution of so many images; the first block overwrites."""
@@ -87,9 +101,9 @@ class FilterGradient:
             np.add(self.total, self._part, out=self.total)
 
 
-def _matrices(tiles: Array) -> Array:
-    """Return tiles (6, 6, images, down, across, channels) as matrices (36, tiles, channels)."""
-    return tiles.reshape(FREQUENCIES, -1, tiles.shape[-1])
+def _matrices(tiles: Array, channels: int) -> Array:
+    """Return tiles as matrices (36, tiles, channels)."""
+    return tiles.reshape(FREQUENCIES, -1, channels)
 
 
 # Transforms of images to tiles and back, along both axes, as products with small matrices.
@@ -104,50 +118,66 @@ FREQUENCIES = SIZE * SIZE
 
 
 class Tiling(NamedTuple):
-    """Number of images of a block, the tiles of an image down and across, and the outputs of a tile down and across."""
+    """Number of images of a block, the tiles of an image down and across, and the outputs of a tile down and across.
+
+    Where cells of the kernel are apart, those outputs make tiles that are as far apart: there are tiles for each of the first
+    `apart_down` rows and `apart_across` columns, and of each of them so many down and across.
+    """
 
     images: int
     down: int
     across: int
     step_down: int
     step_across: int
+    apart_down: int = 1
+    apart_across: int = 1
+
+    @property
+    def covered(self) -> tuple[int, int]:
+        """Rows and columns of an output of whole tiles."""
+        return self.down * self.step_down * self.apart_down, self.across * self.step_across * self.apart_across
 
     def frequencies(self, channels: int) -> int:
         """Return how many frequencies the tiles have."""
-        return FREQUENCIES * self.images * self.down * self.across * channels
+        return FREQUENCIES * self.images * self.apart_down * self.down * self.apart_across * self.across * channels
 
     def halves(self, channels: int) -> int:
         """Return how many numbers there are when one axis is transformed."""
-        return self.images * (self.step_down * self.down + SIZE) * SIZE * self.across * channels
+        rows = self.apart_down * (self.step_down * self.down + SIZE)
+        return self.images * rows * SIZE * self.apart_across * self.across * channels
 
     def take(self, flat: Array, images: int, channels: int) -> Array:
         """Return the beginning of work space as the tiles of so many images."""
         size = self._replace(images=images).frequencies(channels)
-        return flat[:size].reshape(SIZE, SIZE, images, self.down, self.across, channels)
+        shape = (SIZE, SIZE, images, self.apart_down, self.down, self.apart_across, self.across, channels)
+        return flat[:size].reshape(shape)
 
 
 class InputTransform:
     """Cuts images (images, height, width, channels) into tiles, which overlap if the matrices have more columns than a tile
-    has outputs, and transforms them by a matrix (6, cells) for each axis to `target` (6, 6, images, down, across, channels).
+    has outputs, and transforms them by a matrix (6, cells) for each axis to `target`, tiles as `Tiling` takes them.
     """
 
     def __init__(self, tiling: Tiling, down: Array, across: Array, source: Array, target: Array, work: Array) -> None:
         self._down, self._across = down, across
         images, channels = len(source), source.shape[-1]
-        line = tiling.across * channels
+        line = tiling.apart_across * tiling.across * channels
         # Rows that tiles read; images may have more of them for the other direction.
-        height = tiling.step_down * (tiling.down - 1) + down.shape[1]
-        half = work[: images * height * SIZE * line].reshape(images, height, SIZE, tiling.across, channels)
+        height = tiling.apart_down * (tiling.step_down * (tiling.down - 1) + down.shape[1])
+        half = work[: images * height * SIZE * line]
+        half = half.reshape(images, height, SIZE, tiling.apart_across, tiling.across, channels)
         image, row, cell, channel = source.strides
-        shape = (images, height, tiling.across, across.shape[1], channels)
+        shape = (images, height, tiling.apart_across, tiling.across, across.shape[1], channels)
+        apart = tiling.apart_across * cell
         # Tiles overlap in the view instead of being copied; `matmul` reads them where they lie.
-        self._first = as_strided(source, shape, (image, row, tiling.step_across * cell, cell, channel))
-        self._first_target = half.swapaxes(2, 3)
-        image, row, frequency, _, channel = half.strides
-        shape = (SIZE, images, tiling.down, down.shape[1], line)
-        self._second = as_strided(half, shape, (frequency, image, tiling.step_down * row, row, channel))
+        self._first = as_strided(source, shape, (image, row, cell, tiling.step_across * apart, apart, channel))
+        self._first_target = half.transpose(0, 1, 3, 4, 2, 5)
+        image, row, frequency, _, _, channel = half.strides
+        shape = (SIZE, images, tiling.apart_down, tiling.down, down.shape[1], line)
+        apart = tiling.apart_down * row
+        self._second = as_strided(half, shape, (frequency, image, row, tiling.step_down * apart, apart, channel))
         # The frequencies lead in the target: each of the 36 is then a matrix of its own for the BLAS.
-        self._second_target = target.reshape(SIZE, SIZE, images, tiling.down, line).transpose(1, 2, 3, 0, 4)
+        self._second_target = target.reshape(*target.shape[:5], line).transpose(1, 2, 3, 4, 0, 5)
 
     def __call__(self) -> None:
         """Transform along the width, then along the height."""
@@ -156,23 +186,26 @@ class InputTransform:
 
 
 class OutputTransform:
-    """Transforms tiles (6, 6, images, down, across, channels) by a matrix (outputs, 6) for each axis to images side by side."""
+    """Transforms `source`, tiles as `Tiling` takes them, by a matrix (outputs, 6) for each axis to images side by side."""
 
     def __init__(self, tiling: Tiling, down: Array, across: Array, source: Array, work: Array) -> None:
         self._down, self._across = down, across
         images, channels = source.shape[2], source.shape[-1]
-        line = tiling.across * channels
-        shape = (images, tiling.down, tiling.step_down, SIZE, tiling.across, channels)
-        half = work[: int(np.prod(shape))].reshape(shape)
-        self._first = source.reshape(SIZE, SIZE, images, tiling.down, line).transpose(1, 2, 3, 0, 4)
-        self._first_target = half.reshape(*shape[:4], line).transpose(3, 0, 1, 2, 4)
-        self._second = half.swapaxes(3, 4)
-        self._shape = (*shape[:3], tiling.across, tiling.step_across, channels)
+        line = tiling.apart_across * tiling.across * channels
+        shape = (images, tiling.apart_down, tiling.down, tiling.step_down, SIZE)
+        columns = (tiling.apart_across, tiling.across, channels)
+        half = work[: math.prod(shape) * line]
+        self._first = source.reshape(*source.shape[:5], line).transpose(1, 2, 3, 4, 0, 5)
+        self._first_target = half.reshape(*shape, line).transpose(4, 0, 1, 2, 3, 5)
+        self._second = half.reshape(*shape, *columns).transpose(0, 1, 2, 3, 5, 6, 4, 7)
+        # A row of the output is the tile's number, the row in the tile, and which of the rows that are apart; columns as well.
+        rows = (images, tiling.down, tiling.step_down, tiling.apart_down)
+        self._shape = (*rows, tiling.across, tiling.step_across, tiling.apart_across, channels)
 
     def __call__(self, target: Array) -> None:
         """Write the outputs into a contiguous array (images, rows, columns, channels) of whole tiles."""
         np.matmul(self._down, self._first, out=self._first_target)
-        np.matmul(self._across, self._second, out=target.reshape(self._shape))
+        np.matmul(self._across, self._second, out=target.reshape(self._shape).transpose(0, 3, 1, 2, 6, 4, 5, 7))
 
 
 POINTS = (0.0, 2 / 3, -2 / 3, 3 / 2, -3 / 2)

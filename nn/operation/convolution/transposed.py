@@ -12,6 +12,7 @@ from nn.arrays import BATCH, Array, Shape
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.operation import as_image
 from nn.operation.convolution.problem import Problem
+from nn.operation.convolution.sub_cells import SubCells
 from nn.operation.convolution.window import Padding, Window
 from nn.operation.operation import Operation, batch_leads
 
@@ -60,10 +61,14 @@ class TransposedConvolution(Operation):
         # The convolution that is reversed has y for its input and x for its output.
         problem = Problem(shapes[0][0], rows, columns, output[-1], shapes[0][-1], 1, False, False, dtype)
         self._method = Im2Col(problem, self.scratch)
+        self._cells = SubCells(problem, self.scratch) if SubCells.suits(problem) else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, kernel = as_image(inputs[0], inputs[0].ndim), as_image(inputs[1], inputs[0].ndim, 1)
         target = as_image(out, inputs[0].ndim)
+        if self._cells is not None:
+            self._cells.forward(x, kernel, target)
+            return
         # Without a rectifier it does not read its output, nor its input for this gradient: arrays of the shapes stand for them.
         self._method.backward(target, kernel, x, x, target, None, None)
 
@@ -71,11 +76,13 @@ class TransposedConvolution(Operation):
         axes = inputs[0].ndim
         x, kernel, incoming = as_image(inputs[0], axes), as_image(inputs[1], axes, 1), as_image(gradient, axes)
         for_x, for_kernel = wanted
-        if for_kernel is not None:
-            # The gradient of y is that convolution's input, x the gradient of its output.
-            self._method.backward(incoming, kernel, x, x, None, as_image(for_kernel, axes, 1), None)
-        if for_x is not None:
-            self._method.forward(incoming, kernel, None, as_image(for_x, axes))
+        self._method.reverse_gradients(
+            incoming,
+            kernel,
+            x,
+            None if for_kernel is None else as_image(for_kernel, axes, 1),
+            None if for_x is None else as_image(for_x, axes),
+        )
 
     def _place(self, x: Shape, kernel: Shape) -> list[Window]:
         """Return the windows of the convolution that this one reverses: they move over the output."""

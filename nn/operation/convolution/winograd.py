@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,9 @@ FEWEST_CHANNELS = 16
 WORTH = 0.7
 """The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
 
+WIDE = 128
+"""Columns of a product that are enough."""
+
 BLOCK_BYTES = 5 << 19
 """Bytes of the tiles of a block of images and their products together: they stay in the cache, and a part of the batch
 that is multiplied at once is large enough for the BLAS."""
@@ -36,10 +41,10 @@ class Winograd:
 
     A tile gives 4x4 outputs of a 3x3 kernel, F(4x4, 3x3), or 2x2 of a 5x5 one: 7 - k along each axis for 2 <= k <= 5. The
     gradient of the input is the same with the kernel turned by 180 degrees; that of the kernel is G^T D G with D the sum over
-    tiles of (B^T d B) * (A g A^T). Images are transformed and multiplied a few at a time, so that their tiles stay in the
-    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. A
-    cell that is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only
-    (`BlankWindows`).
+    tiles of (B^T d B) * (A g A^T). Where cells of the kernel are d cells apart, so are those of a tile, and tiles of neighbours
+    lie between them. Images are transformed and multiplied a few at a time, so that their tiles stay in the cache. In float32
+    the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. A cell that is not
+    finite spreads over its tile; so do rounding errors, except to outputs that see zeros only (`BlankWindows`).
 
     Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `tiles.matrices` makes the matrices.
     """
@@ -48,21 +53,24 @@ class Winograd:
         channels, filters, groups, dtype = problem.channels, problem.filters, problem.groups, problem.dtype
         rows, columns = _Axis(problem.rows, dtype), _Axis(problem.columns, dtype)
         # The larger of both directions counts, because the same blocks serve forward and backward.
-        tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles)
+        tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles) * rows.apart * columns.apart
         self._blocks = Blocks(problem.images, BLOCK_BYTES // (FREQUENCIES * (channels + filters) * tiles * dtype.itemsize))
         images = self._blocks.largest
+        self._beside = beside = _beside(self._blocks.sizes, min(channels, filters)) if rows.apart * columns.apart > 1 else 1
         inside, corner = (problem.rows.length, problem.columns.length), (problem.rows.before, problem.columns.before)
-        self._x = Padded(images, (rows.cells, columns.cells), inside, corner, channels, scratch, dtype)
+        some = images // beside
+        self._x = Padded(some, (rows.cells, columns.cells), inside, corner, beside * channels, scratch, dtype)
         cells, corner = (rows.back_cells, columns.back_cells), (rows.back_before, columns.back_before)
-        self._gradient = Padded(images, cells, problem.output[1:3], corner, filters, scratch, dtype)
+        self._gradient = Padded(some, cells, problem.output[1:3], corner, beside * filters, scratch, dtype)
 
-        tiling = Tiling(images, rows.tiles, columns.tiles, rows.step, columns.step)
-        back = Tiling(images, rows.back_tiles, columns.back_tiles, rows.step, columns.step)
-        most = max(channels, filters)
+        each = (rows.step, columns.step, rows.apart, columns.apart)
+        tiling = Tiling(some, rows.tiles, columns.tiles, *each)
+        back = Tiling(some, rows.back_tiles, columns.back_tiles, *each)
+        most = beside * max(channels, filters)
         # The two work spaces change their roles: tiles of channels or of filters, whole or transformed along one axis only.
         size = max(way(most) for found in (tiling, back) for way in (found.frequencies, found.halves))
         work = (scratch.empty((size,), dtype), scratch.empty((size,), dtype))
-        setting = Setting(rows.matrices, columns.matrices, groups, self._blocks.sizes, *work)
+        setting = Setting(rows.matrices, columns.matrices, groups, beside, self._blocks.sizes, *work)
         self._filters = FilterTransform(channels, filters, groups, rows.matrices.taps, columns.matrices.taps, scratch, dtype)
         self._forward = Correlation(setting, tiling, self._x.array, problem.output[1:3], filters, scratch)
         self._backward = Correlation(setting, back, self._gradient.array, inside, channels, scratch)
@@ -74,16 +82,16 @@ class Winograd:
     def suits(problem: Problem) -> bool:
         """Return whether the kernel has 2 to 5 cells each way and moves by 1, with enough channels and enough work to save."""
         windows = (problem.rows, problem.columns)
-        if not all(1 < window.size < SIZE and window.stride == window.dilation == 1 for window in windows):
+        if not all(1 < window.size < SIZE and window.stride == 1 for window in windows):
             return False
-        # The gradient's border is the window's size - 1 - padding, which must not be negative.
-        if any(max(window.before, window.after) >= window.size for window in windows):
+        # The gradient's border is the window's span - 1 - padding, which must not be negative.
+        if any(max(window.before, window.after) >= window.span for window in windows):
             return False
         fewest = min(problem.channels, problem.filters) // problem.groups
         work, direct = FREQUENCIES, 1
         for window in windows:
             # 36 products for each tile, against one for each cell of the kernel and place of the output.
-            work *= -(-window.positions // _step(window))
+            work *= window.dilation * _tiles(window.positions, window)
             direct *= window.positions * window.size
         return fewest >= FEWEST_CHANNELS and work <= WORTH * direct
 
@@ -95,7 +103,7 @@ class Winograd:
         suspects = self._blanks.suspects(x)
         for block in self._blocks:
             target = out[block]
-            self._x.fill(x[block])
+            self._x.fill(x[block], self._beside)
             result = self._forward.run(filters, target)
             if suspects is not None and suspects[block].any():
                 self._blanks.clear(self._blanks.find(x[block]), result)
@@ -118,12 +126,13 @@ class Winograd:
         filters = None if for_x is None else self._filters.transform_turned(kernel)
         for block in self._blocks:
             images, first = block.stop - block.start, block.start == 0
-            self._ends.start(gradient[block], output[block], self._gradient.inside[:images])
+            self._ends.start(gradient[block], output[block], self._gradient.split(images, self._beside))
             if for_bias is not None:
                 # The border is zero, so the sum over all cells, which is contiguous, is that over the output.
-                self._ends.add_bias_gradient(self._gradient.cells(images), first, for_bias)
+                cells = self._gradient.cells(images // self._beside)
+                self._ends.add_bias_gradient(cells.reshape(-1, len(for_bias)), first, for_bias)
             if for_kernel is not None:
-                self._x.fill(x[block])
+                self._x.fill(x[block], self._beside)
                 self._sum.add(images, first)
             if for_x is not None and filters is not None:
                 target = for_x[block]
@@ -139,18 +148,30 @@ class _Axis:
     """Tiles and cells along one axis, forward and for the gradient of the input."""
 
     def __init__(self, window: Window, dtype: np.dtype[Any]) -> None:
-        self.step = _step(window)
+        self.step, self.apart = _step(window), window.dilation
         self.matrices = matrices(self.step, window.size, dtype)
-        self.tiles = -(-window.positions // self.step)
-        self.cells = self.step * (self.tiles - 1) + SIZE
-        self.back_tiles = -(-window.length // self.step)
-        self.back_before = window.size - 1 - window.before
+        # Of each of the first cells, as many as cells of the kernel are apart.
+        self.tiles = _tiles(window.positions, window)
+        self.cells = self.apart * (self.step * (self.tiles - 1) + SIZE)
+        self.back_tiles = _tiles(window.length, window)
+        self.back_before = window.span - 1 - window.before
         # of the gradient one reads tiles of 6 cells with the border, and the tiles of the output without
-        self.back_cells = max(self.step * (self.back_tiles - 1) + SIZE, self.back_before + self.step * self.tiles)
+        reach, covered = self.step * (self.back_tiles - 1) + SIZE, self.step * self.tiles
+        self.back_cells = max(self.apart * reach, self.back_before + self.apart * covered)
+
+
+def _beside(sizes: Iterable[int], channels: int) -> int:
+    """Return how many images lie beside each other, as more channels: products with fewer than `WIDE` columns are slow."""
+    common = math.gcd(*sizes)
+    return max(count for count in range(1, common + 1) if common % count == 0 and (count == 1 or count * channels <= WIDE))
 
 
 def _step(window: Window) -> int:
     return SIZE + 1 - window.size
+
+
+def _tiles(cells: int, window: Window) -> int:
+    return -(-cells // (_step(window) * window.dilation))
 
 
 class BlankWindows:
@@ -223,13 +244,13 @@ def lattice(window: Window) -> slice:
 
 def _holds(window: Window, position: int, chosen: range) -> bool:
     first = position * window.stride - window.before
-    return any(cell in chosen for cell in range(first, first + window.size))
+    return any(cell in chosen for cell in range(first, first + window.span, window.dilation))
 
 
 def _all_within(mask: Array, window: Window, axis: int) -> Array:
     """Return for each position of a window, which moves by 1, whether `mask` is set in all its cells."""
     before = (slice(None),) * axis
     found = mask[(*before, slice(window.positions))].copy()
-    for tap in range(1, window.size):
-        np.logical_and(found, mask[(*before, slice(tap, tap + window.positions))], out=found)
+    for cell in range(window.dilation, window.span, window.dilation):
+        np.logical_and(found, mask[(*before, slice(cell, cell + window.positions))], out=found)
     return found

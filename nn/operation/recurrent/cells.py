@@ -73,6 +73,7 @@ class LSTMOperation(FeatureMajor):
         self.read(variables, mask, states)
         if states:
             np.copyto(self._first_cell, states[1].T)
+        # Around all steps, for `logistic_of_negative`: 1 / (1 + inf) is the right 0.
         with np.errstate(over="ignore"):
             self._read_steps()
         if not self.with_cell:
@@ -86,6 +87,7 @@ class LSTMOperation(FeatureMajor):
         for number, step in enumerate(self._steps, start=1):
             np.matmul(weights, step.joined, out=step.gates)
             np.tanh(step.g, out=step.g)
+            # The candidate's rows, which take a tanh, lie between those of the gates.
             for gate in (step.sigmoids, step.o):
                 logistic_of_negative(gate, self._one)
             np.multiply(step.f, step.c_before, out=step.c)
@@ -212,6 +214,7 @@ class GRUOperation(FeatureMajor):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         self.read(*(self.apart(inputs) if self._further else (inputs, (), ())))
+        # For `logistic_of_negative`, as in `LSTMOperation`.
         with np.errstate(over="ignore"):
             self._read_steps()
         self.write_states(out)

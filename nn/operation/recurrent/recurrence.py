@@ -149,6 +149,7 @@ class FeatureMajor(Recurrence):
         self._seen: list[Array] = list(seen) if self._dropping else []
         self._states = list(kept)
         self._state_slab = kept[1:].transpose(2, 0, 1)
+        # An array: NumPy would convert a number of Python in each call.
         self._one = np.asarray(1, dtype)
         self._scale = np.full(columns, -1, dtype)
         self._scale[2 * units : 3 * units] = 1
@@ -233,7 +234,7 @@ class FeatureMajor(Recurrence):
         """Write the gradients of those variables that need one."""
         for target, rows in zip(wanted, (slice(self._features), self._state_rows), strict=False):
             if target is not None:
-                # Not scaled: the gradients of a step are those of the pre-activations, before the columns were halved.
+                # Not scaled: the gradients of a step are those of the pre-activations, before the signs of the columns.
                 np.copyto(target, self._total[rows])
         for target in wanted[2:]:
             if target is not None:
@@ -256,6 +257,7 @@ class Dropping(Recurrence):
     def begin(self, mode: Mode, position: int) -> None:
         if not self._dropping:
             return
+        # A plan for training that predicts for once: the product sees all units.
         if not mode.training:
             self._drop.fill(1)
             return

@@ -158,7 +158,7 @@ class StaleSynchronizedSGD(ISyncType):
         super().__init__(codecs, timeout, clock, names)
         self.staleness = staleness
         self._inner: RescuingSync = (AsynchronizedSGD if staleness else SynchronizedSGD)(codecs, timeout, clock, names)
-        # a server holds back its answers for workers that are behind
+        # within a limit, the answer of a server may wait for workers that are behind
         self._inner._awaits_workers = staleness < math.inf
         # a server holds back its answers itself, and a synchronous codec cannot run ahead; only others need clocks
         codecs.hears_peers = staleness < math.inf and not all(

@@ -110,8 +110,8 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         # before anything is sent: in `combine` it would be an error of the packet that came last
         if self.units.count < merge.fewest:
             raise ValueError(f"{merge!r} needs {merge.fewest} workers or more, got {self.units.count}")
-        # a sum over spans is merged without a rule, so there is no number to tell
-        self._tells = self.units.grain is not Grain.SPANS  # a merge rule the number of the exchange: exact sums need none
+        # whether a merge rule is told the number of the exchange: sums over spans are merged without one
+        self._tells = self.units.grain is not Grain.SPANS
         self.batch: Batch | None = None
         self.before: Batch | None = None
         self.repeated = self.late = 0

@@ -281,7 +281,7 @@ class Merging:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._rules.load_state_dict(state)
         # the rules were replaced, and collectors refer to them
-        self.clear()  # collectors have rules of before
+        self.clear()
 
     def clear(self) -> None:
         self._free.clear()

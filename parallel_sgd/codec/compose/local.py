@@ -222,7 +222,7 @@ class FrozenAdam(LocalRule):
         rule, step = self._rule, np.empty_like(merged, subok=False)
         if dense:
             # parameters are looked at for weight decay alone
-            rule.write_change(merged, merged, step)  # without decay Adam looks at no parameters
+            rule.write_change(merged, merged, step)
             return step
         momentum, square = self._momentum(merged), rule.state_dict()["square"]
         # the last step of the warm-up, whose correction of v stays

@@ -76,8 +76,8 @@ class Median(TrimmedMean):
     def __init__(self) -> None:
         super().__init__(0)
 
-    # all but the middle one, or the middle two
     def _trimmed(self, count: int) -> int:
+        # all but the middle one, or the middle two
         return (count - 1) // 2
 
 

@@ -61,9 +61,8 @@ TOLERANCE = 1e-6
 class Gossip(Neighbours):
     """Decentralised parallel SGD: x_i <- sum_j a_ij x_j with a fixed symmetric matrix of rows that add up to 1.
 
-    The mean over workers stays as it
-    is; differences from it shrink in each step by the second largest eigenvalue of the matrix, 1/3 for a ring of 4, 0.805 of
-    8. Bytes per worker: a payload for each neighbour.
+    The mean over workers stays as it is; differences from it shrink in each step by the second largest eigenvalue of the
+    matrix, 1/3 for a ring of 4, 0.805 of 8. Bytes per worker: a payload for each neighbour.
 
     Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, here with the local step before the
     mixture; with `up=DiffRef(...)` and gamma < 1 Koloskova et al., "Decentralized stochastic optimization and gossip

@@ -25,7 +25,7 @@ PAST: Final = 32
 _FLAGS: Final = DENSE | DOWN | ASK | RESULT | LACKING | PAST
 _KINDS: Final = frozenset({0, DOWN, ASK, RESULT, LACKING})
 # a bool is an int to Python, and would pass as a flag
-INTEGERS: Final = frozenset({int})  # not bool
+INTEGERS: Final = frozenset({int})
 _BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)
 
 
@@ -98,7 +98,7 @@ class Packet(NamedTuple):
             raise PayloadError(f"it is for {size} numbers, and holds {payload.size}")
         # ids of blocks come as int64; else numbers are of the variable's type, or the float32 of stages
         wanted = _IDS if flags & LACKING else _FLOATS if like is None else like.dtype
-        if payload.dtype != wanted and (flags & LACKING or payload.dtype != _FLOATS):  # stages make float32 of any type
+        if payload.dtype != wanted and (flags & LACKING or payload.dtype != _FLOATS):
             raise PayloadError(f"it holds {_shown(payload)}, and must hold a row of {wanted}")
         # bytes of a pipeline are checked when they are decoded (`Pipeline.decode`)
         if flags & DENSE:

@@ -164,10 +164,10 @@ class Copies(Generic[Copied]):
         self._pattern = pattern
         self._made: dict[tuple[int, ...], Copied] = {}
 
-    # a deep copy: the pattern keeps no state, so every copy begins alike
     def __call__(self, *numbers: int) -> Copied:
         found = self._made.get(numbers)
         if found is None:
+            # a deep copy: the pattern keeps no state, so every copy begins alike
             found = self._made[numbers] = deepcopy(self._pattern)
         return found
 

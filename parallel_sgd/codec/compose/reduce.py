@@ -337,6 +337,14 @@ class Reducing(Composed):
                     units.update(every if found is None else found.missing())
         return sorted(units)
 
+    @property
+    def in_common(self) -> tuple[str, ...]:
+        """Names of the parts that remember the same on all workers: a rule by which each merges the changes of all clients.
+        Without clients the number of workers decides what it merges, and with it about its memory.
+        """
+        merged_by_all = all(shard.owner is None for shard in self._shards(1))
+        return ("merge",) if self.by_client and merged_by_all else ()
+
     def within(self) -> dict[str, Remembers]:
         # the memory of clients goes to the worker that trains them next (`remembered`)
         own = {} if self.by_client else self.encoders.within()

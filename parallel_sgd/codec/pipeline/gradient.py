@@ -60,8 +60,8 @@ class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1})
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
         return None, n
 
-    # the vector arrives as it was made: there is nothing to undo
     def decode(self, values: Vector, side: None, n: int) -> Vector:
+        # the vector arrives as it was made: there is nothing to undo
         return values
 
 
@@ -122,9 +122,9 @@ class RuleStage(GradientStage):
         self._rule = rule
         self._result: Vector = np.empty(0, np.float32)
 
-    # a learning rate of 1: the step of the rule is the vector that is sent
     def transform(self, x: Vector, draw: Draw | None = None) -> Vector:
         self._result = room_for(x, self._result)
+        # a learning rate of 1: the step of the rule is the vector that is sent
         self._rule.write_change(x, x, self._result)  # without decay no rule looks at the parameters
         return np.negative(self._result, out=self._result)
 

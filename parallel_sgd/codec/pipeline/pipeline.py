@@ -65,7 +65,7 @@ class Pipeline:
         Raises: ValueError where `x` holds a number that is not finite.
         """
         vector = np.ascontiguousarray(x, np.float32).reshape(-1)
-        with np.errstate(over="ignore", invalid="ignore"):  # a sum of finite numbers may be infinite
+        with np.errstate(over="ignore", invalid="ignore"):
             total = np.add.reduce(vector)
         # the sum tells in one pass; it may be infinite for finite numbers, which are then looked at one by one
         if not np.isfinite(total) and not np.isfinite(vector).all():

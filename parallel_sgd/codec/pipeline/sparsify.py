@@ -62,8 +62,8 @@ class TopK(Sparsifier):
     def side_bytes(self, n: int) -> int:
         return index_bytes(self.carried(n), n)
 
-    # sizes are at most those of the warm-up's first quarter, known before any packet
     def carried(self, n: int) -> int:
+        # sizes are at most those of the first quarter of the warm-up, known before any packet
         return kept(self.rho**0.2 if self.warmup else self.rho, n)
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
@@ -226,8 +226,8 @@ class Threshold(Sparsifier):
     def side_bytes(self, n: int) -> int:
         return index_bytes(n, n) + -(-n // 8)
 
-    # carried: nothing, since all values are tau or -tau
     def carried(self, n: int) -> int:
+        # nothing, since all values are tau or -tau
         return 0
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:

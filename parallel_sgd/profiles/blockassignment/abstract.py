@@ -82,15 +82,17 @@ class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2
         self._node_2_block = [list(blocks) for blocks in self.deal(node_count, redundancy)]
         if len(self._node_2_block) != node_count or not all(self._node_2_block):
             raise ValueError(f"{name} must deal at least one block to each of {node_count} workers: {self._node_2_block}")
-        count = 1 + max(max(blocks) for blocks in self._node_2_block)
-        self._block_2_node: list[list[int]] = [[] for _ in range(count)]
+        held = {block for blocks in self._node_2_block for block in blocks}
+        # ids without a gap: the tree is over 0..B-1
+        if held != set(range(len(held))):
+            raise ValueError(
+                f"{name} must deal every block from 0 to {max(held)} to some worker, and no other: {self._node_2_block}"
+            )
+        self._block_2_node: list[list[int]] = [[] for _ in held]
         for node, blocks in enumerate(self._node_2_block):
             # a block that a worker names twice is held once
             for block in dict.fromkeys(blocks):
                 self._block_2_node[block].append(node)
-        # ids without a gap: the tree is over 0..B-1
-        if not all(self._block_2_node):
-            raise ValueError(f"{name} must deal every block from 0 to {count - 1} to some worker: {self._node_2_block}")
 
     @abstractmethod
     def deal(self, node_count: int, redundancy: int) -> Sequence[Sequence[int]]:

@@ -170,6 +170,11 @@ OPERATIONS = [
     GraphRow(operation.Minimum, with_variable(lambda x, w: function.minimum(w, x), [3, 1]), (3, 4), np.minimum),
     GraphRow(operation.StopGradient, lambda: lambda x: x * function.stop_gradient(x > 0), (4,), lambda x: np.maximum(x, 0),
              apart),
+    *[
+        GraphRow(operation.Rounding, lambda to=to: lambda x: x * operation.Rounding(to)(x + 0.1), (4,),
+                 lambda x, rounded=rounded: x * rounded(x + 0.1), apart, label=to)
+        for to, rounded in (("down", np.floor), ("up", np.ceil), ("nearest", np.rint), ("zero", np.trunc))
+    ],
     GraphRow(operation.Compare, lambda: lambda x: x * (x > 0), (4,), lambda x: np.maximum(x, 0), apart),
     GraphRow(operation.Compare, lambda: lambda x: x * function.not_equal(x, x), (4,), np.zeros_like, label="equality"),
     GraphRow(operation.Compare, with_variable(lambda x, w: x + w * (w <= x), [4]), (3, 4), lambda x, w: x + w * (w <= x),
@@ -214,6 +219,14 @@ OPERATIONS = [
     GraphRow(operation.BatchNormalize, with_statistics(operation.BatchNormalize(0.9, 0.01)), (3, 4), None),
     GraphRow(operation.Lookup, with_variable(lambda x, table: function.lookup(row_numbers(x), table), [6, 3]), (4,),
              lambda x, table: table[(x > -0.5).astype(int) + (x > 0.5)]),
+    GraphRow(operation.TopPlaces, lambda: lambda x: x[:, :2] * operation.TopPlaces(2, 1)(x), (4, 3),
+             lambda x: x[:, :2] * (-x).argsort(axis=1)[:, :2], apart),
+    GraphRow(operation.TopPlaces, lambda: lambda x: x * operation.TopPlaces(1)(x), (4,),
+             lambda x: x * x.argmax(axis=1, keepdims=True), apart, label="one"),
+    GraphRow(operation.TakeAlong, lambda: lambda x: operation.TakeAlong(1)(x, operation.TopPlaces(2, 1)(x)), (4, 3),
+             lambda x: -np.sort(-x, axis=1)[:, :2], apart),
+    GraphRow(operation.TakeAlong, lambda: lambda x: operation.TakeAlong()(x * x, row_numbers(x)), (3, 5),
+             lambda x: np.take_along_axis(x * x, (x > -0.5).astype(int) + (x > 0.5), 2), label="repeated"),
     *[
         GraphRow(Encode, lambda mode=mode: lambda x: Encode(6, mode)(row_numbers(x)), (4,), partial(encoded, mode), label=mode)
         for mode in ("one_hot", "multi_hot", "count")

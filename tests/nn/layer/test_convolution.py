@@ -10,9 +10,9 @@ from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv2D, GlobalAveragePool, MaxPool
 from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
-from nn.operation.convolution.phases import Phases
 from nn.operation.convolution.problem import Problem
-from nn.operation.convolution.window import place
+from nn.operation.convolution.sub_cells import SubCells
+from nn.operation.convolution.window import Window, place
 from nn.operation.convolution.winograd import BlankWindows, Winograd
 from nn.random import keyed
 
@@ -20,8 +20,16 @@ NUMBERS = np.random.default_rng(0)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def problem(images: int, shape: Shape, kernel: Shape, padding: str | int = "valid", groups: int = 1, **changes: Any) -> Problem:
-    rows, columns = place("test", shape[:2], kernel[:2], (1, 1), padding)
+def problem(
+    images: int,
+    shape: Shape,
+    kernel: Shape,
+    padding: str | int = "valid",
+    groups: int = 1,
+    dilations: tuple[int, int] = (1, 1),
+    **changes: Any,
+) -> Problem:
+    rows, columns = place("test", shape[:2], kernel[:2], (1, 1), padding, dilations)
     return Problem(images, rows, columns, shape[2], kernel[3], groups, True, True, FLOAT64)._replace(**changes)
 
 
@@ -96,21 +104,22 @@ def test_both_methods_agree_in_blocks_of_any_size(
     ],
 )
 @pytest.mark.parametrize("rectified", [False, True])
-def test_sums_over_cells_and_parts_of_dilated_images_agree_with_products_of_windows(
+def test_sums_over_cells_and_tiles_of_cells_that_are_apart_agree_with_products_of_windows(
     monkeypatch: pytest.MonkeyPatch, images: int, shape: Shape, stride: int, padding: str | int, dilation: int, filters: int,
     rectified: bool,
 ) -> None:  # fmt: skip
-    """`Depthwise` where each of 16 channels has one filter, and else `Phases`."""
+    """`Depthwise` where each of 16 channels has one filter, and else `Winograd`."""
     generator = keyed(0, "cells")
     windows = place("test", shape, (3, 4), (stride, stride), padding, (dilation, dilation))
     groups, kernel = (16, (3, 4, 1, 16)) if filters == 1 else (1, (3, 4, 16, filters))
     task = Problem(images, *windows, 16, kernel[3], groups, True, rectified, FLOAT64)
-    method = Depthwise if filters == 1 else Phases
+    method = Depthwise if filters == 1 else Winograd
     assert method.suits(task)
     x, w, b, g = (generator.standard_normal(size) for size in ((images, *shape, 16), kernel, kernel[3], task.output))
     found = []
-    for each, size in ((Im2Col, 1 << 18), (method, 1), (method, 1 << 18)):
-        monkeypatch.setattr("nn.operation.convolution.depthwise.BLOCK_BYTES", size)
+    for each, size in ((Im2Col, 1 << 18), (method, 1), (method, 1 << 18), (method, 1 << 22)):
+        for module in ("depthwise", "winograd"):
+            monkeypatch.setattr(f"nn.operation.convolution.{module}.BLOCK_BYTES", size)
         results = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
         made = each(task, Dirty())
         made.forward(x, w, b, results[0])
@@ -120,6 +129,43 @@ def test_sums_over_cells_and_parts_of_dilated_images_agree_with_products_of_wind
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
             np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 18])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (Window(14, 4, 2, 1, 1), Window(12, 4, 2, 1, 1)),
+        (Window(14, 3, 2, 0, 1), Window(11, 3, 2, 0, 0)),
+        (Window(20, 5, 3, 1, 2), Window(17, 6, 3, 3, 1)),
+        (Window(10, 3, 3, 0, 0), Window(7, 2, 1, 0, 1)),
+        (Window(30, 8, 4, 2, 2), Window(1, 1, 1, 0, 0)),
+    ],
+)
+def test_blocks_of_cells_agree_with_windows_that_are_added_up(
+    monkeypatch: pytest.MonkeyPatch, rows: Window, columns: Window, size: int
+) -> None:
+    monkeypatch.setattr("nn.operation.convolution.im2col.BLOCK_BYTES", size)
+    task = Problem(5, rows, columns, 3, 4, 1, False, False, FLOAT64)
+    assert SubCells.suits(task)
+    generator = keyed(0, "blocks")
+    x, kernel = generator.standard_normal(task.output), generator.standard_normal((rows.size, columns.size, 3, 4))
+    expected, found = np.empty((2, 5, rows.length, columns.length, 3))
+    Im2Col(task, Dirty()).backward(expected, kernel, x, x, expected, None, None)
+    SubCells(task, Dirty()).forward(x, kernel, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (Window(9, 3, 1, 1, 1), Window(9, 3, 1, 1, 1)),
+        (Window(20, 5, 4, 0, 0), Window(20, 5, 4, 0, 0)),
+        (Window(14, 2, 2, 5, 5), Window(14, 2, 2, 0, 0)),
+    ],
+)
+def test_blocks_of_cells_are_not_for_single_steps_waste_or_padding_beyond_the_window(rows: Window, columns: Window) -> None:
+    assert not SubCells.suits(Problem(5, rows, columns, 3, 4, 1, False, False, FLOAT64))
 
 
 def test_winograd_in_float32_is_near_the_direct_sum() -> None:
@@ -171,22 +217,24 @@ def computed(method: type[Winograd] | type[Im2Col], task: Problem, x: Array, ker
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    ("images", "sample", "kernel", "padding", "groups"),
+    ("images", "sample", "kernel", "padding", "groups", "dilations"),
     [
-        (3, (28, 28, 16), (3, 3, 16, 16), "same", 1),
-        (70, (14, 14, 16), (3, 3, 16, 32), "same", 1),
-        (3, (13, 17, 16), (3, 3, 16, 20), "valid", 1),
-        (3, (21, 24, 16), (5, 5, 16, 16), "same", 1),
-        (2, (16, 21, 16), (4, 2, 16, 16), "same", 1),
-        (2, (20, 19, 16), (3, 5, 16, 16), 2, 1),
-        (2, (18, 18, 32), (3, 3, 16, 32), 1, 2),
+        (3, (28, 28, 16), (3, 3, 16, 16), "same", 1, (1, 1)),
+        (70, (14, 14, 16), (3, 3, 16, 32), "same", 1, (1, 1)),
+        (3, (13, 17, 16), (3, 3, 16, 20), "valid", 1, (1, 1)),
+        (3, (21, 24, 16), (5, 5, 16, 16), "same", 1, (1, 1)),
+        (2, (16, 21, 16), (4, 2, 16, 16), "same", 1, (1, 1)),
+        (2, (20, 19, 16), (3, 5, 16, 16), 2, 1, (1, 1)),
+        (2, (18, 18, 32), (3, 3, 16, 32), 1, 2, (1, 1)),
+        (3, (28, 28, 16), (3, 3, 16, 16), "same", 1, (2, 2)),
+        (3, (29, 28, 16), (2, 3, 16, 16), "valid", 1, (3, 1)),
     ],
 )
 def test_outputs_that_see_zeros_only_are_the_bias(
-    images: int, sample: Shape, kernel: Shape, padding: str | int, groups: int, dtype: str
+    images: int, sample: Shape, kernel: Shape, padding: str | int, groups: int, dilations: tuple[int, int], dtype: str
 ) -> None:
     """Exactly, whichever method computes them; the others are those of the direct sum."""
-    task = problem(images, sample, kernel, padding, groups, biased=False, rectified=False, dtype=np.dtype(dtype))
+    task = problem(images, sample, kernel, padding, groups, dilations, biased=False, rectified=False, dtype=np.dtype(dtype))
     assert Winograd.suits(task)
     x, weights = sparse((images, *sample), groups, dtype), NUMBERS.standard_normal(kernel).astype(dtype)
     exact, fast = (computed(method, task, x, weights) for method in (Im2Col, Winograd))

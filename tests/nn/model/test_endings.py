@@ -333,3 +333,15 @@ def test_answers_behind_a_view_of_a_softmax_are_its_probabilities(tail: Layer) -
     made.compile("sgd", "crossentropy_with_softmax")
     chances = answers(made, x).probabilities
     np.testing.assert_array_equal(chances, made.predict(x))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_score_far_below_0_is_answered_without_a_warning() -> None:
+    made = sequential(Dense(1))
+    made.setup(loss.Binary_Cross_Entropy())
+    made.inputs = nn.dataset.ArrayDataset(np.zeros((4, 3)), ["no", "yes"] * 2)
+    for variable in made.store.variables:
+        variable.set_value(np.full(variable.shape, -500.0))
+    found = answers(made, np.ones((1, 3)))
+    assert found.probabilities is not None
+    assert (found.values.tolist(), found.probabilities.tolist()) == (["no"], [[1, 0]])

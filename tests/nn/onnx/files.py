@@ -16,8 +16,10 @@ def info(name: str, *axes: int | str | None, elements: int = 1) -> ValueInfo:
 
 
 def node(kind: str, inputs: str, outputs: str, **given: Any) -> NodeProto:
+    """Return a node; "-" stands for an input that is left out."""
     attributes = [messages.to_attribute(name, value) for name, value in given.items()]
-    return NodeProto(inputs.split(), outputs.split(), f"the {kind}", kind, attributes)
+    taken = [each.removeprefix("-") for each in inputs.split()]
+    return NodeProto(taken, outputs.split(), f"the {kind}", kind, attributes)
 
 
 def file_of(

@@ -98,6 +98,43 @@ def enlarged(x: Array, how: str) -> Array:
     return x
 
 
+def found_places(x: Array, kind: str, axis: int, keepdims: int = 1, select_last_index: int = 0) -> Array:
+    """Return the places of the greatest or least numbers along an axis, the first or the last of equal ones."""
+    x = -x if kind == "ArgMin" else x
+    last = x.shape[axis] - 1 - np.flip(x, axis).argmax(axis)
+    found = last if select_last_index else x.argmax(axis)
+    return np.asarray(np.expand_dims(found, axis) if keepdims else found)
+
+
+def softmax(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def heads_of(x: Array, name: str, mask: Array | None) -> Array:
+    """Return attention of one head, x (batch, 3, positions, features) with queries, keys and values."""
+    q, k, v = (x[:, place : place + 1] for place in range(3))
+    scores = q @ k.swapaxes(2, 3) * (0.25 if name == "scaled" else 0.5)
+    scores = 0.5 * np.tanh(scores / 0.5) if name == "softcap" else scores
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    if "causal" in name:
+        scores = np.where(np.tri(x.shape[2], dtype=bool), scores, -np.inf)
+    return np.asarray(softmax(scores) @ v)
+
+
+def shared_heads(x: Array, **_: Array) -> Array:
+    q = x[..., :8].reshape(-1, 5, 4, 2).swapaxes(1, 2)
+    k, v = (part.reshape(-1, 5, 2, 2).swapaxes(1, 2).repeat(2, 1) for part in (x[..., 8:12], x[..., 12:]))
+    return np.asarray((softmax(q @ k.swapaxes(2, 3) / math.sqrt(2)) @ v).swapaxes(1, 2).reshape(-1, 5, 8))
+
+
+def continued(x: Array) -> Array:
+    """Return attention of the last positions to all of them, beside keys and values."""
+    b = x[:, :, 3:]
+    return np.concatenate([softmax(b @ x.swapaxes(2, 3) / 2) @ x, x, x], 2)
+
+
 STEP = [node("MatMul", "s w", "a"), node("MatMul", "h u", "b"), node("Add", "a b", "c"), node("Tanh", "c", "n")]
 ZEROS = [node("Shape", "x", "whole"), node("Slice", "whole zero one", "batch"), node("Concat", "batch units", "wanted", axis=0),
          node("ConstantOfShape", "wanted", "h0")]  # fmt: skip
@@ -156,6 +193,10 @@ FOREIGN = [
     Foreign("einsum of one operand", [node("Einsum", "x", "y", equation="bij->bj")], lambda x: x.sum(1), {}, (3, 4)),
     Foreign("einsum with dots", [node("Einsum", "x w", "y", equation="...i,ij")],
             lambda x, w: np.einsum("...i,ij", x, w), {"w": drawn(4, 3)}, (3, 4)),
+    Foreign("einsum of three operands", [node("Einsum", "x w x", "y", equation="bi,oij,bj->bo")],
+            lambda x, w: np.einsum("bi,oij,bj->bo", x, w, x), {"w": drawn(3, 4, 4)}),
+    Foreign("einsum of three operands, elements apart", [node("Einsum", "x w x", "y", equation="bi,i,bi->bi")],
+            lambda x, w: x * w * x, {"w": drawn(4)}),
     Foreign("einsum with weights in front", [node("Einsum", "w x", "y", equation="oi,bi->bo")], lambda x, w: x @ w.T,
             {"w": drawn(3, 4)}),
     Foreign("a cell in a Scan", [*ZEROS, node("Scan", "h0 x", "last y", num_scan_inputs=1, scan_input_axes=[1],
@@ -193,6 +234,52 @@ FOREIGN = [
             {"zero": np.int64([0]), "one": np.int64([1]), "ones": np.int64([1]), "four": np.int64([4]),
              "token": drawn(1, 1, 4)},
             (3, 4)),
+    Foreign("rounded", [node("Mul", "x ten", "a"), node("Floor", "a", "f"), node("Ceil", "a", "c"), node("Round", "a", "r"),
+            node("Cast", "a", "i", to=7), node("Cast", "i", "z", to=1), node("Concat", "f c r z", "y", axis=1)],
+            lambda x, ten: np.concatenate([np.floor(10 * x), np.ceil(10 * x), np.rint(10 * x), np.trunc(10 * x)], 1),
+            {"ten": np.float32(10)}),
+    Foreign("whole numbers", [node("Mul", "x ten", "a"), node("Cast", "a", "i", to=7), node("Div", "i three", "d"),
+            node("Mod", "i three", "m"), node("Mod", "i three", "n", fmod=1), node("Concat", "d m n", "c", axis=1),
+            node("Cast", "c", "y", to=1)],
+            lambda x, **_: (lambda i: np.concatenate([np.trunc(i / 3), np.mod(i, 3), np.fmod(i, 3)], 1))(np.trunc(10 * x)),
+            {"ten": np.float32(10), "three": np.int64(3)}),
+    Foreign("whole numbers as others", [node("Cast", "x", "i", to=7), node("Cast", "i", "f", to=1), node("Div", "f x", "y")],
+            lambda x: np.trunc(x) / x, positive=True),
+    *[Foreign(f"{kind} {axis} {given}", [node(kind, "x", "i", axis=axis, **given), node("Cast", "i", "y", to=1)],
+              lambda x, axis=axis, kind=kind, given=given: found_places(x, kind, axis, **given), {}, (3, 4))
+      for kind in ("ArgMax", "ArgMin") for axis, given in ((1, {}), (-1, {"keepdims": 0}), (2, {"select_last_index": 1}))],
+    # what follows a detector: the best of all places and classes, and the boxes there
+    Foreign("a detector", [node("Sigmoid", "x", "p"), node("ReduceMax", "p two", "s", keepdims=0),
+            node("TopK", "s k", "best place", axis=1), node("Unsqueeze", "place two", "u"), node("Expand", "u four", "e"),
+            node("GatherElements", "x e", "b", axis=1), node("Unsqueeze", "best two", "v"), node("Concat", "b v", "y", axis=2)],
+            lambda x, **_: (lambda s: (lambda place: np.concatenate(
+                [np.take_along_axis(x, place[..., None], 1), np.take_along_axis(s, place, 1)[..., None]], 2))(
+                    (-s).argsort(1, kind="stable")[:, :3]))(sigmoid(x).max(2)),
+            {"two": np.int64([2]), "k": np.int64([3]), "four": np.int64([1, 1, 4])}, (6, 4)),
+    Foreign("classes of the best of all", [node("Flatten", "x", "f"), node("TopK", "f k", "best place", largest=0),
+            node("Mod", "place four", "m"), node("Div", "place four", "d"), node("Concat", "m d", "c", axis=1),
+            node("Cast", "c", "y", to=1)],
+            lambda x, **_: (lambda place: np.concatenate([place % 4, place // 4], 1))(x.reshape(len(x), -1).argsort(1)[:, :5]),
+            {"four": np.int64(4), "k": np.int64([5])}, (3, 4)),
+    *[Foreign(f"attention, {name}",
+              [node("Split", "x", "q k v", axis=1, num_outputs=3), node("Attention", inputs, "y", **given)],
+              lambda x, name=name, **tensors: heads_of(x, name, tensors.get("m")), tensors, (3, 5, 4), 23)
+      for name, inputs, given, tensors in (
+          ("plain", "q k v", {}, {}),
+          ("causal", "q k v", {"is_causal": 1}, {}),
+          ("scaled", "q k v", {"scale": 0.25}, {}),
+          ("softcap", "q k v", {"softcap": 0.5}, {}),
+          ("added", "q k v m", {}, {"m": drawn(5, 5)}),
+          ("masked", "q k v m", {}, {"m": np.tri(5, dtype=bool)}),
+          ("masked and causal", "q k v m", {"is_causal": 1}, {"m": np.eye(5, dtype=bool)[::-1] | np.eye(5, dtype=bool)}),
+      )],
+    Foreign("attention of joined heads, of which two share keys", [node("Split", "x sizes", "q k v", axis=2),
+            node("Attention", "q k v", "y", q_num_heads=4, kv_num_heads=2)], shared_heads,
+            {"sizes": np.int64([8, 4, 4])}, (5, 16), 23),
+    Foreign("attention that goes on", [node("Split", "x", "a b", axis=2, num_outputs=2),
+            node("Attention", "a a a", "one keys values"), node("Attention", "b b b - keys values", "two longer more"),
+            node("Concat", "two longer more", "y", axis=2)],
+            continued, {}, (1, 6, 4), 23),
     Foreign("running sums", [node("CumSum", "x axis", "a"), node("CumSum", "a axis", "y", exclusive=1, reverse=1)],
             lambda x, axis: (lambda a: a.sum(1, keepdims=True) - np.cumsum(a, 1))(np.cumsum(x, 1)),
             {"axis": np.int64(1)}, (4, 3)),

@@ -34,7 +34,7 @@ def test_it_gives_the_same_for_every_kind(row: GraphRow) -> None:
     assert_equal(run(nn.onnx.to_bytes(model), x)[0], model.predict(x))
 
 
-@pytest.mark.parametrize("case", [case for case in FOREIGN if case.version < 23], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", FOREIGN, ids=lambda case: case.name)
 def test_files_of_other_exporters(case: Foreign) -> None:
     with np.errstate(invalid="ignore"):
         found = nn.onnx.from_bytes(case.data()).predict(case.x())

@@ -144,6 +144,19 @@ def test_weights_of_a_loop_are_those_of_one_layer_and_train() -> None:
     assert_equal(Model.from_bytes(model.to_bytes()).predict(case.x()), model.predict(case.x()))
 
 
+def test_a_state_that_no_sample_has_changed_yet_stays_as_it_is() -> None:
+    """It became NaN where the last state overflows."""
+    step = body([node("Add", "h b", "n"), node("Identity", "h", "out"), node("Identity", "go", "on")], "i go h", "on n out")
+    data = file_of(
+        node("Mul", "x huge", "b"), node("Loop", "steps yes h0", "last all", body=step),
+        node("Transpose", "all", "y", perm=[1, 0, 2]), axes=3,
+        tensors={"huge": np.float32(3e38), "h0": np.zeros((1, 4), np.float32), "steps": np.int64(2), "yes": np.bool_(True)},
+    )  # fmt: skip
+    with np.errstate(over="ignore"):
+        found = nn.onnx.from_bytes(data).predict(np.full((5, 4), 10, np.float32))
+    assert found[:, 0].tolist() == [[0] * 4] * 5 and np.isposinf(found[:, 1]).all()
+
+
 def test_a_choice_is_made_while_reading() -> None:
     branches = {
         f"{name}_branch": GraphProto([node(kind, "x", f"of_{name}")], name, [], [], [ValueInfo(f"of_{name}")])
@@ -226,11 +239,29 @@ RELU = node("Relu", "x", "y")
         (file_of(node("ConstantOfShape", "n", "c"), node("Add", "x c", "y"), tensors={"n": np.int64([1 << 40])}),
          "asks for an array of shape"),
         (file_of(node("Add", "c c", "y"), tensors={"c": np.float32([1])}), "output 'y': must depend on the samples"),
-        (file_of(node("Cast", "x", "i", to=7), node("Add", "x i", "y")), "a Cast of computed numbers to whole ones is for ids"),
+        (file_of(node("ArgMax", "x", "y")), r"'axis' must be one of shape \[-1, 4\] other than the batch, got 0"),
+        (file_of(node("ArgMax", "x", "y", axis=2)), r"'axis' must be one of shape \[-1, 4\] other than the batch, got 2"),
+        (file_of(node("TopK", "x k", "y i"), tensors={"k": np.int64([9])}),
+         r"node 'the TopK' \(TopK\): TopPlaces 'count' must be at most 4, axis 1 of shape \(-1, 4\), got 9"),
+        (file_of(node("TopK", "x x", "y i")), r"node 'the TopK' \(TopK\): input 1 must be known when the file is read, got"),
+        (file_of(node("Unsqueeze", "x a", "u"), node("GatherElements", "x u", "y", axis=1), tensors={"a": np.int64([1])}),
+         r"\(GatherElements\): TakeAlong: shapes \(-1, 4\) and \(-1, 1, 4\) must differ on axis 1 alone"),
+        (file_of(node("NonMaxSuppression", "x x", "y")), "nn must have the operator, got 'NonMaxSuppression', which it lacks"),
+        (file_of(node("Attention", "x x x", "y"), version=23), r"\(Attention\): inputs must be .* that divides the features"),
+        *[(file_of(node("Attention", inputs, outputs, q_num_heads=2, kv_num_heads=heads, **given), version=23,
+                   inputs=[info("x", "batch", 3, 4)], tensors={"m": np.zeros((3, 3), np.float32)}), sentence)
+          for inputs, outputs, heads, given, sentence in (
+              ("x x x", "y a b c", 2, {}, r"reads Attention without its scores as an output and without .*, got 4"),
+              ("x x x", "y", 3, {}, r"a number of heads that divides the features, got \[-1, 3, 4, 3\]"),
+              ("x x x", "y", 4, {}, "the heads of keys and values must divide the 2 of the queries, got 4"),
+              ("x x x m", "y", 2, {"softcap": 2.0}, "'softcap' must be 0 beside a mask, got 2.0"),
+              ("x x x - x x", "y", 2, {"is_causal": 1}, "'is_causal' must be 0 beside keys and values of positions before"),
+          )],
         (file_of(node("ReduceMean", "x", "y")), "a reduction must leave the samples apart"),
         (file_of(node("Einsum", "x x", "y", equation="ij,ij->j")), "a sum must leave the samples apart"),
+        (file_of(node("Einsum", "x x x", "y", equation="ij,ij,kj->kj")), "a sum must leave the samples apart"),
         (file_of(node("Einsum", "x x", "y", equation="ii,ij->j")), "'equation' must name each axis .* once, got"),
-        (file_of(node("Einsum", "x x x", "y", equation="ij,ij,ij->ij")), "'equation' must have one or two operands, .* 3, got"),
+        (file_of(node("Einsum", "x x x", "y", equation="ij,ij->ij")), "'equation' must have as many operands as .* 3, got"),
         (file_of(node("Scan", "x", "y", num_scan_inputs=1, body=body([node("Relu", "s", "o")], "s", "o"))),
          r"node 'the Scan' \(Scan\): the number of steps must be known, from 1 to 512; a cell that is exported as LSTM"),
         (file_of(node("Loop", "n yes x", "y", body=body([node("Relu", "h", "o"), node("Less", "h h", "c")], "i g h", "c o")),

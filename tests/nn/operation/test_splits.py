@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from nn import function
-from nn.operation import Attention, BatchNormalize, Broadcasting, LayerNormalize, Lookup, Operation
+from nn.operation import (
+    Attention,
+    BatchNormalize,
+    Broadcasting,
+    LayerNormalize,
+    Lookup,
+    Operation,
+    Rounding,
+    TakeAlong,
+    TopPlaces,
+)
 from nn.operation.operation import Mode
 from nn.value import Constant, Node, Placeholder, Value, Variable
 from tests.contract.nn_rows import OPERATIONS, GraphRow
@@ -20,6 +30,7 @@ BY_ROW = [
     function.concatenate([X, X]), function.maximum(X, ROW),
     function.where(X > 0, X, ROW), function.tensordot(IMAGES, Variable((3, 4, 5)), 2), LayerNormalize(0.1)(X, ROW, ROW),
     BatchNormalize(0.9, 0.1)(X, ROW, ROW, ROW, ROW), Lookup(str)(X, W), Attention()(IMAGES, IMAGES, IMAGES),
+    Rounding("down")(X), TopPlaces(2)(X), TakeAlong(1)(IMAGES, IMAGES[:, [0, 0, 1]]),
 ]  # fmt: skip
 MIXED = [
     W + ROW, -W, W @ W, W[1:], W.sum(axis=1),  # no batch

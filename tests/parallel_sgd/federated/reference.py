@@ -56,9 +56,10 @@ def gradient(vector: Array, x: Array, y: Array) -> Array:
 
 @dataclass
 class Scheme:
-    """What a paper calls its algorithm; `adam` are learning rate, both betas and epsilon of the server, `control` is SCAFFOLD,
-    `fed_back` sends half of each change with error feedback, of the last `personal` parameters each client has its own; `sent`
-    makes of round, client and change what the client sends, `merged` of round and changes what the server takes.
+    """What a paper calls its algorithm; `poisson` is the probability with which a round has each client, in place of `sample`;
+    `adam` are learning rate, both betas and epsilon of the server, `control` is SCAFFOLD, `fed_back` sends half of each change
+    with error feedback, of the last `personal` parameters each client has its own; `sent` makes of round, client and change
+    what the client sends, `merged` of round and changes what the server takes.
     """
 
     rows: list[Array]
@@ -67,6 +68,7 @@ class Scheme:
     size: int
     rate: float
     seed: int
+    poisson: float = 0.0
     mu: float = 0.0
     nova: bool = False
     control: bool = False
@@ -84,7 +86,11 @@ class Scheme:
         shared = start.size - self.personal
         self.own = np.tile(common, (len(self.rows), 1))[:, shared:]
         for number in range(rounds):
-            chosen = sorted(keyed(self.seed, "clients", number).choice(len(self.rows), self.sample, replace=False).tolist())
+            random = keyed(self.seed, "clients", number)
+            if self.poisson:
+                chosen = np.flatnonzero(random.random(len(self.rows)) < self.poisson).tolist()
+            else:
+                chosen = sorted(random.choice(len(self.rows), self.sample, replace=False).tolist())
             total = sum(len(self.rows[client]) for client in chosen)
             changes, steps, old = [], [], variates.copy()
             for client in chosen:

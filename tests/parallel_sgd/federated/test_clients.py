@@ -65,15 +65,27 @@ SCHEMES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_scheme_equals_plain_numpy(name: str, tmp_path: Path) -> None:
     ours, theirs = SCHEMES[name]
-    given = clients(**ours)
+    assert_equal(clients(**ours), theirs, tmp_path)
+
+
+def test_poisson_rounds_equal_plain_numpy_also_where_one_has_no_client(tmp_path: Path) -> None:
+    given = clients(sample=PoissonSampler(0.07))
+    population = Population(given, [len(each) for each in deal(given, arrays()[1], OPTIONS["seed"])], OPTIONS["seed"], 7)
+    counts = {len(population.chosen(number)) for number in range(20)}
+    assert 0 in counts and len(counts) > 3
+    assert_equal(given, {"poisson": 0.07}, tmp_path)
+
+
+def assert_equal(given: Clients, theirs: dict[str, Any], folder: Path) -> None:
+    """Assert that 20 rounds equal those of the reference, relative to the largest change."""
     rows = deal(given, arrays()[1], OPTIONS["seed"])
     sizes = [len(each) for each in rows]
     assert max(sizes) > 5 * min(sizes) > 0
     start = model().store.values.copy()
     expected = Scheme(rows, 6, 2, OPTIONS["block_size"], 0.2, OPTIONS["seed"], **theirs).run(start, rounds=20)
     change = np.abs(expected - start).max()
-    assert np.abs(trained(given, 1, tmp_path) - expected).max() < 1e-12 * change
-    assert np.abs(trained(given, 2, tmp_path, dtype="float32") - expected).max() < 1e-5 * change
+    assert np.abs(trained(given, 1, folder) - expected).max() < 1e-12 * change
+    assert np.abs(trained(given, 2, folder, dtype="float32") - expected).max() < 1e-5 * change
 
 
 @covers("RES-1")

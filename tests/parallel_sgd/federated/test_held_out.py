@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 
 import nn
+from nn.arrays import Array
+from nn.dataset.interface import Arrays
+from nn.dataset.transforms import AbsTransformer
 from parallel_sgd import Clients, ParallelSGD, in_process, local_workers
 from parallel_sgd.federated import DirichletSplit, RowsSplit, load_client
 from parallel_sgd.federated.population import deal, deal_all
@@ -43,6 +47,8 @@ def test_a_share_of_each_client_is_held_out_and_is_no_part_of_its_training() -> 
     assert deal_all(whole, labels, 4)[1] == []
     with pytest.raises(ValueError, match=r"^Clients 'test' must be a number >= 0 and < 1, got 1.0"):
         Clients(3, 1, test=1.0)
+    with pytest.raises(ValueError, match=r"^Clients 'test' must leave samples to evaluate on, but no client has two samples"):
+        deal_all(Clients(2, 1, RowsSplit([[0], [1]]), test=0.5), labels, 0)
 
 
 def test_figures_of_clients_are_those_of_their_own_models_on_any_number_of_workers(tmp_path: Path) -> None:
@@ -122,3 +128,79 @@ def test_a_data_set_that_knows_its_clients_holds_out_of_each(tmp_path: Path) -> 
         found.append(told(result))
     sizes = {int(row["client"]): row["samples"] for row in found[0]}
     assert found[0] == found[1] and [sizes[each] for each in range(8)] == [round(0.2 * n) for n in data.client_sizes]
+
+
+class Fewer(AbsTransformer):
+    """Leaves five test samples."""
+
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+        return train_x, train_y, test_x[:5], test_y[:5]
+
+
+def files_of_leaf(folder: Path) -> None:
+    """Users b, a and c with samples of both parts, and d with test samples alone, who stands before c."""
+    x, y, test_x, test_y = nn.dataset.Digits().load()
+    parts = {"train": (x, y, {"b": 40, "a": 20, "c": 30}), "test": (test_x, test_y, {"b": 10, "d": 9, "a": 0, "c": 5})}
+    for part, (samples, labels, sizes) in parts.items():
+        (folder / part).mkdir(parents=True)
+        ends = np.cumsum([*sizes.values()])
+        data = {
+            user: {"x": (samples[end - size : end].reshape(size, 64) / 255).tolist(), "y": labels[end - size : end].tolist()}
+            for (user, size), end in zip(sizes.items(), ends, strict=True)
+        }
+        content = {"users": [*sizes], "num_samples": [*sizes.values()], "user_data": data}
+        (folder / part / "all.json").write_text(json.dumps(content))
+
+
+def test_clients_are_evaluated_on_the_test_samples_that_their_data_set_has_of_each(tmp_path: Path) -> None:
+    files_of_leaf(tmp_path / "leaf")
+    data = nn.dataset.LEAF(str(tmp_path / "leaf"))
+    assert data.client_names == ("b", "a", "c") and data.client_test_sizes == (10, 0, 5)
+    _, _, test_x, test_y = data.load()
+    assert len(test_x) == 24, "those of users without samples to train on count for the model of all"
+    network = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(8, "tanh"), nn.layer.Dense(10, "softmax")], seed=0)
+    network.setup("crossentropy_with_softmax", "accuracy")
+
+    def trained(workers: int, given: Any) -> Any:
+        with in_process(workers) as nodes:
+            options = {**OPTIONS, "epoch": 2, "directory": tmp_path / f"{workers} {bool(given.test)}"}
+            return ParallelSGD(network, data).parallel(nodes, clients=given, **options)
+
+    own = Clients(3, 2, rounds=2, test="own")
+    result, other, without = trained(1, own), trained(2, own), trained(1, Clients(3, 2, rounds=2))
+    # nothing is held out of training
+    assert len({each.models[0].store.values.tobytes() for each in (result, other, without)}) == 1
+    assert [(row["epoch"], row["client"], row["samples"]) for row in told(result)] == [
+        (1, 0, 10), (1, 2, 5), (2, 0, 10), (2, 2, 5),
+    ]  # fmt: skip
+    for row, rows in zip(told(result)[2:], (slice(0, 10), slice(10, 15)), strict=True):
+        found = result.models[0].evaluate(test_x[rows], test_y[rows])
+        assert {name: row[name] for name in found} == found
+    assert told(other) == told(result)
+    assert result.history["val_clients_accuracy"][1] == fmean(row["accuracy"] for row in told(result)[2:])
+    folder = result.files[0][0].parent.parent
+    assert run_psgd("verify", str(folder), "--json")["equal"] is True
+    assert ",test='own'" in (folder / "job.toml").read_text()
+
+
+def test_own_test_samples_are_asked_of_a_data_set_that_has_them(tmp_path: Path) -> None:
+    class Sized:
+        client_sizes = (3, 2)
+
+    for data, words in (
+        (nn.dataset.Digits(), "that knows its clients, such as nn.dataset.LEAF, got Digits"),
+        (Sized(), "'client_test_sizes', test samples of its 2 clients; Sized has 0 such numbers"),
+    ):
+        with pytest.raises(ValueError, match=f"^Clients 'test' can be .*{words}"):
+            Clients(2, 1, test="own").of_data(data)
+    with pytest.raises(ValueError, match=r"^Clients 'test' can be 'own' where .* without a split; with DirichletSplit\("):
+        Clients(2, 1, DirichletSplit(0.3), test="own")
+    with pytest.raises(ValueError, match=r"^Clients 'test' must be a number >= 0 and < 1, or 'own', got 'mine'"):
+        Clients(2, 1, test="mine")  # type: ignore[arg-type]
+    files_of_leaf(tmp_path)
+
+    network = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(10, "softmax")], seed=0)
+    network.setup("crossentropy_with_softmax")
+    job_with_fewer = ParallelSGD(network, nn.dataset.LEAF(str(tmp_path)), Fewer())
+    with pytest.raises(ValueError, match=r"^'transform' must keep the 24 test samples of the data set .*, got 5"):
+        job_with_fewer.parallel(in_process(1), clients=Clients(3, 2, test="own"), directory=tmp_path, **OPTIONS)

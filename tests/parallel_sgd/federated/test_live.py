@@ -1,4 +1,4 @@
-"""Bytes and seconds of clients in the figures that writers get while a job runs."""
+"""Bytes, seconds and tests of clients in the figures that writers and the live page get while a job runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import pytest
 from parallel_sgd import Clients, JobResult, in_process
 from parallel_sgd.federated import ClientClock, TimedSampler
 from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.over_clients import is_over_clients
+from parallel_sgd.run_page.data import page_data
+from parallel_sgd.run_page.records import RunRecords
+from parallel_sgd.run_page.sources import SampledTables
 from parallel_sgd.writers.live import LiveFigures
 from tests.parallel_sgd.federated.test_clients import OPTIONS, job
 
@@ -33,7 +37,7 @@ class Kept:
 
 def ran(folder: Path, **options: Any) -> JobResult:
     # in some rounds a worker has no client
-    given = Clients(30, TimedSampler(6, take=4, dropout=0.2), rounds=5, clock=ClientClock("lognormal 5ms 0.8"))
+    given = Clients(30, TimedSampler(6, take=4, dropout=0.2), rounds=5, clock=ClientClock("lognormal 5ms 0.8"), test=0.3)
     with in_process(2) as nodes:
         return job("float32").parallel(nodes, clients=given, directory=folder, **{**OPTIONS, "epoch": 2, **options})
 
@@ -46,9 +50,34 @@ def test_writers_are_told_bytes_and_seconds_of_clients_with_each_round(tmp_path:
         assert (told["client_bytes"], told["seconds"]) == (row["client_bytes"], row["seconds"])
     assert sum(row["client_bytes"] for row in writer.rows) == result.history.bytes_until()[2, float("inf")]
     assert all(row["seconds"] > 0 for row in writer.rows)
+    tested = {name for name in result.history.columns() if is_over_clients(name)}
+    assert {"val_clients_accuracy", "val_clients_accuracy_worst", "val_clients_Loss_spread"} <= tested
+    ends = [row for row in writer.rows if "epoch" in row]
+    assert [{name: row[name] for name in tested} for row in ends] == [
+        {name: row[name] for name in tested} for row in result.history.rows
+    ]
 
 
-@pytest.mark.parametrize("late", ["CL", "RO"])
+def test_the_live_page_shows_figures_of_clients_of_which_all_are_there(tmp_path: Path) -> None:
+    result = ran(tmp_path)
+    folder = result.files[0][0].parent.parent
+    read = SampledTables()
+    seen = RunRecords.read(folder, read.read).history
+    assert seen["val_clients_accuracy"] == result.history["val_clients_accuracy"]
+    lines = page_data(RunRecords.read(folder, read.read))["curves"]["epoch"]
+    drawn = {line["label"]: line["test"] for line in lines if line["metric"] == "accuracy" and line["mean"]}
+    # dashed, each of a colour of its own
+    assert drawn == {"training": 0, "test": 1, "clients": 2, "worst tenth of clients": 3}
+    # the part of a long table that a page reads begins within an epoch
+    table = next(path for path in result.files[1] if path.name.startswith("CT-"))
+    head, _, *rest = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([head, *rest]))
+    seen = RunRecords.read(folder, SampledTables().read).history
+    assert "val_clients_accuracy" not in seen.rows[0]
+    assert seen.rows[1]["val_clients_accuracy"] == result.history["val_clients_accuracy"][1]
+
+
+@pytest.mark.parametrize("late", ["CL", "RO", "CT"])
 def test_a_round_is_told_when_the_tables_of_its_clients_are_whole(late: str, tmp_path: Path) -> None:
     result = ran(tmp_path)
     pieces: list[JobHistory] = []
@@ -71,3 +100,5 @@ def test_a_round_is_told_when_the_tables_of_its_clients_are_whole(late: str, tmp
     steps = [row for piece in pieces for row in piece.steps]
     assert [row["client_bytes"] for row in steps] == [row["client_bytes"] for row in result.history.steps]
     assert [row["seconds"] for row in steps] == [row["seconds"] for row in result.history.steps]
+    tested = [row["val_clients_accuracy"] for piece in pieces for row in piece.rows if "val_clients_accuracy" in row]
+    assert tested == result.history["val_clients_accuracy"]

@@ -106,6 +106,11 @@ def test_files_of_leaf_and_folders_say_who_has_what(tmp_path: Path) -> None:
     (tmp_path / "leaf" / "train" / "bad.json").write_text('{"users": ["c"], "user_data": {"c": {"x": ["text"], "y": [1]}}}')
     with pytest.raises(ValueError, match=r"bad.json must have the form of LEAF's files: ValueError: the samples of 'c'"):
         nn.dataset.LEAF(tmp_path / "leaf").load()
+    for part in ("train", "test"):
+        (tmp_path / "none" / part).mkdir(parents=True)
+        (tmp_path / "none" / part / "all.json").write_text('{"users": [], "user_data": {}}')
+    with pytest.raises(ValueError, match="must have a sample in train"):
+        nn.dataset.LEAF(tmp_path / "none").load()
     for name, size in (("west", 10), ("east", 5)):
         (tmp_path / "own" / name).mkdir(parents=True)
         np.savez(tmp_path / "own" / name / "a.npz", x=np.ones((size, 3)), y=np.zeros(size))

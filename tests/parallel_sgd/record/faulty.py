@@ -2,8 +2,8 @@
 
 A profile function sees each call that our code makes, of its own functions and of those of Python, and raises in its place.
 What was tried once is not tried again, so a test repeats a job until a run has no new call.
-Methods of Python's containers, locks and
-queues are left out: they fail where there is no memory, and then so does all else.
+Methods of Python's containers, locks,
+queues and collector are left out: they fail where there is no memory, and then so does all else.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ SAFE = (
     "RLock",
     "SimpleQueue",
     "_thread",
+    "gc",
     "ContextVar",
 )
 INLINE = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>", "<lambda>")
-COLLECTED = ("_weakrefset.py:", "weakref.py:")
-"""Calls of the garbage collector, which come at any time; what they raise goes nowhere."""
+COLLECTED = ("_weakrefset.py:", "weakref.py:", "junkdrawer.py:")
+"""Calls of the garbage collector and of Hypothesis, which watches it; what they raise goes nowhere."""
 TELLING = ("rpc/support/logs.py:filter", "record/spared.py:spared")
 """Callers by which a guard tells what it has spared."""
 Key = tuple[str, str]

@@ -464,14 +464,14 @@ def told_by_outcome(table: str, key: str, value: object) -> Callable[[Path], Non
     return change
 
 
-_STRANGER = "is none of the files of this run, which had no callback or writer to leave it"
+_STRANGER = "is a file that this run cannot have left: it had no callback and no writer"
 FALSE: list[tuple[Callable[[Path], None], str]] = [
     (all_models, "MODEL-P-SGD-N(0).model: after epoch 2 the variable dense_1/kernel, dense_1/bias"),
-    (model_in_no_list, "MODEL-P-SGD-N(0).model is in no list of the run, which leaves one"),
-    (no_list, "start.model is in no list of the run"),
+    (model_in_no_list, "MODEL-P-SGD-N(0).model is not listed in manifest.json, though a run of this kind always leaves it"),
+    (no_list, "start.model is not listed in manifest.json"),
     (model_of_one_node, "Node-1-Retrieve/MODEL-P-SGD-N(1).model: after epoch 2 the variable dense_1/kernel"),
-    (added_file, "Node-0-Retrieve/best.model stands in the folder and in no list"),
-    (added_file_in_a_folder, "extra/best.model stands in the folder and in no list"),
+    (added_file, "Node-0-Retrieve/best.model lies in the folder, but is not listed"),
+    (added_file_in_a_folder, "extra/best.model lies in the folder, but is not listed"),
     (figures, "outcome.json: the figures are Loss "),
     (figures_gone, "outcome.json has no figures"),
     (evaluations, "node 0: the evaluation after epoch 1 is Loss"),
@@ -480,15 +480,15 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
     (hashes_cut_off, "MODEL-P-SGD-N(0).model: after epoch 1 the variable"),
     (hashes_of_one_node_cut_off, "no table of the weights (WH-*.csv) has all epochs from 1 to 2"),
     (hash_lost, "the table of the weights of node 1 lacks dense_1/bias after epoch 2"),
-    (hashes, "after epoch 1 the variable dense_1/bias is another one than in the run"),
+    (hashes, "after epoch 1 the variable dense_1/bias differs from that of the run"),
     (hashes_and_models, "after epoch 2 the variable dense_1/"),
-    (start, "after epoch 1 the variable dense_1/kernel is another one than in the run"),
+    (start, "after epoch 1 the variable dense_1/kernel differs from that of the run"),
     (fewer_epochs, "have 2 epochs, and the options say 3"),
-    (other_seed, "after epoch 1 the variable dense_1/kernel is another one than in the run"),
+    (other_seed, "after epoch 1 the variable dense_1/kernel differs from that of the run"),
     (settings_of_the_manifest, "job.toml and the manifest differ: 'options.seed' was 5, it is 4"),
     (checkpoint, "checkpoint-000002-00000000.safetensors: "),
-    (model_outside_of_its_variables, "MODEL-P-SGD-N(0).model: its seed is another one than computed"),
-    (node_gone, "Node-1-Retrieve/MODEL-P-SGD-N(1).model is in no list of the run"),
+    (model_outside_of_its_variables, "MODEL-P-SGD-N(0).model: its seed differs from what was computed"),
+    (node_gone, "Node-1-Retrieve/MODEL-P-SGD-N(1).model is not listed in manifest.json"),
     (chain, "the tables of the weights (WH-*.csv) have 2 epochs, the manifest has 1"),
     (identities, "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"),
     (kind_of_model, "MODEL-P-SGD-N(0).model: "),
@@ -506,23 +506,23 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
     *((listed(name), f"{name} {_STRANGER}") for name in ("best.model", "MODEL-best.model", "Node-0-Retrieve/Fit-best.model")),
     (listed("data.npz"), f"data.npz {_STRANGER}"),
     (listed("Node-0-Retrieve/sub/MODEL-x.model"), f"Node-0-Retrieve/sub/MODEL-x.model {_STRANGER}"),
-    (stray_in_checkpoints, "Node-0-Retrieve/checkpoints/best.model stands in the folder and in no list"),
+    (stray_in_checkpoints, "Node-0-Retrieve/checkpoints/best.model lies in the folder, but is not listed"),
     (checkpoint_of_a_later_epoch, "checkpoint-000009-00000000.safetensors is named after epoch 9, and the run has 2"),
     (checkpoint_of_another_epoch, "Node-0-Retrieve/checkpoints/checkpoint-000001-00000000.safetensors"),
-    (checkpoint_with_more, "checkpoint-000002-00000000.safetensors: optimizer/evil is another one than computed"),
-    (checkpoint_of_another_seed, "checkpoint-000002-00000000.safetensors: seed is another one than computed"),
-    (checkpoint_that_is_the_best, "checkpoint-000002-00000000.safetensors: evaluation is another one than computed"),
+    (checkpoint_with_more, "checkpoint-000002-00000000.safetensors: optimizer/evil differs from what was computed"),
+    (checkpoint_of_another_seed, "checkpoint-000002-00000000.safetensors: seed differs from what was computed"),
+    (checkpoint_that_is_the_best, "checkpoint-000002-00000000.safetensors: evaluation differs from what was computed"),
     (outcome_of_a_failure, "outcome.json says that the run is 'failed', and only one that is done has a manifest"),
     (lost_by_its_own_word, "outcome.json says that node 1 was lost, and this run could not do without it"),
     (failed_by_its_own_word, "outcome.json says that an attempt failed, and this run was not to start again"),
     (seed_of_the_page, "outcome.json says 'seed' 77, job.toml 4"),
     (job_of_the_manifest, "the job differs between files: job.toml "),
     (title_of_the_run, "the title differs between files: job.toml 'P-SGD', job.json 'other'"),
-    (start_of_the_manifest, "start.model and the manifest differ: at the start the variable dense_1/bias is another"),
-    (model_with_more, "MODEL-P-SGD-N(0).model: after epoch 2 evil is another one than computed"),
+    (start_of_the_manifest, "start.model and the manifest differ: at the start the variable dense_1/bias differs"),
+    (model_with_more, "MODEL-P-SGD-N(0).model: after epoch 2 evil differs from what was computed"),
     (model_with_a_note, "MODEL-P-SGD-N(0).model: its metadata are format psgd.model/2, note accuracy 0.9999, computed are"),
-    (hidden_in_a_folder_of_checkpoints, "checkpoints/best.model stands in the folder and in no list"),
-    (hidden_as_work, "hidden/best.model stands in the folder and in no list"),
+    (hidden_in_a_folder_of_checkpoints, "checkpoints/best.model lies in the folder, but is not listed"),
+    (hidden_as_work, "hidden/best.model lies in the folder, but is not listed"),
     (fewer_bytes("AC", 7), "AC-P-SGD-N(0).csv: Plain dense_1/kernel 1 received is 8, 1, computed is 8, 960"),
     (fewer_bytes("BY", 4), "BY-P-SGD-N(0).csv: Plain 1 1 is "),
     (batch_without_packets, "BY-P-SGD-N(0).csv: Plain 2 4 is none, computed is "),
@@ -534,8 +534,8 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
         told_by_outcome("settings", "data", "mnist, 60000 training and 10000 test samples"),
         "says that the data are mnist, 60000",
     ),
-    (told_by_outcome("model", "summary", "ResNet50"), "outcome.json: the summary of the model is another one"),
-    (told_by_outcome("model", "svg", "<svg/>"), "outcome.json: the svg of the model is another one"),
+    (told_by_outcome("model", "summary", "ResNet50"), "outcome.json: the summary of the model differs"),
+    (told_by_outcome("model", "svg", "<svg/>"), "outcome.json: the svg of the model differs"),
     (told_by_outcome("environment", "the nodes compute with", "a GPU"), "says that the nodes compute with a GPU, the tables"),
     (told_by_outcome("", "problems", ["none"]), "outcome.json tells the problems none, computed are none"),
 ]
@@ -571,7 +571,7 @@ def test_settings_of_a_stranger_have_bounds(run: Path, value: Any, capsys: pytes
 @covers("RUN-4")
 def test_what_no_computation_bears_out_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """More packets than computed may be requests for late blocks; with other workers, tables of steps are others."""
-    beside = "Tables of steps or packets that depend on more than the job, and not computed again"
+    beside = "Tables of steps and packets, which depend on more than the job, were not computed again"
     code, told = verify(run, capsys)
     assert code == 0 and beside not in told, told
     code, told = verify(run, capsys, "-n", 4)
@@ -609,7 +609,7 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
     with simulated(2) as nodes:
         result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
     code, told = verify(folder_of(result), capsys)
-    assert code == 0 and "Of a simulation, and not computed again: its seconds, its events and the load" in told, told
+    assert code == 0 and "What a simulation tells was not computed again: its seconds, its events and the load" in told, told
 
 
 @covers("RUN-4")
@@ -626,7 +626,7 @@ def test_files_of_callbacks_are_told_at_the_end(tmp_path: Path, capsys: pytest.C
     assert code == 0 and "not computed again: Node-0-Retrieve/best.model, Node-1-Retrieve/best.model." in told, told
     shutil.copy(run / "Node-0-Retrieve" / "best.model", run)  # a callback writes into the folder of its node
     code, told = verify(run, capsys)
-    assert code == 1 and "best.model stands in the folder and in no list of the run" in told, told
+    assert code == 1 and "best.model lies in the folder, but is not listed in manifest.json" in told, told
 
 
 @covers("RUN-3")
@@ -682,7 +682,7 @@ def test_files_of_writers_are_whole_before_they_are_hashed(tmp_path: Path, capsy
         run = folder_of(job().parallel(nodes, directory=tmp_path, **OPTIONS, writers=[Notes()]))
     assert (run / "notes.txt").read_text().endswith("done\n")
     code, told = verify(run, capsys)
-    assert code == 0 and "Left by callbacks or writers, and not computed again: notes.txt." in told, told
+    assert code == 0 and "What callbacks or writers have left was not computed again: notes.txt." in told, told
     assert cli.main(["run", str(run), "--local", "1", "-q"]) == 0
 
 
@@ -701,7 +701,7 @@ def test_a_state_of_a_single_worker_is_computed(tmp_path: Path, capsys: pytest.C
 
     changed_checkpoints(run, change)
     code, told = verify(run, capsys)
-    assert code == 1 and "residual" in told and "is another one than computed" in told, told
+    assert code == 1 and "residual" in told and "differs from what was computed" in told, told
 
 
 @pytest.mark.long

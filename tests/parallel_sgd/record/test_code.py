@@ -144,7 +144,9 @@ def test_what_nodes_have_told_imports_nothing(run: Path, option: str, name: str,
             edited(run, r"\A(fetched = true\n)?", "fetched = true\n" if fetched else "")
             code, out, err = psgd(capsys, command, run)
             left_out = option == "writers" and (fetched or command == "verify")  # no result depends on writers
-            unlisted = command == "verify" and code == 1 and "evil.py stands in the folder and in no list of the run" in out
+            unlisted = (
+                command == "verify" and code == 1 and "evil.py lies in the folder, but is not listed in manifest.json" in out
+            )
             assert (code, out) == (2, "") or unlisted or left_out, (command, fetched, err)
             assert not mark.exists() and not Path("ran").exists(), (command, fetched)
             (run / "job.toml").write_text(text)

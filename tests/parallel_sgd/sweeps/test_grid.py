@@ -149,6 +149,17 @@ def test_a_file_without_a_title_has_its_own_name(place: Path) -> None:
     assert file.title == "mine" and len(file.grids) == 1
 
 
+def test_a_table_gives_the_values_of_a_setting_labels(place: Path) -> None:
+    (place / "sweep.toml").write_text(
+        FILE.replace(
+            "[grid.gd_params]\nlearn_rate = [0.1, 0.01]", '[grid.clients]\nFew = "count=9,sample=3"\nAll = "count=9,sample=9"'
+        )
+    )
+    file = SweepFile.read(Path("sweep.toml"))
+    assert told(file.grids) == [f"codec={codec}, clients={label}" for codec in ("plain", "topk") for label in ("Few", "All")]
+    assert [each.slots for each in file.grids[0]["clients"].values()] == [3, 9]
+
+
 WRONG = [
     ("seeds = [0, 4]", "seds = 2", "it has no key 'seds'; did you mean 'seeds'?"),
     ("seeds = [0, 4]", 'seeds = "many"', "'seeds' must be an integer or a list, got 'many'"),
@@ -162,7 +173,7 @@ WRONG = [
     ('["plain", "topk"]', '["plain", "plain"]', "'grid.codec' must have different values, got 'plain' twice"),
     ("learn_rate = [", "learn_rate = 3 #", "'grid.gd_params.learn_rate' must be a list of at least one value, got 3"),
     ("learn_rate =", "learn_rat =", "SGDOptimizer has no argument 'learn_rat'"),
-    ("[grid.gd_params]", "[grid.block_size]", "'grid.block_size' must be a list of values, got a table"),
+    ("[grid.gd_params]", "[grid.block_size]", "'grid.block_size' must be an integer, got [0.1, 0.01]"),
     ("small.model", "absent.model", "The model file absent.model cannot be read"),
     ('model = "small.model"', "", "'model' is missing, the file of the model"),
     ('"digits"', '"digts"', "'dataset' 'digts' is unknown; did you mean 'Digits'?"),

@@ -100,12 +100,12 @@ def test_a_figure_has_the_mean_of_each_group_in_a_band_of_its_spread(tmp_path: P
     result.plot(tmp_path / "plot.svg", "accuracy", "seconds")
     first, second = (figure.axes[0] for figure in drawn)
     line, band = first.lines[0], first.collections[0].get_paths()[0].vertices
-    assert (line.get_label(), list(line.get_xdata())) == ("plain", [2000, 4000])
+    assert (line.get_label(), list(line.get_xdata())) == ("plain", [2, 4])
     assert list(line.get_ydata()) == pytest.approx([0.3, 0.6])
-    high = max(y for x, y in band if x == 4000)
+    high = max(y for x, y in band if x == 4)
     assert high == pytest.approx(0.6 + math.sqrt(0.02)), "one standard deviation"
     assert [each.get_label() for each in second.lines] == ["plain, -", "top_k, 0.1"]
-    assert (first.get_xlabel(), second.get_xlabel(), second.get_ylabel()) == ("bytes", "seconds, measured", "accuracy")
+    assert (first.get_xlabel(), second.get_xlabel(), second.get_ylabel()) == ("bytes (kB)", "seconds, measured", "accuracy")
     monkeypatch.undo()
     result.plot(tmp_path / "plot.svg")
     assert "<svg" in (tmp_path / "plot.svg").read_text("utf-8")

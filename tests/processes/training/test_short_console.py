@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.processors import usable_cores
+from tests.parallel_sgd.networks import mlp
 from tests.processes.harness import cluster
 from tests.programs import ROOT
 
@@ -194,22 +196,63 @@ def test_more_workers_than_cores_are_told_first(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.long
-def test_a_job_that_is_interrupted(tmp_path: Path) -> None:
-    """It ends with its report and the words that let it go on, which do."""
-    job = subprocess.Popen(
-        program("parallel_sgd.local_workers(2)", epoch=4000), cwd=tmp_path, env=environ(), stderr=subprocess.PIPE, text=True
-    )
+def interrupted(command: list[str], directory: Path, epochs: int = 4000) -> list[str]:
+    """Return what a job says that Ctrl-C stops after three of so many epochs; how it has ended is asserted."""
+    job = subprocess.Popen(command, cwd=directory, env=environ(), stderr=subprocess.PIPE, text=True)
     assert job.stderr is not None
     for line in job.stderr:
-        if line.startswith("epoch    3/4000"):
+        if line.startswith(f"epoch    3/{epochs}"):
             break
     job.send_signal(signal.SIGINT)
     with job.stderr:
         said = job.stderr.read().splitlines()
-    assert job.wait(30) == -signal.SIGINT
-    assert said[-3] == "warning  The job was stopped by Ctrl-C." and not any(line.startswith("error") for line in said), said
-    assert said[-2:] == ["report   ./runs/P-SGD-1/report.html", "go on    resume='last', or --resume last"], said
-    told = max([3, *(int(line[6:12].split("/")[0]) for line in said if line.startswith("epoch "))])
-    lines = piped(tmp_path, "parallel_sgd.local_workers(2)", epoch=told + 20, resume="last")
-    assert any(line.startswith("Training goes on after ") for line in lines) and lines[-1].startswith("{'Loss': "), lines
+    assert job.wait(30) in (-signal.SIGINT, 130)
+    assert not any(line.startswith("error") for line in said), said
+    return said
+
+
+def as_file(directory: Path, nodes: str, call: str) -> list[str]:
+    """A program in a file, as users write it: its call stands on lines of its own."""
+    (directory / "train.py").write_text(
+        "import parallel_sgd\n"
+        "from tests.processes.training.jobs import digits_job\n"
+        "more = dict(checkpoint_every='epoch')\n"
+        f"with {nodes} as nodes:\n    print(\n        {call}\n    )\n"
+    )
+    return [sys.executable, "train.py"]
+
+
+@pytest.mark.parametrize("nodes", ["parallel_sgd.local_workers(2)", "parallel_sgd.in_process(2)"])
+@pytest.mark.long
+def test_a_job_that_is_interrupted(tmp_path: Path, nodes: str) -> None:
+    """It ends with its report and the call of the program that lets it go on, which does."""
+    call = "digits_job().parallel(\nnodes,\nepoch=4000,\n**more)"
+    said = interrupted(as_file(tmp_path, nodes, call), tmp_path)
+    told = "digits_job().parallel(nodes, epoch=4000, **more, resume='last')"
+    ends = ["warning  The job was stopped by Ctrl-C.", "report   ./runs/P-SGD-1/report.html", f"go on    {told}"]
+    assert said[-3:] == ends, said
+    done = max([3, *(int(line[6:12].split("/")[0]) for line in said if line.startswith("epoch "))])
+    again = as_file(tmp_path, nodes, told.replace("4000", str(done + 20)))
+    ended = subprocess.run(again, cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=120, check=False)
+    assert "Training goes on after " in ended.stderr and ended.stdout.startswith("{'Loss': "), ended
+
+
+@pytest.mark.long
+def test_a_job_in_this_process_without_checkpoints_has_nothing_to_go_on_from(tmp_path: Path) -> None:
+    said = interrupted(program("parallel_sgd.in_process(2)", epoch=4000), tmp_path)
+    assert said[-1] == "report   ./runs/P-SGD-1/report.html", said
+    assert "There is no checkpoint." in (tmp_path / "runs/P-SGD-1/report.html").read_text()
+
+
+@pytest.mark.long
+def test_a_command_that_is_interrupted(tmp_path: Path) -> None:
+    """It ends with the whole command that goes on, which a shell takes as it is."""
+    mlp().save(tmp_path / "my net.model")
+    begin = [sys.executable, "-m", "psgd", "submit", "-m", "my net.model", "--local", "2", "--dataset", "digits"]
+    said = interrupted([*begin, "--epochs", "4000"], tmp_path)
+    line = said[-1].removeprefix("go on    python -m ")
+    assert line == "psgd submit -m 'my net.model' --local 2 --dataset digits --epochs 4000 --resume last", said
+    done = max([3, *(int(each[6:12].split("/")[0]) for each in said if each.startswith("epoch "))])
+    again = [sys.executable, "-m", *shlex.split(line.replace("4000", str(done + 20)))]
+    ended = subprocess.run(again, cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=120, check=False)
+    assert "Training goes on after " in ended.stderr and ended.stdout.startswith("{'Loss': "), ended

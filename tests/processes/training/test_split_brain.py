@@ -72,7 +72,7 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
         assert left.submitter.wait(60) == 0
         wait_for(four.idle, "the agents to be free", 60)
         assert not any("drives it now" in agent.console for agent in four.agents)
-        assert {(attempt, driver.partition("/")[0]) for attempt, driver in begun(left)} == {(1, "The submitter")}
+        assert {(attempt, driver.partition("/")[0]) for attempt, driver in begun(left)} == {(1, "The submitting program")}
         assert [left.record(node)["outcome"] for node in range(4)] == ["done", "left", "left", "left"]
 
 

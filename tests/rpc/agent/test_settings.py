@@ -26,8 +26,10 @@ def test_command_line_before_environment_before_file_before_defaults(tmp_path: P
     assert gather({}, {}, file) == AgentSettings("127.0.0.1", DEFAULT_PORT, None, None, 1, "INFO", "any", 20, 64)
     file.write_text(
         'listen = "a"\nport = 1\nkey_file = "k"\nwork_dir = "w"\nslots = 3\nlog_level = "debug"\nkernel_probe = false\n'
+        "keep_jobs = 7\n"
     )
-    assert gather({}, {}, file) == AgentSettings("a", 1, "k", "w", 3, "debug") and gather({}, {}, file).level == logging.DEBUG
+    assert gather({}, {}, file) == AgentSettings("a", 1, "k", "w", 3, "debug", keep_jobs=7)
+    assert gather({}, {}, file).level == logging.DEBUG
     assert gather({"own_kernels": True}, {}, file).own_kernels
     environ = {"PSGD_LISTEN": "env", "PSGD_PORT": "2", "PSGD_KEY_FILE": "env"}
     options = {"listen": "line", "port": 0, "key_file": "line", "slots": None}
@@ -35,7 +37,7 @@ def test_command_line_before_environment_before_file_before_defaults(tmp_path: P
         gather(o, e, file, {"port": 9, "keep_jobs": 5}) for o in (options, {}) for e in (environ, dict.fromkeys(environ, ""))
     ]
     expected = [("line", 0, "line"), ("line", 0, "line"), ("env", 2, "env"), ("a", 1, "k")]
-    assert [(s.listen, s.port, s.key_file, s.slots, s.keep_jobs) for s in found] == [(*one, 3, 5) for one in expected]
+    assert [(s.listen, s.port, s.key_file, s.slots, s.keep_jobs) for s in found] == [(*one, 3, 7) for one in expected]
     assert default_work_dir(7, {"XDG_STATE_HOME": "/state"}) == Path("/state/psgd/agent-7")
     for home in ({}, {"XDG_STATE_HOME": "state"}, {"XDG_STATE_HOME": ""}):  # a relative path counts as not set
         assert default_work_dir(7, home) == Path.home() / ".local/state/psgd/agent-7"
@@ -58,13 +60,13 @@ def test_command_line_before_environment_before_file_before_defaults(tmp_path: P
         # of the environment
         *((port, f"PSGD_PORT must be a number from 0 to 65535, got '{port}'.") for port in ("x", "1.5", "0x10", "-")),
         # of the file
-        *((f"port = {port.lower()}".encode(), f"port must be a int, got {port}") for port in ("'x'", "True", "1.0")),
-        (b"slots = '1'", "slots must be a int"),
-        (b"listen = 5", "listen must be a str, got 5"),
-        (b"key_file = ['a']", "key_file must be a str"),
+        *((f"port = {port.lower()}".encode(), f"port must be an integer, got {port}") for port in ("'x'", "True", "1.0")),
+        (b"slots = '1'", "slots must be an integer"),
+        (b"listen = 5", "listen must be a text, got 5"),
+        (b"key_file = ['a']", "key_file must be a text"),
         (
             b"keyfile = 'a'",
-            "may set listen, port, key_file, work_dir, slots, log_level, output_mib, got 'keyfile'",
+            "may set listen, port, key_file, work_dir, slots, log_level, output_mib, keep_jobs, got 'keyfile'",
         ),
         (b"code_policy = 'any'", "got 'code_policy'"),
         *((text, "cannot be read: ") for text in (b"port = ", b"\0", b"\xff\xfe")),

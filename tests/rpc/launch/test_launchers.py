@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from network.key_files import create_key_file
 from network.nodes import Address
 from rpc.launch import LAUNCHERS, BatchLauncher, KubernetesLauncher, LocalLauncher, Offer, SSHLauncher, launcher_of
 from rpc.launch.kubernetes import resolve
+from rpc.support.logs import NORMAL, ConsoleFilter, verbosity
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +34,7 @@ def test_names() -> None:
     assert set(LAUNCHERS) == {text.partition(":")[0] for text in texts}
 
 
-def test_inside_a_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_inside_a_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """`slurm` alone: the folder and the number of workers are those of the job."""
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setenv("SLURM_NTASKS", "6")
@@ -40,8 +42,12 @@ def test_inside_a_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     create_key_file(tmp_path / "key")
     launcher, agents = launcher_of("slurm", tmp_path / "key", 0.2)
     assert agents == 6
-    with pytest.raises(TimedOut, match=r"6 workers in .*/\.local/state/psgd/rendezvous/slurm-12; 0 are there"):
-        launcher.start(6)
+    # also on the console of psgd, which shows few lines
+    with verbosity(NORMAL, short=True), caplog.at_level(logging.INFO):
+        with pytest.raises(TimedOut, match=r"6 workers in .*/\.local/state/psgd/rendezvous/slurm-12; 0 are there"):
+            launcher.start(6)
+        assert [ConsoleFilter().filter(record) for record in caplog.records] == [True]
+    assert "Waiting for 6 workers in " in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from network.errors import PeerLost, TimedOut
 from rpc import ClusterMonitor
-from rpc.liveness.limits import HEARTBEAT_SECONDS, LOOK_SECONDS, SILENT_SECONDS, STARTING_SILENT_SECONDS
+from rpc.liveness.limits import HEARTBEAT_SECONDS, LOOK_SECONDS, SILENT_SECONDS, STARTING_SILENT_SECONDS, WORKED_SECONDS
 from rpc.messages import Heartbeat, Notice, Progress
 from rpc.verdict import Verdict, in_causal_order
 
@@ -276,6 +276,24 @@ def test_until_all_run_an_agent_may_be_silent_for_longer() -> None:
     assert f"no sign of life for {STARTING_SILENT_SECONDS + 0.1:.1f} s (nor has Node(2)): it is stopped" in found[0][2]
     monitor.ended(0, True, 0.75)
     assert monitor.deadline is None
+
+
+def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_starts() -> None:
+    """Of one of this machine the process tells that it is there; a message ends the excuse for its job process."""
+    alive = {0}
+    monitor = ClusterMonitor("job", 1, LOG, {0: "Node(0)", 1: "Node(1)"}, lives=alive.__contains__)
+    monitor.expect([0, 1], 0.0)
+    lost: list[int] = []
+    for tick in range(1, 300):
+        now = tick / 10
+        lost += [node for node, _ in monitor.missing(now)]
+        if now in (WORKED_SECONDS, WORKED_SECONDS + 0.5):
+            assert [monitor.starves(node, now) for node in (0, 1)] == [now > WORKED_SECONDS, False]
+    assert lost == [1]
+    monitor.hear([0], 30.0)
+    assert not monitor.starves(0, 31.0)
+    alive.clear()
+    assert [node for tick in range(301, 400) for node, _ in monitor.missing(tick / 10)] == [0]
 
 
 # ---- what is said of a node

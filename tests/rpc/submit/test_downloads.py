@@ -295,7 +295,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 @covers("FLT-26")
 @pytest.mark.parametrize("lasting", [False, True])
-def test_a_disk_that_is_full(full_disk: Path, lasting: bool) -> None:
+def test_a_disk_that_is_full(full_disk: Path, lasting: bool, caplog: pytest.LogCaptureFixture) -> None:
     """What has no room is requested again, and arrives when there is some; after a while the files of the node are given up,
     and it is said why. Nothing half-written is left."""
     made, sent = Collection(full_disk, 0), [*file("a.csv", bytes(20_000)), END]
@@ -309,6 +309,9 @@ def test_a_disk_that_is_full(full_disk: Path, lasting: bool) -> None:
         assert made.missing == {0: "its files cannot be saved: No space left on device"}
         assert made.clock.monotonic() == ROOM_SECONDS
         assert not list(full_disk.rglob("*.partial"))
+        made.expect(0)  # as at the end of a job
+        assert not made.feed(0, *sent) and not made.open
+        assert caplog.text.count("Node(0): its files have not come: ") == 1
         return
     (full_disk / "other").unlink()
     made.clock.advance(PAUSE_SECONDS)

@@ -85,10 +85,12 @@ def pack(codes: Bytes, bits: int, out: Bytes) -> None:
         out[:] = codes[: out.size]
     elif bits == 4:
         words: NDArray[Any] = codes[: 2 * out.size].view("<u2")
+        # the low byte of a word becomes c0 + 16 c1
         words |= words >> 4
         np.copyto(out, words, casting="unsafe")
     else:
         words = codes[: 4 * out.size].view("<u4")
+        # c1 and c3 join their neighbours first, then both pairs the lowest byte
         words |= words >> 6
         words |= words >> 12
         np.copyto(out, words, casting="unsafe")
@@ -115,6 +117,7 @@ def holds_zero(packed: Bytes, bits: int) -> bool:
     """Tell whether any of the codes in whole bytes is 0."""
     if bits == 8:
         return not packed.all()
+    # the lowest bit of each code in a byte; below it becomes the or of all bits of the code
     marks = 0x11 if bits == 4 else 0x55
     for piece in chunks(packed.size):
         folded = packed[piece] | packed[piece] >> 1

@@ -99,6 +99,63 @@ def test_labels_and_weights_of_steps_are_cut_with_them() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
+@pytest.mark.parametrize("padding", ["post", "pre"])
+def test_scores_and_predictions_are_those_of_all_steps(padding: str) -> None:
+    """Each text is computed once, with texts that are cut as it is, and its result stands where the text does."""
+    x, y = texts(padding)
+    model, weight = reader(), keyed(3, "weight").random(50)
+    model.compile("sgd", "mse", ["mae"])
+    whole, scores = model.predict(x), model.evaluate(x, y, sample_weight=weight)
+    limits = [3, 6, 9]
+    for size in (1024, 4):
+        seen: list[tuple[int, ...]] = []
+        found = noting(model, "predict", seen, lambda size=size: model.predict(x, size, buckets=limits))
+        np.testing.assert_allclose(found, whole, rtol=1e-12)
+        assert {steps for _, steps in seen} == {3, 6, 9, LONGEST}
+        assert sum(count for count, _ in seen) == 50 and max(count for count, _ in seen) <= size
+        assert [count for count, steps in seen if steps == 3] == cut_into((LENGTHS <= 3).sum(), size)
+        seen.clear()
+        again = noting(
+            model, "score", seen, lambda size=size: model.evaluate(x, y, size, sample_weight=weight, buckets=Buckets(limits))
+        )
+        assert again == pytest.approx(scores, rel=1e-12)
+        assert [count for count, steps in seen if steps == 6] == cut_into(((LENGTHS > 3) & (LENGTHS <= 6)).sum(), size)
+    bad = x.astype(float)
+    bad[7, LONGEST - 1 if padding == "pre" else 0] = np.nan
+    for act in (lambda: model.predict(bad, buckets=limits), lambda: model.evaluate(bad, y, buckets=limits)):
+        with pytest.raises(ValueError, match="sample 7 has nan"):
+            act()
+
+
+def cut_into(count: int, size: int) -> list[int]:
+    return [min(size, count - start) for start in range(0, count, size)]
+
+
+def noting(model: Any, method: str, seen: list[tuple[int, ...]], act: Any) -> Any:
+    """Return what `act` does, and note the shapes of the samples that a method of the runner is given."""
+    computed = getattr(model.runner, method)
+
+    def note(x: Any, *rest: Any) -> Any:
+        seen.append(x[0].shape)
+        return computed(x, *rest)
+
+    setattr(model.runner, method, note)
+    found = act()
+    delattr(model.runner, method)
+    return found
+
+
+def test_scores_of_steps_are_those_of_all_steps() -> None:
+    x, _ = texts()
+    label, weight = (x % 2)[..., None].astype(float), keyed(2, "weight").random(x.shape)
+    model: Any = SequentialModel(
+        [-1, None], [Embedding(9, 4, mask_zero=True), GRU(3, return_sequences=True), Dense(1)], dtype="float64", seed=2
+    )
+    model.compile("sgd", "mse", ["mae"])
+    scores = model.evaluate(x, label, sample_weight=weight)
+    assert model.evaluate(x, label, sample_weight=weight, buckets=[4, 8]) == pytest.approx(scores, rel=1e-12)
+
+
 def test_inputs_of_one_length_are_cut_together() -> None:
     """A step stays where one of them has something; an input of another length has its own cut."""
     a, b, c = np.zeros((3, 2, 6))
@@ -132,6 +189,19 @@ def test_plans_are_as_many_as_lengths() -> None:
         (lambda m, x, y: Buckets([5, 5]), r"Buckets 'lengths' must be numbers of steps that rise, .* got \[5, 5\]"),
         (lambda m, x, y: Buckets([0]), "Buckets 'lengths' must be"),
         (lambda m, x, y: m.fit([(x, y)], buckets=[3], verbose=0), r"fit\(\) takes 'buckets' with arrays"),
+        (lambda m, x, y: m.evaluate([(x, y)], buckets=[3]), r"evaluate\(\) takes 'buckets' with arrays"),
+        (
+            lambda m, x, y: reader(stateful=True).predict(x, buckets=[3]),
+            r"predict\(\) takes 'buckets' for samples in any order, and GRU 'gru_1' has stateful=True",
+        ),
+        (
+            lambda m, x, y: reader(stateful=True).evaluate(x, y, buckets=[3]),
+            r"evaluate\(\) takes 'buckets' for samples in any order, and GRU 'gru_1' has",
+        ),
+        (
+            lambda m, x, y: reader(return_sequences=True).predict(x, buckets=[3]),
+            r"predict\(\) takes 'buckets' for outputs with one result for each sample, got 'output' of shape",
+        ),
         (
             lambda m, x, y: closed().fit(x[:, :3], y, buckets=[3], verbose=0),
             r"sequences are cut for a model with an input of any length, \[-1, None, ...\], got \(-1, 3\)",

@@ -1,0 +1,49 @@
+"""Operators that find the greatest or least elements along an axis, and that take elements at computed places."""
+
+from __future__ import annotations
+
+from nn import operation
+from nn.arrays import BATCH, LENGTH
+from nn.onnx.builder import Operand
+from nn.onnx.call import Call
+from nn.onnx.folding import integers
+from nn.onnx.nodes.shapes import cut, squeezed
+from nn.value.value import Value
+
+
+def greatest(call: Call) -> Operand:
+    """Return the places of the greatest or least elements along an axis."""
+    axis = _axis(call, int(call.given.get("axis", 0)))
+    x, last = call.value(0), bool(call.given.get("select_last_index", 0))
+    if last and x.shape[axis] == LENGTH:
+        raise call.refuse("the axis must have a length that is known", list(x.shape))
+    found = _places(call, cut(call, x, {axis: slice(None, None, -1)}) if last else x, 1, axis, call.node.op_type == "ArgMin")
+    found = x.shape[axis] - 1 - found if last else found
+    return found if call.given.get("keepdims", 1) else squeezed(call, found, [axis])
+
+
+def top(call: Call) -> list[Operand]:
+    """Return the greatest or least elements along an axis, and their places."""
+    axis = _axis(call, int(call.given.get("axis", -1)))
+    count = integers(call.array(1))[0] if call.version >= 10 else int(call.given["k"])
+    places = _places(call, call.value(0), count, axis, not call.given.get("largest", 1))
+    return [call.value(0).apply(operation.TakeAlong(axis), places), places]
+
+
+def taken(call: Call) -> Operand:
+    return call.value(0).apply(operation.TakeAlong(_axis(call, int(call.given.get("axis", 0)))), call.value(1))
+
+
+def _places(call: Call, x: Value, count: int, axis: int, least: bool) -> Value:
+    """Return the places of some elements of x, found before a change of the order of its axes."""
+    source, order = call.builder.orders.source(x)
+    found = (-source if least else source).apply(operation.TopPlaces(count, axis if order is None else order[axis]))
+    return found if order is None else call.builder.orders.turned(found, order)
+
+
+def _axis(call: Call, axis: int) -> int:
+    """Return an axis of the first input, counted from the front."""
+    shape = call.value(0).shape
+    if not -len(shape) <= axis < len(shape) or shape[axis] == BATCH:
+        raise call.refuse(f"'axis' must be one of shape {list(shape)} other than the batch", axis)
+    return axis % len(shape)

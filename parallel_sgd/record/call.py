@@ -1,0 +1,92 @@
+"""Call or command that asked for a job, as its user wrote it: of it is made the line by which the job goes on."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import linecache
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from types import FrameType
+from typing import Final
+
+from _psgd_packages import NEEDED
+
+_METHOD: Final = "parallel"
+_OPTION: Final = "resume"
+_FLAG: Final = "--resume"
+_LAST: Final = "last"
+_again: ContextVar[Callable[[], str] | None] = ContextVar("_again", default=None)
+
+
+@contextlib.contextmanager
+def asked_by(again: Callable[[], str] | None) -> Iterator[None]:
+    """Keep for the block how its job was asked for.
+
+    Args:
+        again: returns the line by which the job goes on; None leaves that of a block around.
+    """
+    token = _again.set(_again.get() if again is None else again)
+    try:
+        yield
+    finally:
+        _again.reset(token)
+
+
+def line_to_go_on() -> str:
+    """Return the line, to be copied as it is, by which the job of this block goes on; "" where none is known."""
+    again = _again.get()
+    return "" if again is None else again()
+
+
+def command(words: Sequence[str]) -> Callable[[], str]:
+    """Return a function that returns the command line of these words, its program first, with `--resume last`."""
+
+    def again() -> str:
+        # a script in a checkout is no program by itself
+        kept = [*(["python"] if words[0].endswith(".py") else []), *words]
+        # the last one counts, so this is for the eye alone
+        for place in reversed([place for place, word in enumerate(kept) if word.partition("=")[0] == _FLAG]):
+            del kept[place : place + (1 if "=" in kept[place] else 2)]
+        return shlex.join([*kept, _FLAG, _LAST])
+
+    return again
+
+
+def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str] | None:
+    """Return a function that returns the call of `parallel()` in a program, with `resume='last'`; None for one of our packages.
+
+    Args:
+        caller: the frame of the program, at that call.
+        given: names of the arguments of the call.
+    """
+    if caller is None or str(caller.f_globals.get("__name__", "")).partition(".")[0] in NEEDED:
+        return None
+    # the file and the line alone: a frame that is kept would keep all that it knows
+    file, line, has_option = caller.f_code.co_filename, caller.f_lineno, _OPTION in given
+
+    def again() -> str:
+        written = _written(file, line)
+        if written is not None:
+            others = [keyword for keyword in written.keywords if keyword.arg != _OPTION]
+            # else it comes out of a dict, and would be given twice
+            if not has_option or len(others) < len(written.keywords):
+                written.keywords = [*others, ast.keyword(_OPTION, ast.Constant(_LAST))]
+                return ast.unparse(written)
+        return f"the same call of {_METHOD}(), with {_OPTION}={_LAST!r}"
+
+    return again
+
+
+def _written(file: str, line: int) -> ast.Call | None:
+    """Return the one call of `parallel()` at a line of a file; None where there is another number, or no text to be had."""
+    # cells of a notebook, too: its kernel keeps them there
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):  # the file has changed since
+        return None
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    at_line = [call for call in calls if call.lineno <= line <= (call.end_lineno or 0)]
+    found = [call for call in at_line if isinstance(call.func, ast.Attribute) and call.func.attr == _METHOD]
+    return found[0] if len(found) == 1 else None
