@@ -162,7 +162,7 @@ def quotient(call: Call) -> Operand:
 
 
 def remainder(call: Call) -> Operand:
-    """Return what a division to a whole number leaves: with the sign of the divisor or, by 'fmod', of the dividend."""
+    """Return the rest of a division to a whole number: with the sign of the divisor or, by 'fmod', of the dividend."""
     rounded = operation.Rounding("zero" if call.given.get("fmod", 0) else "down")
     return pairs(lambda a, b: a - (a / b).apply(rounded) * b)(call)  # type: ignore[return-value]
 
