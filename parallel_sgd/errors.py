@@ -55,7 +55,10 @@ class JobFailed(RuntimeError):
         told = describe_failures(self.failures)
         # nodes that were told to stop tell the reason, too
         more = "" if self.reason in told else self.reason
-        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, more) if text))
+        # by an order alone: nothing of it has failed
+        stopped = bool(failures) and not verdicts and all(state == "stopped" for state, _ in failures.values())
+        ended = "was stopped" if stopped else f"failed{first}"
+        super().__init__(" ".join(text for text in (f"Job {job_id} {ended}.", told, more) if text))
 
     @property
     def culprits(self) -> list[int]:

@@ -169,7 +169,8 @@ def attach(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd attach`: add its options to `parser`."""
     # `dest` is the name of the option of `psgd-submit` that does the same, here and below: one task serves both
     parser.add_argument("attach", nargs="?", default="", metavar="JOB", help="its id (default: the newest)")
-    return _looking_after(parser, known.attach, _WAITED_FOR)
+    # not short: no line per epoch comes from a job of somebody else, so progress through a pipe is that of the long console
+    return _looking_after(parser, known.attach, _WAITED_FOR, short=False)
 
 
 def stop(parser: argparse.ArgumentParser) -> Task:
@@ -190,8 +191,8 @@ def post_mortem(parser: argparse.ArgumentParser) -> Task:
     return _looking_after(parser, submission.post_mortem)
 
 
-def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _ASKED) -> Task:
+def _looking_after(parser: argparse.ArgumentParser, task: Task, codes: str = _ASKED, *, short: bool = True) -> Task:
     parser.epilog = codes
     options.add_known_nodes(parser)
     options.add_output(parser)
-    return partial(carry_out, task, short=True)
+    return partial(carry_out, task, short=short)

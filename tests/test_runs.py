@@ -265,9 +265,11 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
         "0.1",
     ]
     (place / "folder").mkdir()
-    for file, why in (("nowhere/page.html", "No such file or directory"), ("folder", "Is a directory")):
-        code, _, said = psgd(capsys, "compare", "digits-1", "digits-4", "-o", file)
-        assert (code, said) == (1, f"psgd: {file}: {why}\n") and not list((place / "folder").iterdir())
+    for file in ("nowhere/page.html", "folder"):
+        with pytest.raises(SystemExit, match="2"):
+            psgd(capsys, "compare", "digits-1", "digits-4", "-o", file)
+        assert f"must be a file in a directory that exists, got '{file}'" in capsys.readouterr().err
+        assert not list((place / "folder").iterdir())
     assert "<td>default</td><td>0.1</td>" in (place / "three.html").read_text("utf-8"), "no cell is empty"
     assert (
         psgd(capsys, "compare", "digits-1", "digits-2", "digits-3")[0] == 0 and "3 runs" in (place / "compare.html").read_text()

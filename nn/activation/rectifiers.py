@@ -11,10 +11,12 @@ import numpy as np
 from nn import arguments
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import log_beside_zero
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, zeros
 
 LONG = 512
 """So many numbers of a sample are compared faster with one sample of zeros for all, which stays in the cache."""
+LASTING = 8192
+"""Bytes of zeros up to which an activation keeps them."""
 
 
 class ReLU(Activation):
@@ -29,21 +31,24 @@ class ReLU(Activation):
     bounds: ClassVar[tuple[float, float] | None] = (0, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._zero = self.scratch.empty(output[1:] if math.prod(output[1:]) >= LONG else output, dtype)
+        shape = output[1:] if math.prod(output[1:]) >= LONG else output
+        # of a few numbers its own: in scratch memory others have computed since, and filling it takes as long as comparing
+        self._lasts = math.prod(shape) * dtype.itemsize <= LASTING
+        self._zero = zeros(shape, dtype) if self._lasts else self.scratch.empty(shape, dtype)
         self._positive = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.maximum(inputs[0], self._zeros(), out=out)
+        # NumPy compares with an array three times faster than with a number
+        if not self._lasts:
+            self._zero.fill(0)
+        np.maximum(inputs[0], self._zero, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        if not self._lasts:
+            self._zero.fill(0)
         # The output is positive just where x is, so x may be overwritten.
-        np.greater(output, self._zeros(), out=self._positive)
+        np.greater(output, self._zero, out=self._positive)
         np.multiply(gradient, self._positive, out=out)
-
-    def _zeros(self) -> Array:
-        # NumPy compares with an array three times faster than with a number; in this memory others have computed since
-        self._zero.fill(0)
-        return self._zero
 
 
 class LeakReLU(Activation, configured=True):

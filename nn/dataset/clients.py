@@ -158,7 +158,7 @@ class LEAF(ClientDataset, configured=True):
             {user: pair for user, pair in self._users(folder / part).items() if len(pair[0])} for part in ("train", "test")
         )
         if not train:
-            raise ValueError(f"LEAF 'path' {self.path!r} has no samples in train/*.json")
+            raise ValueError(f"LEAF 'path' {self.path!r} must have a sample in train/*.json, got none")
         x, y = next(iter(train.values()))
         none = x[:0], y[:0]
         # users of test alone: in LEAF's split by user all are

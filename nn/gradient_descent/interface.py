@@ -279,11 +279,17 @@ class IGradientDescent(
         )
 
     def _update(self, parameters: Array, gradients: Array | Stretches, part: slice, size: int) -> None:
+        scratch = self._scratch[0]
+        # a rule without slots that takes gradients as they are needs no step between
+        plain = not (self._slots or self._adjusts) and self._decays is None
         for start in range(part.start, part.stop, size):
             chunk = slice(start, min(start + size, part.stop))
-            value = parameters[chunk]
-            change = self._scratch[0, : len(value)]
-            self._increment(chunk, value, gradients[chunk], change)
+            value, gradient = parameters[chunk], gradients[chunk]
+            change = scratch[: len(value)]
+            if plain:
+                self.increment(value, gradient, change)
+            else:
+                self._increment(chunk, value, gradient, change)
             # Here and not in `increment`, so that `write_change` gives the same bits.
             np.add(value, change, out=value)
 
@@ -345,7 +351,7 @@ class IGradientDescent(
         """
         if len(state) == 1 and state.get("step") == 0 and type(state["step"]) is int:
             # often: a rule begins anew for each client of a round
-            self._step_number, self._slots = 0, {}
+            self._keep(_step_number=0, _slots={})
             return
         names = set(state) - {"step"}
         fresh = not names and state.get("step") == 0
@@ -407,11 +413,11 @@ class IGradientDescent(
         # What all chunks need to know is decided once.
         decays = self.weight_decay > 0 and not self.decoupled
         adjusts = decays or self.clip_value is not None or factor != 1 or bool(factors)
-        # All at once, past a look at each name: a step of a small network takes no longer than that. The rate is that before
-        # the count goes on, since a schedule is asked by the steps that are done.
-        vars(self).update(
-            _factor=factor, _factors=factors, _adjusts=adjusts, rate=self.learn_rate, _step_number=self._step_number + 1
-        )
+        # Past a look at each name: a step of a small network takes no longer than that. The rate is that before the count goes
+        # on, since a schedule is asked by the steps that are done.
+        own = vars(self)
+        own["_factor"], own["_factors"], own["_adjusts"] = factor, factors, adjusts
+        own["rate"], own["_step_number"] = self.learn_rate, self._step_number + 1
         self.begin_step()
 
     def _whole_variables(self, length: int) -> list[slice]:

@@ -113,6 +113,9 @@ _BLOCK = 4096
 
 def as_arrays(owner: object, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
     """Return both as arrays; raise ValueError where one of them masks numbers."""
+    # mostly: an array that masks numbers is of a class of its own
+    if type(label) is np.ndarray and type(prediction) is np.ndarray:
+        return label, prediction
     name = type(owner).__name__
     return as_array(f"{name} 'label'", label), as_array(f"{name} 'prediction'", prediction)
 

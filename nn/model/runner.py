@@ -132,7 +132,7 @@ class Runner:
             compiled = self._compile("train", x, weight)
             plan, losses = compiled.plan, compiled.losses
             self._last = plan
-            outputs = compiled.run(x, Mode(training=True, key=key))
+            outputs = compiled.run(x, Mode(True, key))
             value = self._value(losses, label, outputs, weight)
             if on_loss is not None:
                 # Before gradients are computed, so that a loss that is not finite stops the step.

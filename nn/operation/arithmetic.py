@@ -31,6 +31,11 @@ class Add(Arithmetic):
     # `partial` hands the gradient on as it is, so it needs no work space of the broadcast shape.
     computes: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "partial" in vars(cls) and "backward" not in vars(cls):
+            cls.backward = Arithmetic.backward  # type: ignore[method-assign] # below, its own derivatives would not be asked for
+
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         # what the base does with `partial`, in a third of the time: every bias of a small network is one of these
         for side in (1, 0):

@@ -455,7 +455,7 @@ class GroupNormalize(_SampleNormalization):
             np.add(result, work, out=result)
 
     def _measure(self, x: Array) -> None:
-        """Compute mean and 1 / sqrt(v + epsilon) of each group, and what stands for x."""
+        """Compute mean and 1 / sqrt(v + epsilon) of each group, and x without its base."""
         self._far = [False] * len(x)
         # Where squares overflow, those of differences need not: NaN is not near.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -475,7 +475,7 @@ class GroupNormalize(_SampleNormalization):
         np.divide(1, variance, out=self._inverse)
 
     def _moments(self, x: Array) -> tuple[Array, Array]:
-        """Return mean and variance, (samples, groups, 1) each, of what stands for x."""
+        """Return mean and variance, (samples, groups, 1) each, of x without its base."""
         self._add_up(x)
         mean, variance = self._average(self._totals)
         return mean, variance - mean * mean
@@ -492,7 +492,7 @@ class GroupNormalize(_SampleNormalization):
         np.add.reduce(self._sums.reshape(2, len(x), -1, self._totals.shape[2]), axis=2, out=self._totals)
 
     def _near(self, x: Array, samples: slice, lines: slice) -> Array:
-        """Return what stands for a piece of x."""
+        """Return a piece of x without its base."""
         part = x[samples, lines]
         if not any(self._far[samples]):
             return part

@@ -118,7 +118,7 @@ def attach(options: argparse.Namespace) -> int:
     # "unknown" is of agents that had no part in the job
     code = EXIT_FAILED if outcome != "done" else EXIT_OK if all_done else EXIT_NODE_LOST
     ended = f"The job {job} has ended: {outcome}"
-    code = tell(options, content, "\n".join([f"{ended}.", *_places(files)]), code, done=ended, place=folder_of(files))
+    code = tell(options, content, f"{ended}.", code, done=ended, place=folder_of(files))
     if detail and not options.json:
         show(sys.stderr, f"{program_name()}: {clean_text(reclaimer.detail)}\n")
     return code
@@ -158,17 +158,18 @@ def retrieve(options: argparse.Namespace) -> int:
         }
         files = reclaimer.require_client_log(options.retrieve or None)
     _complete(files, reclaimer.states, ended=ended)
-    words = "\n".join(_places(files))
+    words = "\n".join(_places(files, reclaimer.states)) if is_short() else ""
     return tell(options, {"files": paths_of(files)}, words, done="The files are saved", place=folder_of(files))
 
 
-def _places(files: Mapping[int, Sequence[Path]]) -> list[str]:
+def _places(files: Mapping[int, Sequence[Path]], states: Mapping[int, str]) -> list[str]:
     """Return lines that tell where the runs lie that have come, for a console on which the log has not listed each file."""
-    lines = []
-    for folder in dict.fromkeys(path.parent.parent for paths in files.values() for path in paths) if is_short() else ():
+    runs = any(state in ("starting", "running") for state in states.values())
+    lines = ["The job still runs, so only its logs are here yet."] if runs else []
+    for folder in dict.fromkeys(path.parent.parent for paths in files.values() for path in paths):
         lines.append(f"files    {shown(folder)}")
-        # none as long as the job runs
-        lines += [f"report   {shown(page)}"] if (page := folder / PAGE).is_file() else []
+        # of a job that runs it would be the page of a moment
+        lines += [f"report   {shown(page)}"] if not runs and (page := folder / PAGE).is_file() else []
     return lines
 
 

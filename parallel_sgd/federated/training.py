@@ -85,6 +85,10 @@ class ClientFeeder(BlockFeeder):
                 weight = None if weights is None else tuple([None if each is None else each[part] for each in weights])
                 yield end - at, tuple([each[part] for each in samples]), tuple([each[part] for each in labels]), weight
 
+    def labels(self, rows: Rows) -> Samples:
+        """Return the labels of rows, as arrays of their own."""
+        return tuple([array[rows] for array, _ in self._labels])
+
     def tests(self, model: Model, clients: Iterable[int], memory: Remembering | None) -> ClientTests:
         """Return the evaluation of clients on the samples that are held out.
 
@@ -345,7 +349,7 @@ class ClientTraining(TrainingProcess):
             if shown is not None and self._rows is not None:
                 seconds = round(self._clock() - self._start, 6)
                 place = (epoch + 1, batch + 1, self._steps_of_epoch, self._steps)
-                self._rows.add((seconds, *place, *shown.losses()), *shown.arrays(), kept=True)
+                self._rows.add((seconds, *place, *shown.losses()), *shown.arrays(self._source, order), kept=True)
         return step, first, loss
 
     def _begun_rule(self, number: int) -> IGradientDescent:
@@ -371,36 +375,48 @@ class _Shown:
 
     def __init__(self, runner: Runner, several: bool, samples: int) -> None:
         self._runner, self._several, self._samples = runner, several, samples
-        self._losses: list[float] = []
-        self._labels: list[_Rows] = []
+        self._sums: list[float] = []
         self._predictions: list[_Rows] = []
+        self._labels: list[_Rows] = []
         self._room = _MOST_SHOWN
 
     def add(self, count: int, loss: float, label: Samples, prediction: Samples) -> None:
         """Take the step that the runner has taken last; its arrays may change afterwards."""
         runner = self._runner
-        told = (loss, *runner.losses) if self._several else (loss,)
-        if not self._losses:
-            self._losses = [0.0] * len(told)
-            self._labels, self._predictions = [_Rows(self._samples) for _ in label], [_Rows(self._samples) for _ in prediction]
-        for place, value in enumerate(told):
-            self._losses[place] += value * count
-        if self._room > 0:
-            if runner.masked:
-                label, prediction = runner.all_counted(label, prediction)
+        if not self._sums:
+            self._sums = [0.0] * (1 + len(runner.losses) * self._several)
+            self._predictions = [_Rows(self._samples) for _ in prediction]
+            # else all of them are gathered at the end
+            self._labels = [_Rows(self._samples) for _ in label] if runner.masked else []
+        self._sums[0] += loss * count
+        if self._several:
+            for place, value in enumerate(runner.losses, 1):
+                self._sums[place] += value * count
+        if self._room <= 0:
+            return
+        if runner.masked:
+            label, prediction = runner.all_counted(label, prediction)
             for held, array in zip(self._labels, label, strict=True):
                 held.add(array)
-            for held, array in zip(self._predictions, prediction, strict=True):
-                held.add(array)
-                self._room -= array.nbytes
+        for held, array in zip(self._predictions, prediction, strict=True):
+            held.add(array)
+            self._room -= array.nbytes
 
     def losses(self) -> list[float]:
         """Return the mean of each loss over the samples of the pass."""
-        return [total / self._samples for total in self._losses]
+        return [total / self._samples for total in self._sums]
 
-    def arrays(self) -> tuple[Samples, Samples]:
-        """Return labels and predictions of the pass, as arrays of their own."""
-        return tuple([held.whole() for held in self._labels]), tuple([held.whole() for held in self._predictions])
+    def arrays(self, source: ClientFeeder, order: Rows) -> tuple[Samples, Samples]:
+        """Return labels and predictions of the pass, as arrays of their own.
+
+        Args:
+            source: that of the samples.
+            order: rows of the pass.
+        """
+        predictions = tuple([held.whole() for held in self._predictions])
+        if self._labels:
+            return tuple([held.whole() for held in self._labels]), predictions
+        return source.labels(order[: len(predictions[0])]), predictions
 
 
 class _Rows:

@@ -340,7 +340,7 @@ def without_defaults(text: str, known: Mapping[str, Any], unsaid: Mapping[str, A
     Args:
         text: objects as `make_object` takes them, with commas between them.
         known: classes by lower-case name; objects of others stay as they are.
-        unsaid: values that stand for None by argument, beside what is empty.
+        unsaid: by argument, the value that stands for None; an empty one does anyway.
     """
     objects = []
     for one in split_objects(text):

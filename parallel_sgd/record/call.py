@@ -25,7 +25,7 @@ def asked_by(again: Callable[[], str] | None) -> Iterator[None]:
     """Keep for the block how its job was asked for.
 
     Args:
-        again: returns the line by which the job goes on; None leaves what a block around has said.
+        again: returns the line by which the job goes on; None leaves that of a block around.
     """
     token = _again.set(_again.get() if again is None else again)
     try:
@@ -41,7 +41,7 @@ def line_to_go_on() -> str:
 
 
 def command(words: Sequence[str]) -> Callable[[], str]:
-    """Return what tells the command line of these words, the name of its program first, with `--resume last`."""
+    """Return a function that returns the command line of these words, its program first, with `--resume last`."""
 
     def again() -> str:
         # a script in a checkout is no program by itself
@@ -55,10 +55,10 @@ def command(words: Sequence[str]) -> Callable[[], str]:
 
 
 def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str] | None:
-    """Return what tells the call of `parallel()` in a program, with `resume='last'`; None for a call of one of our packages.
+    """Return a function that returns the call of `parallel()` in a program, with `resume='last'`; None for one of our packages.
 
     Args:
-        caller: the frame of the program, which stands in that call.
+        caller: the frame of the program, at that call.
         given: names of the arguments of the call.
     """
     if caller is None or str(caller.f_globals.get("__name__", "")).partition(".")[0] in NEEDED:

@@ -473,12 +473,13 @@ def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Seque
     """
     found: dict[tuple[float, ...], Figures] = {}
     for node, table in sorted(tables.items()):
-        for values in zip(*(table.get(name, ()) for name in columns.values()), strict=False):
-            row: Figures = {
-                name: int(value) if name in _COUNTS else float(value) for name, value in zip(columns, values, strict=True)
-            }
-            # of a worker's own clients
-            found.setdefault(tuple([row[key] for key in keys]), row if keys == ("round",) else {**row, "node": node})
+        # column by column, since there are a row and its figures for every client of every round
+        values = [map(int if name in _COUNTS else float, table.get(column, ())) for name, column in columns.items()]
+        # of a worker's own clients
+        whose = {} if keys == ("round",) else {"node": node}
+        for row in zip(*values, strict=False):
+            figures: Figures = dict(zip(columns, row, strict=True)) | whose
+            found.setdefault(tuple([figures[key] for key in keys]), figures)
     return [row for _, row in sorted(found.items())]
 
 

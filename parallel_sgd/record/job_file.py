@@ -175,7 +175,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _as_today(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the content of a file of release 1.0.0 without what [run] told of the submitter: [nodes] tells it of each node."""
+    """Return the content of a file of release 1.0.0 without the versions of its submitter in [run]."""
     run = content.get("run")
     if not isinstance(run, dict) or _RELEASE not in run:
         return content

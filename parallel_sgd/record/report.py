@@ -346,7 +346,10 @@ class StepRows:
         """
         # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
-        if slow or sum(each.nbytes for each in (*labels, *predictions)) > _WAITING_BYTES:
+        size = 0
+        for each in (*labels, *predictions):
+            size += each.nbytes
+        if slow or size > _WAITING_BYTES:
             self.flush()
             self._enter(head, labels, predictions)
             return

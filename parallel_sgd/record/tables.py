@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
@@ -58,7 +58,7 @@ def _number(texts: Sequence[str]) -> Column:
     values = _floats(texts, "a number")
     if not all(map(math.isfinite, values)):
         raise _Misfit("a finite number")
-    return [*values]
+    return values
 
 
 def _whole(low: float, high: float) -> Convert:
@@ -69,12 +69,12 @@ def _whole(low: float, high: float) -> Convert:
         # a value that is not finite is no whole number either
         if not all(map(float.is_integer, values)) or (values and not (low <= min(values) and max(values) <= high)):
             raise _Misfit(expected)
-        return [*values]
+        return values
 
     return convert
 
 
-def _floats(texts: Sequence[str], expected: str) -> list[float]:
+def _floats(texts: Sequence[str], expected: str) -> list[Any]:
     try:
         return list(map(float, texts))
     except ValueError:

@@ -145,8 +145,8 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
         if name == BYTES:
             yield from _lines_of_codecs(history.traffic, rows, each)
         if per == EPOCH:
-            for column, label in ((f"val_{name}", "test"), *lines_over_clients(name)):
-                yield from _line(name, column, label, rows, each)
+            for test, (column, label) in enumerate(((f"val_{name}", "test"), *lines_over_clients(name)), 1):
+                yield from _line(name, column, label, rows, each, test=test)
 
 
 def _lines_of_codecs(
@@ -163,10 +163,10 @@ def _lines_of_codecs(
 
 
 def _line(
-    metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], each: float, of_all: bool = True
+    metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], each: float, of_all: bool = True, test: int = 0
 ) -> Iterator[dict[str, Any]]:
     """Yield a line by epoch, or with `each` batches in an epoch by batch, counted from the first one on: rows may be
-    missing.
+    missing. `test` is 0 in training; lines of other numbers are dashed, each of a colour of its own.
     """
     found = [((row[EPOCH] - 1) * each + row["batch"] if each else row[EPOCH], row[column]) for row in rows if column in row]
     # a curve breaks at a loss that is not finite; the rest of it is drawn
@@ -174,7 +174,7 @@ def _line(
     if found:
         shown = _MOST_POINTS if of_all else max(100, _MOST_POINTS // 4)
         points = [[x, float(f"{y:.6g}")] for x, y in found[:: -(-len(found) // shown)]]
-        yield {"metric": metric, "label": label, "mean": of_all, "test": column != metric, "points": points}
+        yield {"metric": metric, "label": label, "mean": of_all, "test": test, "points": points}
 
 
 def _phases(runs: Runs, failures: Sequence[float]) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 const PHASES = ["data", "compute", "encode", "send", "wait", "merge", "rule"];
 const COLOURS = {data: "#8e6bd1", compute: "#3d7edb", encode: "#e2a13a", send: "#2fa8a0", wait: "#c9ced6", merge: "#d9733f",
   rule: "#5aa469", between: "#7b8794", restart: "#c0392b"};
-const MEAN = ["#3d7edb", "#e2813a"], OTHERS = ["#8e6bd1", "#2fa8a0", "#5aa469", "#c9768f", "#a3903f", "#7b8794"],
+const MEAN = ["#3d7edb", "#e2813a", "#5aa469", "#c9768f"], OTHERS = ["#8e6bd1", "#2fa8a0", "#5aa469", "#c9768f", "#a3903f", "#7b8794"],
   RUNS = ["#8e6bd1", "#2fa8a0", "#d9733f", "#3d7edb", "#c9568f", "#a3903f", "#5aa469", "#7b8794"];
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 const charts = new Map();
@@ -79,7 +79,7 @@ function drawCurves() {
     // of runs with equal curves the ones below stand out on both sides
     const runs = Math.min(6, 1 + Math.max(0, ...lines.map(line => line.run || 0)));
     const series = lines.map(line => ({type: "line", name: line.name || line.label, data: line.points, symbol: "circle", showSymbol: line.points.length < 2,
-      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : RUNS[line.run % RUNS.length],
+      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[+line.test] : undefined) : RUNS[line.run % RUNS.length],
       lineStyle: {width: line.width ? line.width : line.run !== undefined ? 1.8 + 1.3 * Math.max(0, runs - 1 - line.run) : line.mean ? 2.4 : 0.9, opacity: line.opacity || (line.mean ? 1 : 0.55), type: line.test ? [8, 6] : "solid"}}));
     const each = Math.max(0, ...(curves.step || []).map(line => line.points.length ? line.points[line.points.length - 1][0] : 0)) /
       Math.max(1, ...curves.epoch.map(line => line.points.length ? line.points[line.points.length - 1][0] : 0));

@@ -6,7 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-from tests.house.graph import module_name, modules
 from tests.sources import PACKAGES, ROOT, parse
 from tests.test_layering import ALLOWED
 
@@ -33,11 +32,10 @@ def entries(package: str) -> list[tuple[str, str]]:
 
 def tables() -> str:
     """Return the tables as Markdown."""
-    text = "| Package | Imports | Files | Purpose |\n|---|---|---|---|\n"
+    text = "| Package | Imports | Purpose |\n|---|---|---|\n"
     for package in PACKAGES:
         imported = ", ".join(f"`{name}`" for name in PACKAGES if name in ALLOWED[package]) or "–"
-        files = sum(module_name(path).split(".")[0] == package for path in modules().values())
-        text += f"| [`{package}`](#{package}) | {imported} | {files} | {purpose(ROOT / package / '__init__.py')} |\n"
+        text += f"| [`{package}`](#{package}) | {imported} | {purpose(ROOT / package / '__init__.py')} |\n"
     for package in PACKAGES:
         text += f"\n### {package}\n\n| File or folder | Purpose |\n|---|---|\n"
         text += "".join(f"| `{name}` | {said} |\n" for name, said in entries(package))

@@ -105,6 +105,11 @@ CUT = verdict(2, "cut", batch=1, seconds=2.3)
             *([], [0, 1, 2, 3], None),
             "Job j1 failed. Node(0), Node(2) and Node(3) failed: ValueError: no. Node(1) failed: KeyError: 1.",
         ),
+        # an order to stop is no failure
+        (
+            {0: ("stopped", "This job has been aborted."), 1: ("stopped", "This job has been aborted.")},
+            *([], [0, 1], None, "Job j1 was stopped. Node(0) and Node(1) stopped: This job has been aborted."),
+        ),
         # a time-out is a consequence of somebody's silence; the message names the first cause's place
         (
             {0: ("failed", LATE), 1: ("failed", STUCK.reason)},

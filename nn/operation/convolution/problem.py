@@ -106,9 +106,15 @@ class Padded:
         for border in self._borders:
             border.fill(0)
 
-    def fill(self, images: Array) -> None:
-        """Copy images into the inside."""
-        np.copyto(self.inside[: len(images)], images)
+    def fill(self, images: Array, beside: int = 1) -> None:
+        """Copy images into the inside, where so many of them lie beside each other in place of one with more channels."""
+        target = self.split(len(images), beside)
+        np.copyto(target, images.reshape(target.shape))
+
+    def split(self, images: int, beside: int) -> Array:
+        """Return the inside of so many images; where several lie beside each other, (-1, beside, height, width, channels)."""
+        inside = self.inside[: images // beside]
+        return inside if beside == 1 else side_by_side(inside, beside)
 
     def cells(self, images: int) -> Array:
         """Return all cells of so many images, (cells, channels)."""
@@ -153,12 +159,12 @@ class Epilogue:
     def start(self, gradient: Array, output: Array, target: Array) -> None:
         """Write the gradient before the rectifier into `target`."""
         if self._positive is None:
-            np.copyto(target, gradient)
+            np.copyto(target, gradient.reshape(target.shape))
             return
         positive = self._positive[: len(output)]
         # The output is positive just where the sum before the rectifier was, so that sum is not kept.
         np.greater(output, 0, out=positive)
-        np.multiply(gradient, positive, out=target)
+        np.multiply(gradient.reshape(target.shape), positive.reshape(target.shape), out=target)
 
     def gradients(
         self, blocks: Blocks, output: Array, gradient: Array, memory: Array, for_bias: Array | None
@@ -191,6 +197,11 @@ class Epilogue:
             np.copyto(total, self._sum[0])
         else:
             np.add(total, self._sum[0], out=total)
+
+
+def side_by_side(images: Array, beside: int) -> Array:
+    """Return images (n, height, width, beside * channels) as (n, beside, height, width, channels)."""
+    return images.reshape(*images.shape[:3], beside, -1).transpose(0, 3, 1, 2, 4)
 
 
 def _lines(images: Array) -> Array:

@@ -17,7 +17,7 @@ WASTE = 2.0
 
 
 class SubCells:
-    """y[s j + a] = sum over b of x[j - b] w[s b + a], for 0 <= a < s along each axis: what adding up windows gives.
+    """y[s j + a] = sum over b of x[j - b] w[s b + a], for 0 <= a < s along each axis: the sums of the windows.
 
     So a block of s cells of y, the stride, depends on a window of t cells of x, where t strides cover the kernel, and all
     blocks are one product of matrices. Nothing is added up in memory, which takes twice as long as that product.

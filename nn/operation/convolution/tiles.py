@@ -10,18 +10,20 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from nn.arrays import Array, Scratch
+from nn.operation.convolution.problem import side_by_side
 
 
 class Setting(NamedTuple):
     """Matrices, sizes and work space of both steps.
 
-    `sizes` are the numbers of images that a block may have. `one` and `other` are work space for tiles: neither keeps anything
-    there from one block to the next, so all share it.
+    `beside` images lie beside each other, as more channels, and `sizes` are the numbers of images that a block may have. `one`
+    and `other` are work space for tiles: neither keeps anything there from one block to the next, so all share it.
     """
 
     down: Matrices
     across: Matrices
     groups: int
+    beside: int
     sizes: Iterable[int]
     one: Array
     other: Array
@@ -35,16 +37,20 @@ class Correlation:
     ) -> None:
         channels, one, other, self._groups = padded.shape[-1], setting.one, setting.other, setting.groups
         # Tiles are written whole; where they reach beyond the output they need memory of their own, which is then cut.
-        cut = tiling.covered != shape
-        self._covered = scratch.empty((tiling.images, *tiling.covered, filters), padded.dtype) if cut else None
+        # So they do where several images lie beside each other, which are then taken apart.
+        self._beside, apart = setting.beside, setting.beside > 1 or tiling.covered != shape
+        many = setting.beside * filters
+        self._covered = scratch.empty((tiling.images, *tiling.covered, many), padded.dtype) if apart else None
         self._steps = {}
         # The views of all sizes of blocks are made here: no call has to make strided views.
         for images in setting.sizes:
-            tiles, products = tiling.take(one, images, channels), tiling.take(other, images, filters)
+            some = images // setting.beside
+            tiles, products = tiling.take(one, some, channels), tiling.take(other, some, many)
             # `other` is the work space until the products are written there, then `one`, whose tiles have been multiplied.
-            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, other)
+            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:some], tiles, other)
             gather = OutputTransform(tiling, setting.down.gather, setting.across.gather, products, one)
-            self._steps[images] = (spread, _matrices(tiles), _matrices(products), gather)
+            matrices_of = (_matrices(tiles, channels // setting.beside), _matrices(products, filters))
+            self._steps[images] = (spread, *matrices_of, gather)
 
     def run(self, filters: Array, out: Array) -> Array:
         """Correlate with filters (36, channels / groups, filters); return the result, which is `out` if no tile is cut off."""
@@ -54,9 +60,14 @@ class Correlation:
         if self._covered is None:
             gather(out)
             return out
-        covered = self._covered[: len(out)]
+        covered = self._covered[: len(out) // self._beside]
         gather(covered)
-        return covered[:, : out.shape[1], : out.shape[2]]
+        inside = covered[:, : out.shape[1], : out.shape[2]]
+        if self._beside == 1:
+            return inside
+        parts = side_by_side(inside, self._beside)
+        np.copyto(out.reshape(parts.shape), parts)
+        return out
 
 
 class FilterGradient:
@@ -64,18 +75,20 @@ class FilterGradient:
 
     def __init__(self, setting: Setting, tiling: Tiling, padded: Array, gradient: Array, scratch: Scratch) -> None:
         channels, filters, dtype, self._groups = padded.shape[-1], gradient.shape[-1], padded.dtype, setting.groups
+        one_of = channels // setting.beside, filters // setting.beside
         # The gradient's transform has work space of its own: both shared ones hold tiles by then.
         work = scratch.empty((tiling.halves(filters),), dtype)
-        self.total = scratch.empty((FREQUENCIES, channels // setting.groups, filters), dtype)
+        self.total = scratch.empty((FREQUENCIES, one_of[0] // setting.groups, one_of[1]), dtype)
         self._part = scratch.empty(self.total.shape, dtype)
         # The adjoint of the output's transform is the product with its transposed matrices.
         down, across = (np.ascontiguousarray(found.gather.T) for found in (setting.down, setting.across))
         self._steps = {}
         for images in setting.sizes:
-            tiles, incoming = tiling.take(setting.one, images, channels), tiling.take(setting.other, images, filters)
-            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:images], tiles, setting.other)
-            spread_gradient = InputTransform(tiling, down, across, gradient[:images], incoming, work)
-            self._steps[images] = (spread, spread_gradient, _matrices(tiles), _matrices(incoming))
+            some = images // setting.beside
+            tiles, incoming = tiling.take(setting.one, some, channels), tiling.take(setting.other, some, filters)
+            spread = InputTransform(tiling, setting.down.inputs, setting.across.inputs, padded[:some], tiles, setting.other)
+            spread_gradient = InputTransform(tiling, down, across, gradient[:some], incoming, work)
+            self._steps[images] = (spread, spread_gradient, _matrices(tiles, one_of[0]), _matrices(incoming, one_of[1]))
 
     def add(self, images: int, first: bool) -> None:
         """Add the contribution of so many images; the first block overwrites."""
@@ -88,9 +101,9 @@ class FilterGradient:
             np.add(self.total, self._part, out=self.total)
 
 
-def _matrices(tiles: Array) -> Array:
+def _matrices(tiles: Array, channels: int) -> Array:
     """Return tiles as matrices (36, tiles, channels)."""
-    return tiles.reshape(FREQUENCIES, -1, tiles.shape[-1])
+    return tiles.reshape(FREQUENCIES, -1, channels)
 
 
 # Transforms of images to tiles and back, along both axes, as products with small matrices.

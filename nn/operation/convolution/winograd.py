@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ FEWEST_CHANNELS = 16
 
 WORTH = 0.7
 """The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
+
+WIDE = 128
+"""Columns of a product that are enough."""
 
 BLOCK_BYTES = 5 << 19
 """Bytes of the tiles of a block of images and their products together: they stay in the cache, and a part of the batch
@@ -51,19 +56,21 @@ class Winograd:
         tiles = max(rows.tiles * columns.tiles, rows.back_tiles * columns.back_tiles) * rows.apart * columns.apart
         self._blocks = Blocks(problem.images, BLOCK_BYTES // (FREQUENCIES * (channels + filters) * tiles * dtype.itemsize))
         images = self._blocks.largest
+        self._beside = beside = _beside(self._blocks.sizes, min(channels, filters)) if rows.apart * columns.apart > 1 else 1
         inside, corner = (problem.rows.length, problem.columns.length), (problem.rows.before, problem.columns.before)
-        self._x = Padded(images, (rows.cells, columns.cells), inside, corner, channels, scratch, dtype)
+        some = images // beside
+        self._x = Padded(some, (rows.cells, columns.cells), inside, corner, beside * channels, scratch, dtype)
         cells, corner = (rows.back_cells, columns.back_cells), (rows.back_before, columns.back_before)
-        self._gradient = Padded(images, cells, problem.output[1:3], corner, filters, scratch, dtype)
+        self._gradient = Padded(some, cells, problem.output[1:3], corner, beside * filters, scratch, dtype)
 
         each = (rows.step, columns.step, rows.apart, columns.apart)
-        tiling = Tiling(images, rows.tiles, columns.tiles, *each)
-        back = Tiling(images, rows.back_tiles, columns.back_tiles, *each)
-        most = max(channels, filters)
+        tiling = Tiling(some, rows.tiles, columns.tiles, *each)
+        back = Tiling(some, rows.back_tiles, columns.back_tiles, *each)
+        most = beside * max(channels, filters)
         # The two work spaces change their roles: tiles of channels or of filters, whole or transformed along one axis only.
         size = max(way(most) for found in (tiling, back) for way in (found.frequencies, found.halves))
         work = (scratch.empty((size,), dtype), scratch.empty((size,), dtype))
-        setting = Setting(rows.matrices, columns.matrices, groups, self._blocks.sizes, *work)
+        setting = Setting(rows.matrices, columns.matrices, groups, beside, self._blocks.sizes, *work)
         self._filters = FilterTransform(channels, filters, groups, rows.matrices.taps, columns.matrices.taps, scratch, dtype)
         self._forward = Correlation(setting, tiling, self._x.array, problem.output[1:3], filters, scratch)
         self._backward = Correlation(setting, back, self._gradient.array, inside, channels, scratch)
@@ -96,7 +103,7 @@ class Winograd:
         suspects = self._blanks.suspects(x)
         for block in self._blocks:
             target = out[block]
-            self._x.fill(x[block])
+            self._x.fill(x[block], self._beside)
             result = self._forward.run(filters, target)
             if suspects is not None and suspects[block].any():
                 self._blanks.clear(self._blanks.find(x[block]), result)
@@ -119,12 +126,13 @@ class Winograd:
         filters = None if for_x is None else self._filters.transform_turned(kernel)
         for block in self._blocks:
             images, first = block.stop - block.start, block.start == 0
-            self._ends.start(gradient[block], output[block], self._gradient.inside[:images])
+            self._ends.start(gradient[block], output[block], self._gradient.split(images, self._beside))
             if for_bias is not None:
                 # The border is zero, so the sum over all cells, which is contiguous, is that over the output.
-                self._ends.add_bias_gradient(self._gradient.cells(images), first, for_bias)
+                cells = self._gradient.cells(images // self._beside)
+                self._ends.add_bias_gradient(cells.reshape(-1, len(for_bias)), first, for_bias)
             if for_kernel is not None:
-                self._x.fill(x[block])
+                self._x.fill(x[block], self._beside)
                 self._sum.add(images, first)
             if for_x is not None and filters is not None:
                 target = for_x[block]
@@ -150,6 +158,12 @@ class _Axis:
         # of the gradient one reads tiles of 6 cells with the border, and the tiles of the output without
         reach, covered = self.step * (self.back_tiles - 1) + SIZE, self.step * self.tiles
         self.back_cells = max(self.apart * reach, self.back_before + self.apart * covered)
+
+
+def _beside(sizes: Iterable[int], channels: int) -> int:
+    """Return how many images lie beside each other, as more channels: products with fewer than `WIDE` columns are slow."""
+    common = math.gcd(*sizes)
+    return max(count for count in range(1, common + 1) if common % count == 0 and (count == 1 or count * channels <= WIDE))
 
 
 def _step(window: Window) -> int:

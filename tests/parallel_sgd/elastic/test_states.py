@@ -433,8 +433,14 @@ def test_what_a_state_refuses() -> None:
     ):
         with pytest.raises(kind, match=message):
             make()
-    with using(Peers(1, 2, told=sent(ObjectState(a=1, b=2)))), pytest.raises(ValueError, match="'b' is not that of rank 0"):
-        ObjectState(a=1).sync()
+    for theirs, mine, name in (
+        (ObjectState(a=1, b=2), ObjectState(a=1), "b"),
+        (ObjectState(a=np.random.default_rng(1)), ObjectState(a=1), "a"),
+        (ModelState(model(), a=1), ModelState(model(), a=1, b=2), "b"),
+    ):
+        words = f"{type(mine).__name__} must hold the same values on all workers; '{name}' is not that of rank 0"
+        with using(Peers(1, 2, told=sent(theirs))), pytest.raises(ValueError, match=words):
+            mine.sync()
     other = r"its values are \d+ of float32 here, rank 0 has others"
     with using(Peers(1, 2, told=sent(ModelState(model(units=5))))), pytest.raises(ValueError, match=other):
         ModelState(model(units=3)).sync()

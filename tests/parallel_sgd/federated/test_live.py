@@ -64,8 +64,10 @@ def test_the_live_page_shows_figures_of_clients_of_which_all_are_there(tmp_path:
     read = SampledTables()
     seen = RunRecords.read(folder, read.read).history
     assert seen["val_clients_accuracy"] == result.history["val_clients_accuracy"]
-    drawn = [line["label"] for line in page_data(RunRecords.read(folder, read.read))["curves"]["epoch"]]
-    assert "worst tenth of clients" in drawn
+    lines = page_data(RunRecords.read(folder, read.read))["curves"]["epoch"]
+    drawn = {line["label"]: line["test"] for line in lines if line["metric"] == "accuracy" and line["mean"]}
+    # dashed, each of a colour of its own
+    assert drawn == {"training": 0, "test": 1, "clients": 2, "worst tenth of clients": 3}
     # the part of a long table that a page reads begins within an epoch
     table = next(path for path in result.files[1] if path.name.startswith("CT-"))
     head, _, *rest = table.read_text().splitlines(keepends=True)

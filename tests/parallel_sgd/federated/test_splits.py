@@ -109,7 +109,7 @@ def test_files_of_leaf_and_folders_say_who_has_what(tmp_path: Path) -> None:
     for part in ("train", "test"):
         (tmp_path / "none" / part).mkdir(parents=True)
         (tmp_path / "none" / part / "all.json").write_text('{"users": [], "user_data": {}}')
-    with pytest.raises(ValueError, match="must have a user in train"):
+    with pytest.raises(ValueError, match="must have a sample in train"):
         nn.dataset.LEAF(tmp_path / "none").load()
     for name, size in (("west", 10), ("east", 5)):
         (tmp_path / "own" / name).mkdir(parents=True)

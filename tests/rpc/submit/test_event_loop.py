@@ -460,3 +460,16 @@ def test_who_starts_before_it_is_told_to_breaks_the_protocol(submitter: Submit) 
         with pytest.raises(SubmissionError, match=r"Node\(1\) at .* was lost in (canCommit|preCommit)"):
             made.submit([range(2)], LONG)
         assert not made.agents[0].has_job
+
+
+@pytest.mark.parametrize("seconds", [0.55, 3.0])
+def test_a_wait_has_its_whole_time_and_no_more(seconds: float, submitter: Submit) -> None:
+    """Nodes that end in the last moment are heard; without an end it is over when its time is."""
+    with submitter(1) as made:
+        made.submit([range(1)], LONG)
+        begin = made.clock.monotonic()
+        made.loop.step_until(lambda: False, seconds)
+        assert made.clock.monotonic() - begin == pytest.approx(seconds)
+        begin = made.clock.monotonic()
+        made.loop.step_until(lambda: made.clock.monotonic() > begin + 0.3 * seconds, seconds)
+        assert 0.3 * seconds < made.clock.monotonic() - begin <= 0.3 * seconds + 0.11
