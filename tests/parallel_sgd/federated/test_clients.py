@@ -61,6 +61,7 @@ SCHEMES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@covers("RES-2")
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_scheme_equals_plain_numpy(name: str, tmp_path: Path) -> None:
@@ -68,6 +69,7 @@ def test_a_scheme_equals_plain_numpy(name: str, tmp_path: Path) -> None:
     assert_equal(clients(**ours), theirs, tmp_path)
 
 
+@covers("RES-2")
 def test_poisson_rounds_equal_plain_numpy_also_where_one_has_no_client(tmp_path: Path) -> None:
     given = clients(sample=PoissonSampler(0.07))
     population = Population(given, [len(each) for each in deal(given, arrays()[1], OPTIONS["seed"])], OPTIONS["seed"], 7)
