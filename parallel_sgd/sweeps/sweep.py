@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import math
 import os
 import time
 import warnings
@@ -52,6 +53,8 @@ _LOCK: Final = ".lock"
 _WORKERS: Final = 2
 _REST_SECONDS: Final = 2.0
 """Until agents that were busy are asked again."""
+_WRITE_SECONDS: Final = 1.0
+"""Least time between two writings of the tables, each of which has all rows and goes to the disk."""
 _MOST_TEXT: Final = 500
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -230,6 +233,8 @@ class _Planner:
         # by object: a data set is loaded once for all runs
         self._arrays: dict[int, Arrays] = {}
         self._starts: dict[tuple[int, int], str] = {}
+        # one copy is begun anew for each seed: to build a model takes longer than to draw its weights
+        self._copies: dict[int, Model] = {}
 
     def runs(self, every: Sequence[Combination], seeds: Sequence[int]) -> list[_Run]:
         """Return all runs. Raises: ValueError, TypeError naming the combination."""
@@ -244,7 +249,7 @@ class _Planner:
 
     def train(self, run: _Run, nodes: NodeAssignment) -> JobResult:
         """Train a run on nodes. Raises: as `ParallelSGD.parallel`."""
-        model = _start(run.work.model, run.seed, self._new_weights)
+        model = _begun(_copied(run.work.model), run.seed, self._new_weights)
         options = replace(run.options, nodes=nodes, seed=run.seed)
         return run_job(run.work._replace(model=model), options, {IDENTITY: run.identity}, self._arrays[id(run.work.data)])
 
@@ -263,10 +268,14 @@ class _Planner:
         arrays = self._arrays[id(work.data)]
         check_data(work.model, arrays, work.transform, with_data(spec, arrays).plan, work.data)
         told = parts_of_identity(spec)
+        if id(work.model) not in self._copies:
+            self._copies[id(work.model)] = _copied(work.model)
         for seed in seeds:
             key = id(work.model), seed
             if key not in self._starts:
-                self._starts[key] = hashlib.sha256(pack(_start(work.model, seed, self._new_weights))).hexdigest()
+                self._starts[key] = hashlib.sha256(
+                    pack(_begun(self._copies[id(work.model)], seed, self._new_weights))
+                ).hexdigest()
             yield _Run(combination, work, options, seed, identity_of(told, self._starts[key], seed))
 
 
@@ -275,14 +284,17 @@ def _needs_server(codec: Any) -> bool:
     return any(kind.traits.needs_server for kind in kinds if isinstance(kind, type) and issubclass(kind, Codec))
 
 
-def _start(model: Model, seed: int, new_weights: bool) -> Model:
-    """Return the model with which a run begins, a copy of `model`."""
+def _copied(model: Model) -> Model:
     classes = custom_classes(model, *model._aim.losses, *model.metrics, model.rule, model.op_type)
-    made = Model.from_bytes(pack(model), classes)
+    return Model.from_bytes(pack(model), classes)
+
+
+def _begun(model: Model, seed: int, new_weights: bool) -> Model:
+    """Begin a copy of a model as the run of a seed does, and return it."""
     if new_weights:
-        made.seed = seed
-        made.store.initialize(seed)
-    return made
+        model.seed = seed
+        model.store.initialize(seed)
+    return model
 
 
 class _Progress:
@@ -300,6 +312,7 @@ class _Progress:
         self._told = found_runs(directory, (run.identity for run in runs))
         self._trained = self._missing = 0
         self._busy: set[Address] = set()
+        self._written = -math.inf
         self._enter()
 
     def train(self, place: _Place, processes: int | None, retry: bool) -> None:
@@ -390,7 +403,11 @@ class _Progress:
         self._told[run.identity] = answer
         self._trained += 1
         self._enter()
-        self.result.write(whole=False)
+        now = time.monotonic()
+        if now - self._written >= _WRITE_SECONDS:
+            # runs are known by their folders: a sweep that is killed loses none that the table lacks
+            self.result.write(whole=False)
+            self._written = now
         said = f"[{self._trained}/{self._missing}] {run.told}: "
         if answer.state != DONE:
             _log.warning("%s%s: %s", said, answer.state, clean(answer.message, _MOST_TEXT))

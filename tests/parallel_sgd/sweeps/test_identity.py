@@ -119,9 +119,9 @@ def test_objects_of_equal_content_have_equal_hashes() -> None:
 @covers("RES-8")
 def test_a_seed_has_the_weights_of_a_model_with_this_seed() -> None:
     def start(model: Model, **given: Any) -> np.ndarray:
-        from parallel_sgd.sweeps.sweep import _start
+        from parallel_sgd.sweeps.sweep import _begun, _copied
 
-        return _start(model, **given).store.values.copy()
+        return _begun(_copied(model), **given).store.values.copy()
 
     def fresh(seed: int) -> Model:
         model = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(8, "tanh"), nn.layer.Dense(10, "softmax")], seed=seed)
