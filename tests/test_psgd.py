@@ -295,6 +295,8 @@ def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Pa
             cli.main(["verify", str(run)]) == 0
             and "Epoch 1, computed again from the start on 2 workers: all" in capsys.readouterr().out
         )
+        assert cli.main(["verify", str(run), "-n", "0"]) == 2
+        assert "-n must be a positive integer, got 0" in capsys.readouterr().err
         (run / "outcome.json").write_text(json.dumps({**outcome, "state": "stopped", "message": "KeyboardInterrupt"}))
         (run / "manifest.json").unlink()  # as a submitter leaves it that goes before the job has ended
     # for eyes: where it lies

@@ -364,8 +364,8 @@ class GroupNormalize(_SampleNormalization):
     Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
 
     With n numbers in a group, v = sum x^2 / n - m^2 takes one pass less than squares of differences, and y = a x + b two. The
-    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, x - m stands in place of x
-    in all that follows, for all groups of the sample.
+    rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, m is the base of all groups
+    of the sample, and x without its base takes the place of x; else the base is 0.
     """
 
     def __init__(self, groups: int, epsilon: float) -> None:
@@ -394,7 +394,7 @@ class GroupNormalize(_SampleNormalization):
         self._weighted = self.scratch.empty((2, samples, channels), dtype)
         self._means = self.scratch.empty((2, samples, self.groups, 1), dtype)
         self._rows = self.scratch.empty((3, samples, 1, width), dtype)
-        # Of what stands for x; and what was subtracted from x, which is used where any of it is.
+        # Of x without its base; the base is used where any of it is not 0.
         self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
         self._base = self._lasting.empty((samples, 1, width), dtype)
         self._far: list[bool] = [False] * samples
@@ -455,7 +455,7 @@ class GroupNormalize(_SampleNormalization):
             np.add(result, work, out=result)
 
     def _measure(self, x: Array) -> None:
-        """Compute mean and 1 / sqrt(v + epsilon) of each group, and x without its base."""
+        """Compute the base of x, and mean and 1 / sqrt(v + epsilon) of each group of x without it."""
         self._far = [False] * len(x)
         # Where squares overflow, those of differences need not: NaN is not near.
         with np.errstate(over="ignore", invalid="ignore"):

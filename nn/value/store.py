@@ -113,10 +113,13 @@ class VariableStore:
         sizes = [math.prod(variable.shape) for variable in variables]
         memory = Memory(zeros((sum(sizes),), self.dtype), zeros((sum(sizes),), self.dtype))
         old = {store: None for variable in variables for store in variable.stores if store not in (self, former)}
-        for store in [store for store in old if trained and store._has_frozen() and not store._lies_within(variables)]:
-            store._leave()
+        leaving = [store for store in old if trained and store._has_frozen() and not store._lies_within(variables)]
+        for store in leaving:
             del old[store]
         _refuse_apart(variables, [store.variables if trained else store.buffers for store in old])
+        # Only now: what is refused has changed nothing.
+        for store in leaving:
+            store._leave()
         start = 0
         for place, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
             value = variable.value if variable.bound else None

@@ -163,7 +163,7 @@ def retrieve(options: argparse.Namespace) -> int:
 
 
 def _places(files: Mapping[int, Sequence[Path]], states: Mapping[int, str]) -> list[str]:
-    """Return lines that tell where the runs lie that have come, for a console on which the log has not listed each file."""
+    """Return lines with the folders of fetched runs, for a console without a list of each file."""
     runs = any(state in ("starting", "running") for state in states.values())
     lines = ["The job still runs, so only its logs are here yet."] if runs else []
     for folder in dict.fromkeys(path.parent.parent for paths in files.values() for path in paths):

@@ -271,7 +271,7 @@ class ClientTraining(TrainingProcess):
         return math.sqrt(squares)
 
     def _leave_nothing(self, block: int) -> None:
-        """Leave what `_leave_change` does for a block without a client."""
+        """Leave a change of 0, as `_leave_change` leaves another, for a block without a client."""
         store = self._model.store
         gradients = self._first if block + 1 in self._pairs else store.gradients
         gradients[:] = 0

@@ -98,7 +98,7 @@ def causes_list(data: Mapping[str, Any]) -> str:
     work = {name: value for name, value in data["ordinary"].items() if name != WAIT}
     waited = data["ordinary"].get(WAIT, 0.0)
     told = [(word(name), seconds(value), _EXACT.get(word(name), "")) for name, value in work.items() if value > total / 1000]
-    ordinary = ", ".join(f"{term(name, exact)} {took}" for name, took, exact in told)
+    ordinary = ", ".join(f'<span class="whole">{term(name, exact)} {took}</span>' for name, took, exact in told)
     unknown = f" Workers waited {seconds(waited)} of it, and it is not known for whom." if waited > total / 1000 else ""
     alike = f" ({ordinary})" if ordinary else ""
     own = f"Work that every worker had to do took {seconds(sum(work.values()))} of it{alike}."

@@ -13,7 +13,7 @@ from parallel_sgd import Parameter_Server
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import Codec, FirstCopy, FirstCopyInt8, GradCode, GradCodePeers, Plain, compose
 from parallel_sgd.codec.compose import PS
-from parallel_sgd.codec.grad_code import CHUNK, CyclicCode, WeightedSum, cyclic_code
+from parallel_sgd.codec.grad_code import CHUNK, MOST_SETS, CyclicCode, WeightedSum, cyclic_code
 from parallel_sgd.codec.pipeline import Int8
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
@@ -57,6 +57,17 @@ def test_the_code_is_the_same_everywhere_and_one_straggler_too_many_raises() -> 
     for workers, stragglers in ((0, 0), (3, 3), (3, -1)):
         with pytest.raises(ValueError, match="CyclicCode 'stragglers' must be at least 0 and less than the number of workers"):
             CyclicCode(workers, stragglers)
+
+
+@pytest.mark.parametrize(("workers", "stragglers"), [(14, 4), (20, 3)])
+def test_a_code_is_judged_by_every_set_of_workers_that_may_be_left(workers: int, stragglers: int) -> None:
+    """Where they are no more than MOST_SETS: the worst of them bounds what rounding does to a result."""
+    code = cyclic_code(workers, stragglers)
+    sizes = np.linalg.norm(code.matrix, axis=1)
+    sets = list(combinations(range(workers), workers - stragglers))
+    assert len(sets) <= MOST_SETS
+    grown = max(float(np.abs(code.decoder(alive)) @ sizes[list(alive)]) for alive in sets)
+    assert code.amplification == pytest.approx(grown)
 
 
 def test_weighted_sums_are_taken_in_float64() -> None:

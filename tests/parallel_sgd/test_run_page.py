@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +26,7 @@ from parallel_sgd.record.run import JobResult
 from parallel_sgd.run_page import RunRecords, terms
 from parallel_sgd.run_page.data import page_data
 from parallel_sgd.run_page.report import render
+from parallel_sgd.run_page.story import checkpoint_of
 from rpc.messages import Verdict
 from tests.parallel_sgd.networks import mlp
 from tests.sources import ROOT
@@ -303,6 +305,30 @@ VERDICTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"kind": "cut", "detail": "3 of 4 came."}, ("Worker 1 was cut off from others, in", "For 2.1 s no batch went on. 3 of 4")),
     ({"kind": "deadlock"}, ("Worker 1 waited for others, who waited too, in", "For 2.1 s no batch went on.")),
 ]
+
+
+@pytest.mark.parametrize(
+    ("every", "where", "kept", "said"),
+    [
+        ("epoch", "in process", True, "The newest checkpoint is that of epoch 2"),
+        ("epoch", "in process", False, None),
+        ("epoch", "agents", False, "Its agents have checkpoints"),
+        (2, "agents", False, "Its agents have checkpoints"),
+        # more batches than the worker that is behind has trained, seconds that nobody knows, and none at all
+        (10_000, "agents", False, None),
+        ("10s", "agents", False, None),
+        (None, "agents", False, None),
+    ],
+)
+def test_from_where_a_run_can_go_on(tmp_path: Path, every: int | str | None, where: str, kept: bool, said: str | None) -> None:
+    """A checkpoint is told where one is here, or where each worker has come so far that its agent must have one."""
+    folder = train(tmp_path, checkpoint_every=every, verbose=0).folder
+    assert folder is not None
+    begun = json.loads((folder / "job.json").read_text())
+    (folder / "job.json").write_text(json.dumps({**begun, "about": {**begun["about"], "nodes": where}}))
+    for path in [] if kept else folder.glob("Node-*/checkpoints"):
+        shutil.rmtree(path)
+    assert checkpoint_of(RunRecords.read(folder)) == said
 
 
 @pytest.mark.share(3)

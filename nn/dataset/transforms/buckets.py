@@ -27,8 +27,8 @@ class Buckets(AbsTransformer, configured=True):
     number of lengths, and with it that of plans that are made, is bounded, and the bits do not depend on the workers.
 
     With ``shuffle=False`` samples keep their order, and blocks are cut. ``fit(.., buckets=[20, 50])`` deals the same way;
-    ``evaluate`` and ``predict`` with these compute sequences of like lengths together. What they find is the same where a mask
-    leaves padding out of the model, and the loss.
+    ``evaluate`` and ``predict`` with these compute sequences of like lengths together, with the same results where a mask
+    leaves padding out of the model and the loss.
 
     Args:
         lengths: the limits, rising, in steps; longer sequences are computed with all their steps.

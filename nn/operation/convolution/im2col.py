@@ -89,9 +89,9 @@ class Im2Col:
         """Write the gradients of the way back, from gradients of the output to that of the input.
 
         Args:
-            x: gradient of what that way gives, of the shape of the input.
+            x: gradient of the result of that way, of the shape of the input.
             kernel: the kernel.
-            gradient: what that way was given, of the shape of the output.
+            gradient: argument of that way, of the shape of the output.
             for_kernel: memory for the gradient of the kernel; None where it is not wanted.
             for_output: that for the gradient of `gradient`.
         """

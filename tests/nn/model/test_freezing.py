@@ -356,6 +356,20 @@ def test_a_part_of_a_model_within_another_is_thawed():
     assert all(map(np.array_equal, base.get_weights(), whole.get_weights()))
 
 
+def test_a_model_that_is_refused_takes_no_variables_from_another():
+    """Else the base, whose variables would have moved, could no longer train."""
+    x, inner, shared = nn.Input([-1, 8]), nn.Input([-1, 6]), Dense(6, name="d")
+    hidden = Dense(6, name="b")(Dense(6, "tanh", name="a")(x))
+    base, other = Model(x, hidden), Model(inner, Dense(2)(shared(inner)))
+    base.compile("sgd", "mse")
+    other.compile("sgd", "mse")
+    base.get_layer("b").trainable = False
+    whole = Model(x, Dense(3, "softmax")(shared(hidden)))
+    with pytest.raises(ValueError, match="would not lie side by side"):
+        whole.compile("sgd", "categorical_crossentropy")
+    assert not base.store.left and names(base) == ["a/kernel", "a/bias", "b/kernel", "b/bias"]
+
+
 class Late(nn.callback.Callback):
     """Freezes a layer when an epoch has ended."""
 

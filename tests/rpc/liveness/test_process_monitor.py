@@ -301,6 +301,17 @@ def test_what_is_due_at_a_moment_is_told_at_that_moment(bench: Bench) -> None:
         assert [type(operation) for operation in look(due)] == [Heartbeat] and bench.guard.deadline > due
 
 
+def test_a_process_that_starts_tells_all_processor_time_that_it_has_used(bench: Bench) -> None:
+    """From its first moment: nothing else shows that it imports. Later heartbeats tell what has come since."""
+    used: list[float] = []
+    for _ in range(2):
+        (beat,) = bench.guard.look_at_start(bench.guard.deadline)
+        assert isinstance(beat, Heartbeat)
+        used.append(beat.worked)
+    assert used[0] > 0.0 and sum(used) <= process_status(bench.process.pid).seconds + 1e-6
+    assert used[1] < used[0]
+
+
 @covers("FD-2", "FD-9", "FD-16", "FD-19")
 def test_beats_tell_where_it_is(bench: Bench) -> None:
     """One each `HEARTBEAT_SECONDS`, with node, attempt, phase, epoch and batch, and nothing else while all is well. A wait

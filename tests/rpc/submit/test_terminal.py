@@ -94,6 +94,15 @@ def test_bars(terminal: Callable[[], Screen], caplog: pytest.LogCaptureFixture) 
     assert [line[line.index("Worker") :][:15] for line in last] == ["Worker(0):   0%", "Worker(1):  50%", "Worker(2):  20%"]
 
 
+def test_a_bar_shows_each_change_at_once(terminal: Callable[[], Screen]) -> None:
+    """However soon it comes after another: the next one may be minutes away."""
+    screen, display = terminal(), ProgressDisplay([0], logger)
+    for percent, note in ((40, "Loss 0.5"), (41, "Loss 0.4"), (42, "Loss 0.3")):
+        display.update(0, percent, note)
+        assert f"Worker(0):  {percent}%|" in screen.getvalue() and note in screen.getvalue()
+    display.close()
+
+
 def test_a_notebook_has_one_bar(notebook: list[dict[str, str]], caplog: pytest.LogCaptureFixture) -> None:
     """One output, drawn anew: the mean of all workers."""
     display = ProgressDisplay([1, 0], logger)
