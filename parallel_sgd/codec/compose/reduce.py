@@ -342,8 +342,7 @@ class Reducing(Composed):
         """Names of the parts that remember the same on all workers: a rule by which each merges the changes of all clients.
         Without clients the number of workers decides what it merges, and with it about its memory.
         """
-        merged_by_all = all(shard.owner is None for shard in self._shards(1))
-        return ("merge",) if self.by_client and merged_by_all else ()
+        return ("merge",) if self.by_client and all(shard.owner is None for shard in self._shards(1)) else ()
 
     def within(self) -> dict[str, Remembers]:
         # the memory of clients goes to the worker that trains them next (`remembered`)
