@@ -162,7 +162,8 @@ faults: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz $(OPTIONS)
 
-# sixty small wrong changes, each in a copy of the checkout: do the tests notice? `make mutants OPTIONS="-j 2"` judges two at a time
+# small wrong changes, sixty of each seed, one at a time in a copy of the checkout: do the tests notice?
+# `make mutants OPTIONS="-j 2"` judges two at a time
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants run $(OPTIONS)
 

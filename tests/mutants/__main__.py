@@ -1,8 +1,9 @@
 """Make one small wrong change after another in a copy of the checkout, and see whether the gate's tests notice.
 
-make mutants                                      all sixty; `make mutants OPTIONS="-j 2"` two at a time
+make mutants                                      all; `make mutants OPTIONS="-j 2"` two at a time
 python -m tests.mutants run [NUMBER ...]          those, each with the test that killed it last first
 python -m tests.mutants draw                      fill the list: for numbers that have none, or whose statement is gone
+python -m tests.mutants draw --seed NUMBER        draw sixty more, by another seed
 python -m tests.mutants replace NUMBER REASON     take out a mutant that changes nothing, and draw another for it
 """
 
@@ -48,7 +49,7 @@ class Verdict:
     def line(self, mutant: Mutant) -> str:
         said = self.killed_by or ("TIME IS UP" if self.expired else "SURVIVED")
         place = f"{mutant.package} {mutant.name}"
-        return f"{mutant.number:2}  {mutant.kind:8}  {place:60}  {said:80}  {self.seconds:6.1f} s"
+        return f"{mutant.number:3}  {mutant.kind:8}  {place:60}  {said:80}  {self.seconds:6.1f} s"
 
 
 class Judge:
@@ -119,7 +120,7 @@ def run(listed: MutantList, options: argparse.Namespace) -> int:
     if options.fresh:
         RESULTS.unlink(missing_ok=True)
     verdicts = _earlier(tree, chosen)
-    print(f"seed {listed.seed}, {len(chosen)} mutants, {len(verdicts)} of them judged before", flush=True)
+    print(f"{len(chosen)} mutants of {len(listed.seeds)} seeds, {len(verdicts)} of them judged before", flush=True)
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="m") as folder, ThreadPoolExecutor(options.j) as pool:
@@ -156,7 +157,7 @@ def _judged(mutant: Mutant, free: queue.SimpleQueue[Judge]) -> Verdict:
 
 def _report(chosen: list[Mutant], verdicts: dict[int, Verdict]) -> int:
     """The table, and in the list which test killed each."""
-    print(f"\n{'':2}  {'kind':8}  {'place':60}  {'killed by':80}")
+    print(f"\n{'':3}  {'kind':8}  {'place':60}  {'killed by':80}")
     for mutant in chosen:
         print(verdicts[mutant.number].line(mutant))
     now = MutantList.read()  # others may have been drawn meanwhile
@@ -169,7 +170,7 @@ def _report(chosen: list[Mutant], verdicts: dict[int, Verdict]) -> int:
     alive = [mutant for mutant in chosen if not verdicts[mutant.number].killed_by]
     print(f"{len(chosen) - len(alive)} of {len(chosen)} killed, {sum(v.seconds for v in verdicts.values()):.0f} s of tests")
     for mutant in alive:
-        print(f"{mutant.number:2} lives: {mutant.place.module}:{mutant.place.node.lineno} {mutant.name}")
+        print(f"{mutant.number:3} lives: {mutant.place.module}:{mutant.place.node.lineno} {mutant.name}")
         print(f"     {mutant.statement!r}\n  -> {mutant.becomes!r}")
     return 1 if alive else 0
 
@@ -193,9 +194,9 @@ def _earlier(tree: str, chosen: list[Mutant]) -> dict[int, Verdict]:
 
 
 def _drawn(listed: MutantList) -> int:
-    print(f"seed {listed.seed}")
+    print(f"seeds {listed.seeds}")
     for mutant in draw(listed):
-        print(f"{mutant.number:2} {mutant.area}, {mutant.kind}: {mutant.place.module} {mutant.name}")
+        print(f"{mutant.number:3} {mutant.area}, {mutant.kind}: {mutant.place.module} {mutant.name}")
         print(f"     {mutant.statement!r}\n  -> {mutant.becomes!r}")
     listed.write()
     return 0
@@ -212,7 +213,8 @@ def main() -> int:
     running.add_argument("--limit", type=float, default=1800.0, help="seconds for one mutant (default 1800)")
     running.add_argument("--likely", action="store_true", help="only the tests that are likely to see a mutant")
     running.add_argument("--fresh", action="store_true", help="judge anew what an interrupted run has judged")
-    actions.add_parser("draw", help="fill the list")
+    drawing = actions.add_parser("draw", help="fill the list")
+    drawing.add_argument("--seed", type=int, help="draw sixty more by this seed")
     replacing = actions.add_parser("replace", help="take out a mutant that no test can kill")
     replacing.add_argument("number", type=int)
     replacing.add_argument("reason")
@@ -222,6 +224,8 @@ def main() -> int:
         return run(listed, options)
     if options.action == "replace":
         listed.take_out(options.number, options.reason)
+    elif options.seed is not None:
+        listed.seeds.append(options.seed)
     return _drawn(listed)
 
 

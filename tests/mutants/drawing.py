@@ -1,4 +1,4 @@
-"""Which mutants are in the list: drawn by a seed, so many for each contract page and package, kinds in turn."""
+"""Which mutants are in the list: drawn by seeds, from each so many for each contract page and package, kinds in turn."""
 
 from __future__ import annotations
 
@@ -41,14 +41,25 @@ SHARES = {"nn": 6, "network": 4, "rpc": 2, "executor": 4, "parallel_sgd": 1, "ps
 
 
 def areas() -> list[str]:
-    """The area of each number: pages first, then packages."""
+    """The area of each number of a seed: pages first, then packages."""
     return [page for page, (count, _) in PAGES.items() for _ in range(count)] + [
         package for package, count in SHARES.items() for _ in range(count)
     ]
 
 
+def numbers_of(listed: MutantList) -> range:
+    """The numbers that the list is to have: so many for each of its seeds."""
+    return range(1, len(listed.seeds) * len(areas()) + 1)
+
+
+def area_of(number: int) -> str:
+    return areas()[(number - 1) % len(areas())]
+
+
 def kind_of(number: int) -> str:
-    return KINDS[number % len(KINDS)]
+    """Kinds take turns; each seed begins one later, so that an area with a single number gets another one."""
+    earlier_seeds = (number - 1) // len(areas())
+    return KINDS[(number + earlier_seeds) % len(KINDS)]
 
 
 def files_of(area: str) -> tuple[str, ...]:
@@ -61,9 +72,9 @@ def draw(listed: MutantList) -> list[Mutant]:
     listed.mutants = [mutant for mutant in listed.mutants if _stands(mutant)]
     taken = {mutant.number for mutant in listed.mutants}
     new = []
-    for number, area in enumerate(areas(), 1):
+    for number in numbers_of(listed):
         if number not in taken:
-            new.append(_drawn(listed, number, area))
+            new.append(_drawn(listed, number))
             listed.mutants.append(new[-1])
     return new
 
@@ -75,11 +86,12 @@ def _stands(mutant: Mutant) -> bool:
         return False
 
 
-def _drawn(listed: MutantList, number: int, area: str) -> Mutant:
+def _drawn(listed: MutantList, number: int) -> Mutant:
     """The first choice of the number's own sequence that is in a function of which the list has nothing yet."""
+    area, seed = area_of(number), listed.seeds[(number - 1) // len(areas())]
     functions = {(mutant.package, mutant.name) for mutant in listed.mutants}
     refused = {mutant.key for mutant in listed.replaced}
-    for place, change in _choices(listed.seed, number, area):
+    for place, change in _choices(seed, number, area):
         mutant = Mutant(number, area, change.kind, place.package, place.name, place.statement, change.becomes)
         if (place.package, place.name) not in functions and mutant.key not in refused:
             return mutant
@@ -104,9 +116,7 @@ def _choices(seed: int, number: int, area: str) -> Iterator[tuple[Place, Change]
 
 def lacking(listed: MutantList) -> list[str]:
     """Areas and kinds of which the list has too little."""
-    found = [
-        f"number {number}" for number in range(1, len(areas()) + 1) if [m.number for m in listed.mutants].count(number) != 1
-    ]
+    found = [f"number {number}" for number in numbers_of(listed) if [m.number for m in listed.mutants].count(number) != 1]
     found += [f"package {package}" for package in PACKAGES if all(m.package != package for m in listed.mutants)]
-    found += [m.name for m in listed.mutants if (m.area, m.kind) != (areas()[m.number - 1], kind_of(m.number))]
+    found += [m.name for m in listed.mutants if (m.area, m.kind) != (area_of(m.number), kind_of(m.number))]
     return found

@@ -1,4 +1,4 @@
-"""The stored list: sixty mutants, and those that were taken out with the reason."""
+"""The stored list: sixty mutants of each seed, and those that were taken out with the reason."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Replaced(Mutant):
 
 @dataclass
 class MutantList:
-    """What list.json holds."""
+    """The contents of list.json. The first sixty numbers are of the first seed, the next sixty of the second."""
 
-    seed: int
+    seeds: list[int]
     mutants: list[Mutant] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path = LIST) -> MutantList:
         stored = json.loads(path.read_text("utf-8"))
-        return cls(stored["seed"], [Mutant(**m) for m in stored["mutants"]], [Replaced(**m) for m in stored["replaced"]])
+        return cls(stored["seeds"], [Mutant(**m) for m in stored["mutants"]], [Replaced(**m) for m in stored["replaced"]])
 
     def write(self, path: Path = LIST) -> None:
         self.mutants.sort(key=lambda mutant: mutant.number)

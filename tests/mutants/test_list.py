@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.changes import KINDS, changes
-from tests.mutants.drawing import SHARES, areas, files_of, kind_of, lacking
+from tests.mutants.drawing import SHARES, area_of, areas, files_of, kind_of, lacking, numbers_of
 from tests.mutants.listing import MutantList
 from tests.mutants.places import Place, PlaceError, apply, find, functions_of, statements_of
-from tests.sources import PACKAGES, ROOT, library_files
+from tests.sources import PACKAGES, ROOT, library_files, parse
 
 LISTED = MutantList.read()
 REPAIR = (
@@ -38,15 +38,31 @@ def test_every_mutant_finds_its_statement_once() -> None:
 
 def test_the_list_has_its_shares() -> None:
     assert lacking(LISTED) == []
-    assert len(LISTED.mutants) == len(areas()) == 60
-    assert len({mutant.key for mutant in (*LISTED.mutants, *LISTED.replaced)}) == 60 + len(LISTED.replaced)
-    assert min(Counter(mutant.kind for mutant in LISTED.mutants).values()) == 60 // len(KINDS)
+    assert len(areas()) == 60
+    assert len(set(LISTED.seeds)) == len(LISTED.seeds)
+    assert len(LISTED.mutants) == len(numbers_of(LISTED)) == len(LISTED.seeds) * 60
+    assert len({mutant.key for mutant in (*LISTED.mutants, *LISTED.replaced)}) == len(LISTED.mutants) + len(LISTED.replaced)
+    assert min(Counter(mutant.kind for mutant in LISTED.mutants).values()) == len(LISTED.mutants) // len(KINDS)
     assert set(SHARES) == set(PACKAGES)
 
 
 def test_every_mutant_was_killed_and_every_exception_has_its_reason() -> None:
     assert [mutant.number for mutant in LISTED.mutants if not mutant.killed_by] == []
     assert [mutant.number for mutant in LISTED.replaced if len(mutant.reason.split()) < 3] == []
+
+
+def _is_in_the_gate(name: str) -> bool:
+    """Whether there is such a test, or file of tests, and `make test` runs it."""
+    path, *tests = name.split("::")
+    if not (ROOT / path).is_file() or not tests:
+        return (ROOT / path).is_file()
+    found = [each for each in ast.walk(parse(ROOT / path)) if isinstance(each, ast.FunctionDef) and each.name == tests[-1]]
+    return any("pytest.mark.long" not in map(ast.unparse, each.decorator_list) for each in found)
+
+
+def test_every_killer_is_still_in_the_gate() -> None:
+    gone = [f"{mutant.number}: {mutant.killed_by}" for mutant in LISTED.mutants if not _is_in_the_gate(mutant.killed_by)]
+    assert gone == [], "`make mutants OPTIONS=NUMBER` finds another test for a mutant, or none"
 
 
 def test_every_area_still_has_its_files() -> None:
@@ -56,6 +72,8 @@ def test_every_area_still_has_its_files() -> None:
 
 def test_kinds_take_turns() -> None:
     assert {kind_of(number) for number in range(1, 5)} == set(KINDS)
+    for number in range(1, 61):
+        assert (area_of(number + 60), kind_of(number + 60)) == (area_of(number), KINDS[(number + 1) % len(KINDS)])
 
 
 def _changes(code: str) -> set[tuple[str, str]]:
