@@ -38,16 +38,20 @@ RESULTS = ROOT / ".mutants.jsonl"  # of a run that was interrupted
 
 @dataclass
 class Verdict:
-    """What became of one mutant. `killed_by` is empty where all tests passed, or where time ran out."""
+    """What became of one mutant. `killed_by` is empty where all tests passed, or where time ran out; `unfit` where the test
+    that killed it before was left out, since it fails without a mutant, too."""
 
     number: int
     key: list[str]
     killed_by: str
     seconds: float
     expired: bool = False
+    unfit: bool = False
 
     def line(self, mutant: Mutant) -> str:
         said = self.killed_by or ("TIME IS UP" if self.expired else "SURVIVED")
+        if self.unfit and not self.killed_by:
+            said += f", AND {mutant.killed_by} FAILS WITHOUT A MUTANT"
         place = f"{mutant.package} {mutant.name}"
         return f"{mutant.number:3}  {mutant.kind:8}  {place:60}  {said:80}  {self.seconds:6.1f} s"
 
@@ -82,7 +86,8 @@ class Judge:
             killed_by, expired = self._killer(mutant, tests, marks, deadline)
             if killed_by or expired:
                 break
-        return Verdict(mutant.number, list(mutant.key), killed_by, time.monotonic() - begin, expired)
+        unfit = mutant.killed_by in self._unfit
+        return Verdict(mutant.number, list(mutant.key), killed_by, time.monotonic() - begin, expired, unfit)
 
     def _plan(self, mutant: Mutant) -> Iterable[tuple[list[str], str]]:
         if mutant.killed_by:

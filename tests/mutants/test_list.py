@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import fnmatch
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import Verdict
 from tests.mutants.changes import KINDS, changes
 from tests.mutants.drawing import SHARES, area_of, areas, files_of, kind_of, lacking, numbers_of
 from tests.mutants.listing import MutantList
@@ -152,3 +154,14 @@ def test_what_stands_twice_is_no_place() -> None:
 def test_a_place_that_is_gone_is_named() -> None:
     with pytest.raises(PlaceError, match=r"rpc has no function Nothing\.here, or more than one"):
         find("rpc", "Nothing.here", "pass")
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_killer_that_was_left_out_is_named(expired: bool) -> None:
+    """Without it nothing is known of the mutant; one that another test kills is killed."""
+    mutant = next(mutant for mutant in LISTED.mutants if mutant.killed_by)
+    words = f", AND {mutant.killed_by} FAILS WITHOUT A MUTANT"
+    for unfit in (False, True):
+        alive = Verdict(mutant.number, list(mutant.key), "", 1.0, expired, unfit)
+        assert (words in alive.line(mutant)) is unfit
+        assert words not in replace(alive, killed_by="tests/test_other.py::test_it").line(mutant)
