@@ -103,7 +103,6 @@ class Request:
             # what is lost, refused or rejected has answered, or its process has
             while late := [node for node in errors if isinstance(errors[node], TimedOut) and nodes.lives(nodes[node])]:
                 if clock.monotonic() >= deadline:
-                    waited = max(OWN_SECONDS, limit)
                     for node in late:
                         errors[node] = TimedOut(
                             f"node {node} at {nodes[node]}, whose process runs, to answer", max(OWN_SECONDS, limit)
