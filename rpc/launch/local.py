@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -59,7 +60,15 @@ class LocalAgents:
             address: where it listens.
         """
         process = dict(zip(self.addresses, self.processes, strict=True)).get(address)
-        return process is not None and process.poll() is None and not process_status(process.pid).is_stopped
+        if process is None or process.returncode is not None:
+            return False
+        try:
+            # no poll(): for a fork of this process, such as a run of a sweep, agents are no children, and it would tell an end
+            os.kill(process.pid, 0)
+        except ProcessLookupError:
+            return False
+        status = process_status(process.pid)
+        return not status.is_stopped and status.state not in ("Z", "X")
 
     def place(self, job: str, folder: Path) -> list[Path]:
         """Let the agents keep their folders of a job that is about to be submitted in `folder`, which outlives them.

@@ -95,11 +95,8 @@ class ClusterMonitor:
 
     def missing(self, now: float) -> list[tuple[int, str]]:
         """Return the nodes whose agents have fallen silent before all run, with the findings."""
-        silent = self._starting.look(now)
-        # not lost: the limits of the start tell how long they may take
-        starved = {node for node, _ in silent if self._lives(node)}
-        self._starting.expect(starved, now)
-        silent = [(node, seconds) for node, seconds in silent if node not in starved]
+        # one that lives stays silent, and is not lost: the limits of the start tell how long it may take
+        silent = self._starting.look(now, self._lives)
         found = []
         for node, seconds in silent:
             others = ", ".join(self.names[other] for other, _ in silent if other != node)

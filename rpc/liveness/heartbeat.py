@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
@@ -162,9 +162,9 @@ class HeartbeatTable:
     def forget(self, node: int) -> None:
         self._heard.pop(node, None)
 
-    def look(self, now: float) -> list[tuple[int, float]]:
-        """Return the nodes that are silent, and for how many seconds; they are forgotten. All messages before `now` were
-        heard.
+    def look(self, now: float, lives: Callable[[int], bool] = lambda _: False) -> list[tuple[int, float]]:
+        """Return the nodes that are silent and not known to live, and for how many seconds; they are forgotten. All messages
+        before `now` were heard.
         """
         late = now - self._looked - LOOK_SECONDS
         self._looked = now
@@ -173,6 +173,7 @@ class HeartbeatTable:
             # their messages may be unread still: this process was late, not they
             self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
         silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
+        silent = [(node, seconds) for node, seconds in silent if not lives(node)]
         for node, _ in silent:
             self.forget(node)
         return silent

@@ -245,8 +245,11 @@ class Submission(Machine):
                 self.ended[event.node] = ("refused", event.reason)
                 return self._fail(f"{self._names[event.node]} refuses the job: {event.reason}")
             self.accepted.add(event.node)
-            # code goes out only when everybody has accepted; by then the job processes have come up
-            return [OpenCodeSession(node) for node in self.nodes] if len(self.accepted) == len(self.nodes) else []
+            if len(self.accepted) < len(self.nodes):
+                return []
+            # code goes out only when everybody has accepted; by then the job processes have come up, and have waited for it
+            self._worked = dict.fromkeys(self.nodes, now)
+            return [OpenCodeSession(node) for node in self.nodes]
         if isinstance(event, HasLoaded) and event.node in self.accepted:
             self.loaded.add(event.node)
             return self._enter_next_phase(now)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,25 @@ def test_they_go_after_an_error_within_a_job(tmp_path: Path) -> None:
     assert all(is_gone(pid) for pid in agents.pids) and not processes_below(agents.directory)
 
 
+def holds_in_fork(told: Callable[[], bool]) -> bool:
+    """Whether something holds in a process that is forked from this one, as a run of a sweep is."""
+    child = os.fork()
+    if not child:
+        os._exit(3 if told() else 4)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (3, 4)
+    return code == 3
+
+
 def test_one_that_runs_is_waited_for() -> None:
     """An agent without a processor answers nothing: its process tells that it is there; a stopped or ended one is late soon."""
     with local_agents(1) as agents:
         nodes, (pid,), (address,) = nodes_of(agents), agents.pids, agents.addresses
         assert agents.lives(address) and not agents.lives(Address("127.0.0.1", 1))
+        assert holds_in_fork(lambda: agents.lives(address))
         os.kill(pid, signal.SIGSTOP)
         wait_for(lambda: not agents.lives(address), "the process to be seen as stopped")
+        assert holds_in_fork(lambda: not agents.lives(address))
         nodes.lives = agents.lives
         with pytest.raises(NetworkError, match=r"Timed out after 0\.2 s waiting for node 0 at"):
             Request().request(nodes, 0.2)
@@ -68,6 +81,8 @@ def test_one_that_runs_is_waited_for() -> None:
             assert com.available_clients == [0] and com.lives is nodes.lives
         again.join()
         os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not agents.lives(address), "the process to be seen as ended")
+        assert holds_in_fork(lambda: not agents.lives(address))
         agents.processes[0].wait()
         assert not agents.lives(address)
 

@@ -58,13 +58,14 @@ CLUSTER = Key(b"k" * 32)
 @dataclass
 class FakeAgent:
     """Agent and job process of one node. `freeze_at` is the word that it does not say any more: it is frozen before that;
-    or the moment."""
+    or the moment. At `thaw_at` it goes on."""
 
     node: int
     session: Session
     listener: socket.socket
     door: Acceptor
     freeze_at: str | float = ""
+    thaw_at: float = math.inf
     delays: dict[str, float] = field(default_factory=dict)  # seconds before it says a word
     worked: float = 0.0  # as its beats tell
     frozen_since: float | None = None
@@ -80,6 +81,8 @@ class FakeAgent:
         """Read, answer, beat; returns the words that were said."""
         if self.frozen_since is None and isinstance(self.freeze_at, float) and now >= self.freeze_at:
             self.frozen_since = now
+        if self.frozen_since is not None and now >= self.thaw_at:
+            self.frozen_since, self.freeze_at = None, ""
         if self.frozen_since is not None:
             return []
         self._listen(now)
@@ -146,6 +149,7 @@ class Bench:
         self.clock = VirtualClock()
         self.agents: dict[int, FakeAgent] = {}
         self.suspend_at = math.inf  # once, for a minute
+        self.late = 0.0  # seconds by which each wait is longer than it was to be, as on a busy machine
         self.said: set[tuple[int, str]] = set()
         clients = {}
         addresses = {}
@@ -192,7 +196,7 @@ class Bench:
             self.suspend_at = math.inf
             self.clock.advance(60.0)
         wait_sockets(reading, writing, 0.0)
-        self.clock.advance(0.1 if timeout is None else max(0.0, min(timeout, 0.1)))
+        self.clock.advance((0.1 if timeout is None else max(0.0, min(timeout, 0.1))) + self.late)
 
     def submit(self, groups: Sequence[Sequence[int]], limit: float, reply: Callable[[int, str], Any] | None = None) -> None:
         """The three phases. Raises: SubmissionError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from network.keys import Key, new_key
 from network.nodes import Address
 from network.testing import VirtualClock
 from rpc.errors import JobAborted, SubmissionError
-from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS
+from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 from rpc.messages import Accepted, FetchEnd, FileBegin, FileChunk, Heartbeat, Jobs, Lose, Operation, State, Stop, Verdict
 from rpc.shipping import pack
 from rpc.submit.connections import JobMessages
@@ -407,6 +408,32 @@ def test_processes_that_work_are_waited_for(worked: float, loaded: float, ends: 
                 made.submit([range(3)], 1.0)
             limit += EXTRA_SECONDS if worked else 0.0
             assert limit <= made.clock.monotonic() <= limit + 1.0
+
+
+@covers("SUB-47")
+@pytest.mark.parametrize(
+    ("freeze_at", "phase", "limit"),
+    [(0.0, "canCommit", FIRST_PHASE_SECONDS + PER_NODE_SECONDS * 4), ("Prepared", "preCommit", 1.0)],
+)
+def test_an_agent_that_runs_without_a_processor_is_waited_for(
+    freeze_at: str | float, phase: str, limit: float, submitter: Submit
+) -> None:
+    """Up to a minute beyond the limit of the phase. Those that have waited for it meanwhile have done no work, and get their
+    time to load, though the agent goes on just before they would be late."""
+    for thaw_at in (12.7, math.inf):
+        with submitter(4) as made:
+            made.loop.groups._com.lives = made.loop.groups._com.addresses[1].__eq__
+            made.agents[1].freeze_at, made.agents[1].thaw_at, made.late = freeze_at, thaw_at, 0.01
+            for agent in made.agents.values():
+                agent.delays.update(Loaded=0.5, Asks=0.5)
+            if thaw_at < math.inf:
+                made.submit([range(4)], 1.0)
+                assert thaw_at <= made.clock.monotonic() <= thaw_at + 2.0
+            else:
+                with pytest.raises(SubmissionError, match=rf"not started: Node\(1\) at \S+ did not finish {phase} in time"):
+                    made.submit([range(4)], 1.0)
+                # until the others have confirmed that they have given the job up, too
+                assert limit + EXTRA_SECONDS <= made.clock.monotonic() <= limit + EXTRA_SECONDS + 5.0
 
 
 @covers("SUB-47")
