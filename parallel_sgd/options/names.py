@@ -363,11 +363,13 @@ def without_defaults(text: str, known: Mapping[str, Any], unsaid: Mapping[str, A
 
 def _same(value: Any, default: Any, unsaid: Any) -> bool:
     """Tell if a value is a default; `unsaid` stands for None."""
-    several = (list, tuple, dict)
     found = unsaid if default is None and value is not None else default
-    # where a text has a list or a dict a class may have a tuple
-    if isinstance(value, several) and isinstance(found, several):
+    # where a text has a list a class may have a tuple
+    if isinstance(value, (list, tuple)) and isinstance(found, (list, tuple)):
         return list(value) == list(found)
+    # an empty one has no keys and is as empty as a tuple
+    if isinstance(value, dict) and isinstance(found, (list, tuple, dict)):
+        return value == (found or {})
     return type(value) is type(found) and bool(value == found)
 
 
