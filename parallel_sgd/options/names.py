@@ -273,6 +273,7 @@ _ARGUMENTS = re.compile(r":(?=\s*[A-Za-z_]\w*\s*=)")
 _ARGUMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
 _WORDS = {"true": True, "false": False, "none": None}
 _PAIRS = {"[": "]", "(": ")", "{": "}"}
+_DEEPEST = 50  # brackets in brackets
 
 
 Parts = Mapping[str, tuple[Any, Mapping[str, Any]]]
@@ -421,7 +422,16 @@ def _takes(name: str, found: Any) -> str:
 
 def literal(text: str) -> Any:
     """Return the value that a text stands for: a Python literal, true, false, none, a list of such, else the text."""
-    text = text.strip()
+    try:
+        return _literal(text.strip())
+    # a list as a key, or brackets that stand too deep
+    except (TypeError, ValueError):
+        return text.strip()
+
+
+def _literal(text: str, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError(f"brackets must stand at most {_DEEPEST} deep")
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
@@ -432,10 +442,10 @@ def literal(text: str) -> Any:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         pass
     if text.startswith("[") and text.endswith("]"):
-        return [literal(part) for part in _split(text[1:-1])]
+        return [_literal(part.strip(), depth + 1) for part in _split(text[1:-1])]
     if text.startswith("{") and text.endswith("}"):
         pairs = [part.partition(":") for part in _split(text[1:-1])]
-        return {literal(key): literal(value) for key, _, value in pairs}
+        return {_literal(key.strip(), depth + 1): _literal(value.strip(), depth + 1) for key, _, value in pairs}
     return text
 
 

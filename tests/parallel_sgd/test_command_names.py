@@ -14,6 +14,7 @@ import pytest
 import nn
 import parallel_sgd
 from nn.dataset import CSVDataset, Digits, NpzDataset
+from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent.interface import IGradientDescent
@@ -95,6 +96,13 @@ def test_a_dict_is_a_default_with_all_its_values(given: str, kept: str) -> None:
     assert without_defaults(f"Spelled:ranks={given}", {"spelled": Spelled}) == f"Spelled{kept}"
     assert without_defaults("Spelled:order={}", {"spelled": Spelled}) == "Spelled"
     assert without_defaults("Spelled:order={'a': 1}", {"spelled": Spelled}) == "Spelled:order={'a': 1}"
+
+
+@pytest.mark.parametrize("text", ["{[1]:2}", "[{[1]: 2}, 3]", "[" * 2000 + "]" * 2000], ids=["key", "within", "deep"])
+def test_brackets_that_are_no_value_are_a_text(text: str) -> None:
+    assert literal(f" {text}") == text
+    assert without_defaults(f"CSVDataset:path={text}", known_classes(nn.dataset, AbsDataset)) == f"CSVDataset:path={text}"
+    assert make_dataset(f"csv:path={text},label=y").argument("path") == text
 
 
 @pytest.mark.parametrize(
