@@ -67,7 +67,7 @@ class Request:
             nodes: the assignment.
             limit: seconds for all of them.
 
-        An agent that this program has started, and that runs, is called again for up to `OWN_SECONDS` in all.
+        An agent that this program has started, and that runs, is called again for up to `OWN_SECONDS` in all, or `limit`.
 
         Returns: sessions, errors, and the key with which they were opened.
 
@@ -103,8 +103,11 @@ class Request:
             # what is lost, refused or rejected has answered, or its process has
             while late := [node for node in errors if isinstance(errors[node], TimedOut) and nodes.lives(nodes[node])]:
                 if clock.monotonic() >= deadline:
+                    waited = max(OWN_SECONDS, limit)
                     for node in late:
-                        errors[node] = TimedOut(f"node {node} at {nodes[node]}, whose process runs, to answer", OWN_SECONDS)
+                        errors[node] = TimedOut(
+                            f"node {node} at {nodes[node]}, whose process runs, to answer", max(OWN_SECONDS, limit)
+                        )
                     return
                 opened, failed = dial_all({node: targets[node] for node in late}, limit)
                 sessions.update(opened)

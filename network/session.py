@@ -100,6 +100,7 @@ class Session:
         self.sealed = bool(keys.cipher)
         self.lost: NetworkError | None = None
         self.left = False
+        self._broken = False
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
         self.messages_sent = 0  # that were queued
@@ -156,6 +157,8 @@ class Session:
         inbox = self.inbox
         # asked for each session at each wait; the sum below is needed only while messages lie there
         if not inbox:
+            return self.lost is None
+        if self._broken:
             return self.lost is None
         return self.lost is None and len(inbox) < INBOX_LIMIT and sum(m.held for m in inbox) < INBOX_BYTES
 
@@ -313,6 +316,8 @@ class Session:
         """Read what the peer of a broken link sent before: it may have said BYE, and then nothing is lost. A process that was
         stopped, or busy, sends to a peer that has left meanwhile before it looks at what came.
         """
+        # The peer sends no more, so what is read beyond a full inbox is no more than the buffer of the link holds.
+        self._broken = True
         before = -1
         while self.lost is None and self.bytes_read != before:
             before = self.bytes_read

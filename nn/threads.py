@@ -76,17 +76,31 @@ class Team:
         finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)
         # After all have ended: the error of the first, in the order of the tasks.
+        errors = [other.error for other in others if other.error is not None]
+        # A traceback refers to the job and to this call: the arrays of the task would stay until the next collection of cycles.
         for other in others:
-            if other.error is not None:
-                raise other.error
+            other.error = None
+        try:
+            if errors:
+                raise errors[0]
+        finally:
+            errors.clear()
 
     def _start(self) -> None:
         jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        started = 0
+        try:
+            for _ in range(self.size - 1):
+                # A daemon, as the end of Python waits for all others before it lets go of the team.
+                threading.Thread(target=_serve, args=(jobs,), name="nn", daemon=True).start()
+                started += 1
+        finally:
+            if started < self.size - 1:
+                _dismiss(jobs, started)
+        # Only now: jobs for threads that could not start would be waited for without an end.
         self._jobs, self._process = jobs, os.getpid()
-        for _ in range(self.size - 1):
-            # A daemon, as the end of Python waits for all others before it lets go of the team.
-            threading.Thread(target=_serve, args=(jobs,), name="nn", daemon=True).start()
-        weakref.finalize(self, _dismiss, jobs, self.size - 1)
+        # Not at the end of Python, where functions that were registered before may still use the team.
+        weakref.finalize(self, _dismiss, jobs, self.size - 1).atexit = False
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_jobs": None}

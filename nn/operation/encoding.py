@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
 from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.operation.index import read_ids
 from nn.operation.operation import Operation, batch_leads
+
+DENSE: Final = 8
+"""Cells for each id up to which all cells are counted at once, in an array of their own; beyond, each id in its cell."""
 
 Encoding: TypeAlias = Literal["one_hot", "multi_hot", "count"]
 
@@ -54,10 +57,14 @@ class Encode(Operation):
         read_ids(self._owner, inputs[0], self.count, places, self._work)
         np.add(places, self._first, out=places)
         cells = out.reshape(-1)
-        if self.mode == "count":
+        if self.mode == "count" and cells.size <= DENSE * places.size:
             np.copyto(cells, np.bincount(places.reshape(-1), minlength=cells.size), casting="unsafe")
+            return
+        cells.fill(0)
+        if self.mode == "count":
+            # An assignment would count an id once that occurs several times.
+            np.add.at(cells, places.reshape(-1), 1)
         else:
-            cells.fill(0)
             cells[places.reshape(-1)] = 1
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:

@@ -109,11 +109,13 @@ def test_a_farewell_is_no_loss_and_nothing_may_follow_it() -> None:
         assert "it has left" in str(ends.server.lost)
 
 
+@pytest.mark.parametrize("count", [1, INBOX_LIMIT + 50])
 @pytest.mark.parametrize("kind", sorted(WIRES))
-def test_who_sends_before_it_looks_finds_the_farewell(kind: str) -> None:
+def test_who_sends_before_it_looks_finds_the_farewell(kind: str, count: int) -> None:
     """A process that was stopped sends to a peer that has left meanwhile: the broken link is the end of that, no loss."""
     with talk(kind) as ends:
-        ends.client.queue("last")
+        for _ in range(count):
+            ends.client.queue("last")
         ends.client.leave()
         assert ends.client.send()
         ends.client.close()
@@ -122,8 +124,7 @@ def test_who_sends_before_it_looks_finds_the_farewell(kind: str) -> None:
                 break
             ends.server.queue(np.zeros(1000))
             ends.server.send()
-        last = ends.server.take()
-        assert last is not None and last.value == "last"
+        assert [message.value for message in ends.server.inbox] == ["last"] * count
         assert ends.server.left and "it has left" in str(ends.server.lost)
 
 

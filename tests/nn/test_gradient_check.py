@@ -63,6 +63,17 @@ class AddOnce(nn.operation.Add):
         return gradient if side == 0 else np.multiply(gradient, 0.5, out=out)
 
 
+class Halved:
+    """Mixed into an operation that would not ask for derivatives of each side."""
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        return gradient if side == 0 else np.multiply(gradient, 0.5, out=out)
+
+
+class AddMixed(Halved, nn.operation.Add):
+    pass
+
+
 class HalfLoss(nn.loss.MSELoss):
     def gradient(self, label: Array, output: Array, out: Array, weight: Array | None = None) -> None:
         super().gradient(label, output, out, weight)
@@ -89,6 +100,12 @@ def test_right_gradients_pass() -> None:
 def test_a_wrong_gradient_is_found_and_named(wrong: Any, message: str) -> None:
     with pytest.raises(GradientError, match=message):
         check_gradients(wrong, (4,))
+
+
+def test_derivatives_of_a_part_that_is_mixed_into_a_sum_are_asked_for() -> None:
+    variable = Variable([4])
+    with pytest.raises(GradientError, match="gradient"):
+        check_gradients(lambda x: AddMixed()(x, variable) + variable, (4,))
 
 
 def test_a_wrong_gradient_of_a_loss_is_found() -> None:

@@ -8,12 +8,15 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import tracemalloc
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -496,6 +499,66 @@ def test_threads_of_a_team_end_with_it_and_ctrl_c_waits_for_them() -> None:
     for thread in own:
         thread.join(10)
         assert not thread.is_alive()
+
+
+def test_a_team_whose_threads_cannot_start_says_so_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at a limit of processes: no job waits for threads that are not there."""
+    team, start, begun = Team(3), threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        begun.append(thread)
+        if len(begun) % 2 == 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", limited)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start"):
+                team.run([lambda: None] * 3)
+        for thread in begun[::2]:
+            thread.join(10)
+            assert not thread.is_alive()
+    ended: list[int] = []
+    team.run([lambda: ended.append(1)] * 3)
+    assert ended == [1, 1, 1]
+
+
+def test_a_team_still_works_at_the_end_of_python() -> None:
+    text = """
+        import atexit
+        from nn.threads import Team
+        team, told = Team(2), []
+        atexit.register(lambda: (team.run([lambda: told.append(1)] * 2), print(len(told))))
+        team.run([lambda: None] * 2)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
+def test_a_failed_task_of_a_team_keeps_no_arrays() -> None:
+    team = Team(2)
+
+    class Held:
+        pass
+
+    def task(held: Held) -> None:
+        raise ValueError("bad")
+
+    held = Held()
+    seen = weakref.ref(held)
+    gc.disable()
+    try:
+        failed = False
+        try:
+            team.run([lambda: None, partial(task, held)])
+        except ValueError:  # pytest.raises would keep it
+            failed = True
+        del held
+        assert failed
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_a_model_may_predict_in_several_threads() -> None:

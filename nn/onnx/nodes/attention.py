@@ -20,8 +20,10 @@ HEADS_FIRST = (0, 2, 1, 3)
 def attention(call: Call) -> list[Operand]:
     """Return the result for queries, keys and values, and the keys and values that the next call begins with."""
     outputs = int(call.given["outputs"])
-    if outputs > 3 or call.has(6):
-        raise call.refuse("nn reads Attention without its scores as an output and without 'nonpad_kv_seqlen'", outputs)
+    if outputs > 3:
+        raise call.refuse("nn reads Attention without its scores as an output, with at most 3 outputs", outputs)
+    if call.has(6):
+        raise call.refuse("nn reads Attention without lengths of its keys", "nonpad_kv_seqlen")
     joined = len(call.operand(0).shape) == 3
     q, k, v = (_by_heads(call, place, call.given.get("q_num_heads" if place == 0 else "kv_num_heads")) for place in range(3))
     causal = bool(call.given.get("is_causal", 0))

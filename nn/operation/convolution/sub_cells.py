@@ -20,7 +20,8 @@ class SubCells:
     """y[s j + a] = sum over b of x[j - b] w[s b + a], for 0 <= a < s along each axis: the sums of the windows.
 
     So a block of s cells of y, the stride, depends on a window of t cells of x, where t strides cover the kernel, and all
-    blocks are one product of matrices. Nothing is added up in memory, which takes twice as long as that product.
+    blocks are one product of matrices. Nothing is added up in memory, which takes twice as long as that product. Cells of w
+    beyond the kernel are 0, so a number of x that is not finite makes NaN of all cells of the blocks that its window has.
 
     Shi et al., Real-time single image and video super-resolution using an efficient sub-pixel convolutional neural network,
     CVPR 2016.

@@ -119,3 +119,13 @@ def test_category_encoding(mode: Any, ids: list[list[int]], golden: Golden) -> N
     x = np.array(ids)
     (expected,) = golden(lambda: [np.asarray(keras.layers.CategoryEncoding(5, mode)(x))], x, needs=keras)
     expected.close(Compiled(layer.CategoryEncoding(5, mode), x.shape[1:]).value(x), 0.0)
+
+
+@pytest.mark.parametrize("categories", [3, 4000])
+def test_ids_are_counted_in_few_and_in_many_categories(categories: int) -> None:
+    ids = np.random.default_rng(5).integers(0, categories, (4, 7))
+    ids[:, :3] = ids[:, :1]
+    expected = np.stack([np.bincount(row, minlength=categories) for row in ids])
+    made = Compiled(layer.CategoryEncoding(categories, "count"), ids.shape[1:])
+    for _ in range(2):
+        assert np.array_equal(made.value(ids), expected)

@@ -251,7 +251,7 @@ RELU = node("Relu", "x", "y")
         *[(file_of(node("Attention", inputs, outputs, q_num_heads=2, kv_num_heads=heads, **given), version=23,
                    inputs=[info("x", "batch", 3, 4)], tensors={"m": np.zeros((3, 3), np.float32)}), sentence)
           for inputs, outputs, heads, given, sentence in (
-              ("x x x", "y a b c", 2, {}, r"reads Attention without its scores as an output and without .*, got 4"),
+              ("x x x", "y a b c", 2, {}, r"reads Attention without its scores as an output, .*, got 4"),
               ("x x x", "y", 3, {}, r"a number of heads that divides the features, got \[-1, 3, 4, 3\]"),
               ("x x x", "y", 4, {}, "the heads of keys and values must divide the 2 of the queries, got 4"),
               ("x x x m", "y", 2, {"softcap": 2.0}, "'softcap' must be 0 beside a mask, got 2.0"),
