@@ -293,6 +293,20 @@ def test_a_strangers_folder_is_told_in_a_sentence(place: Path, capsys: pytest.Ca
     assert not (place / "compare.html").exists()
 
 
+@pytest.mark.parametrize("path", ["{[1]:2}", "[" * 2000 + "]" * 2000, "a" + ",missing=None" * 400], ids=["key", "deep", "long"])
+def test_a_data_set_that_cannot_be_read_is_told_as_it_is(place: Path, capsys: pytest.CaptureFixture[str], path: str) -> None:
+    train(), train()
+    dataset = f"CSVDataset:path={path}"
+    settings = place / "runs/digits-1/job.toml"
+    settings.write_text(re.sub("^dataset = .*|^sha256 = .*", "", settings.read_text(), flags=re.MULTILINE))
+    settings.write_text(settings.read_text().replace("[data]", f'[data]\ndataset = "{dataset}"'))
+    for command in (("runs",), ("show", "digits-1"), ("compare", "digits-1", "digits-2")):
+        code, _, said = psgd(capsys, *command)
+        assert (code, said) == (0, "")
+    _, found = json.loads(psgd(capsys, "runs", "--json")[1])["runs"]
+    assert found["state"] == "done" and found["differs"]["dataset"].startswith(dataset[:200])
+
+
 @pytest.mark.parametrize("mode", [0, 0o400])
 def test_a_folder_without_rights_is_told(place: Path, capsys: pytest.CaptureFixture[str], mode: int) -> None:
     """Also where it is the only one: the list has it, and no command says that there is none."""

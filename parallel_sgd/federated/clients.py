@@ -180,7 +180,7 @@ class Clients(Configurable, configured=True):
 
         Raises: ValueError where the data set has other clients, or none although `OwnSplit` or `test` asks for them.
         """
-        sizes = getattr(data, "client_sizes", None)
+        sizes = None if getattr(data, "client_sizes", None) is None else _counts(data, "client_sizes")
         if sizes is None and self.test == OWN:
             raise ValueError(
                 f"Clients 'test' can be 'own' for a data set that knows its clients, such as nn.dataset.LEAF, got "
@@ -190,19 +190,19 @@ class Clients(Configurable, configured=True):
             raise ValueError(f"Clients 'split' OwnSplit needs a data set that knows its clients, got {type(data).__name__}")
         if sizes is None or not (self.split is None or isinstance(self.split, OwnSplit)):
             return self
-        own, told = OwnSplit(), tuple(int(each) for each in sizes)
+        own = OwnSplit()
         self._check_sizes(own)
         if len(sizes) != self.count:
             raise ValueError(
                 f"Clients 'count' must be {len(sizes)}, the clients of {type(data).__name__}, got {self.count}; a split deals "
                 f"its samples anew"
             )
-        made = self.knowing(told)
-        vars(made).update(split=own, own_sizes=told, own_tests=self._tests_of(data) if self.test == OWN else None)
+        made = self.knowing(sizes)
+        vars(made).update(split=own, own_sizes=sizes, own_tests=self._tests_of(data) if self.test == OWN else None)
         return made
 
     def _tests_of(self, data: object) -> tuple[int, ...]:
-        tests = tuple([int(each) for each in getattr(data, "client_test_sizes", ())])
+        tests = _counts(data, "client_test_sizes")
         if len(tests) != self.count or not any(tests):
             has = "no test samples of any" if len(tests) == self.count else f"{len(tests)} such numbers"
             raise ValueError(
@@ -247,6 +247,15 @@ class Clients(Configurable, configured=True):
 
     def __hash__(self) -> int:
         return hash(repr(self))
+
+
+def _counts(data: object, name: str) -> tuple[int, ...]:
+    """Return the samples of each client that a data set tells. Raises: ValueError for a negative number."""
+    counts = tuple([int(each) for each in getattr(data, name, ())])
+    for client, count in enumerate(counts):
+        if count < 0:
+            raise ValueError(f"'{name}' of {type(data).__name__} must be >= 0, got {count} for client {client}")
+    return counts
 
 
 def _check_told(name: str, part: object) -> None:

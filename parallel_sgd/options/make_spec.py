@@ -136,6 +136,12 @@ def with_population(spec: JobSpec, arrays: Arrays, made: Arrays | None = None) -
             f"'transform' must keep the {len(arrays[2])} test samples of the data set for Clients(test='own'), got "
             f"{len(made[2])}"
         )
+    # fewer than there are is right: the last ones may belong to users without samples to train on
+    if clients.test == OWN and sum(clients.own_tests or ()) > len(made[2]):
+        raise ValueError(
+            f"'client_test_sizes' of {type(spec.data).__name__} must be at most {len(made[2])} together, its test samples, got "
+            f"{sum(clients.own_tests or ())}"
+        )
     sizes = [len(rows) for rows in deal(clients, made[1], seed)]
     plan = spec.plan
     variables = spec.model.trainable_variables()

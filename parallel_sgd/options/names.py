@@ -273,6 +273,7 @@ _ARGUMENTS = re.compile(r":(?=\s*[A-Za-z_]\w*\s*=)")
 _ARGUMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
 _WORDS = {"true": True, "false": False, "none": None}
 _PAIRS = {"[": "]", "(": ")", "{": "}"}
+_DEEPEST = 50  # brackets in brackets
 
 
 Parts = Mapping[str, tuple[Any, Mapping[str, Any]]]
@@ -363,11 +364,13 @@ def without_defaults(text: str, known: Mapping[str, Any], unsaid: Mapping[str, A
 
 def _same(value: Any, default: Any, unsaid: Any) -> bool:
     """Tell if a value is a default; `unsaid` stands for None."""
-    several = (list, tuple, dict)
     found = unsaid if default is None and value is not None else default
-    # where a text has a list or a dict a class may have a tuple
-    if isinstance(value, several) and isinstance(found, several):
+    # where a text has a list a class may have a tuple
+    if isinstance(value, (list, tuple)) and isinstance(found, (list, tuple)):
         return list(value) == list(found)
+    # an empty one has no keys and is as empty as a tuple
+    if isinstance(value, dict) and isinstance(found, (list, tuple, dict)):
+        return value == (found or {})
     return type(value) is type(found) and bool(value == found)
 
 
@@ -419,7 +422,16 @@ def _takes(name: str, found: Any) -> str:
 
 def literal(text: str) -> Any:
     """Return the value that a text stands for: a Python literal, true, false, none, a list of such, else the text."""
-    text = text.strip()
+    try:
+        return _literal(text.strip())
+    # a list as a key, or brackets that stand too deep
+    except (TypeError, ValueError):
+        return text.strip()
+
+
+def _literal(text: str, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError(f"brackets must stand at most {_DEEPEST} deep")
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
@@ -430,10 +442,10 @@ def literal(text: str) -> Any:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         pass
     if text.startswith("[") and text.endswith("]"):
-        return [literal(part) for part in _split(text[1:-1])]
+        return [_literal(part.strip(), depth + 1) for part in _split(text[1:-1])]
     if text.startswith("{") and text.endswith("}"):
         pairs = [part.partition(":") for part in _split(text[1:-1])]
-        return {literal(key): literal(value) for key, _, value in pairs}
+        return {_literal(key.strip(), depth + 1): _literal(value.strip(), depth + 1) for key, _, value in pairs}
     return text
 
 

@@ -18,6 +18,8 @@ DATA: Final = ("dataset", "transform")
 """Settings that tell the data of a run."""
 _RUN: Final = ("workers", "server", "blocks")
 _MOST_TEXT: Final = 200
+_MOST_READ: Final = 4096
+"""Characters of a data set or transforms of which defaults are left out: text in brackets is read once for each of them."""
 
 
 def settings_of_run(door: Door) -> dict[str, str]:
@@ -44,7 +46,7 @@ def settings_of_run(door: Door) -> dict[str, str]:
 
 def _short(name: str, value: Any) -> Any:
     """Return a data set or transforms without the arguments that are defaults; any other setting as it is."""
-    if name not in DATA or not isinstance(value, str):
+    if name not in DATA or not isinstance(value, str) or len(value) > _MOST_READ:
         return value
     if name == "transform":
         return without_defaults(value, known_classes(transforms, AbsTransformer))

@@ -232,16 +232,24 @@ class LiveFigures:
             self._give_up(error)
 
     def _tested(self, end: Place) -> Place:
-        """Return `end`, or the last step of the first epoch before it of which clients with held out samples are lacking: with
-        this step the figures of the epoch come.
+        """Return `end`, or the last step of the first epoch before it of which clients with held out samples are still to come:
+        with this step the figures of the epoch come.
         """
         tables = [worker.tests for worker in self._workers.values()]
-        for epoch in range(max(self._next[0], 1), end[0] if any(table.begun for table in tables) else 0):
-            rows = [row for table in tables for row in table.rows if int(row[0]) == epoch]
-            # with redundant blocks two workers evaluate the same clients
-            if not rows or len({row[1] for row in rows}) < int(rows[0][2]):
-                return epoch, max((worker.last_batch(epoch) for worker in self._workers.values()), default=0)
-        return end
+        if not any(table.begun for table in tables):
+            return end
+        clients: defaultdict[int, set[str]] = defaultdict(set)  # with redundant blocks two workers evaluate the same ones
+        whole = 0
+        for row in (row for table in tables for row in table.rows):
+            clients[int(row[0])].add(row[1])
+            if len(clients[int(row[0])]) == int(row[2]):
+                whole = max(whole, int(row[0]))
+        # rows come in the order of epochs: those that an epoch before a whole one lacks never come, as of a job that goes on
+        # without the tables of some workers
+        epoch = max(self._next[0], whole + 1, 1)
+        if epoch >= end[0]:
+            return end
+        return epoch, max((worker.last_batch(epoch) for worker in self._workers.values()), default=0)
 
     def _give_up(self, error: Exception) -> None:
         self._workers.clear()

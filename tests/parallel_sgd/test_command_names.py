@@ -14,6 +14,7 @@ import pytest
 import nn
 import parallel_sgd
 from nn.dataset import CSVDataset, Digits, NpzDataset
+from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent.interface import IGradientDescent
@@ -72,6 +73,36 @@ def test_what_a_table_is_read_by_is_left_out_unless_it_was_asked_for(tmp_path: P
             run = job.parallel(nodes, epoch=1, block_size=4, directory=tmp_path, verbose=0).folder
         assert run is not None
         assert settings_of_run(Door(run))["dataset"] == f"CSVDataset:path='../../a.csv',label='y'{said}"
+
+
+class Spelled:
+    """A class with defaults that are dicts, one of them as None."""
+
+    def __init__(self, ranks: dict[str, int] = {"a": 1, "b": 2}, order: dict[str, int] | None = None) -> None:  # noqa: B006
+        self.ranks, self.order = ranks, order
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("{'b': 2, 'a': 1}", ""),
+        ("{'a': 1, 'b': 3}", ":ranks={'a': 1, 'b': 3}"),
+        ("{'a': 1}", ":ranks={'a': 1}"),
+        ("['a', 'b']", ":ranks=['a', 'b']"),
+        ("{}", ":ranks={}"),
+    ],
+)
+def test_a_dict_is_a_default_with_all_its_values(given: str, kept: str) -> None:
+    assert without_defaults(f"Spelled:ranks={given}", {"spelled": Spelled}) == f"Spelled{kept}"
+    assert without_defaults("Spelled:order={}", {"spelled": Spelled}) == "Spelled"
+    assert without_defaults("Spelled:order={'a': 1}", {"spelled": Spelled}) == "Spelled:order={'a': 1}"
+
+
+@pytest.mark.parametrize("text", ["{[1]:2}", "[{[1]: 2}, 3]", "[" * 2000 + "]" * 2000], ids=["key", "within", "deep"])
+def test_brackets_that_are_no_value_are_a_text(text: str) -> None:
+    assert literal(f" {text}") == text
+    assert without_defaults(f"CSVDataset:path={text}", known_classes(nn.dataset, AbsDataset)) == f"CSVDataset:path={text}"
+    assert make_dataset(f"csv:path={text},label=y").argument("path") == text
 
 
 @pytest.mark.parametrize(

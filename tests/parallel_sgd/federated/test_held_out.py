@@ -204,3 +204,31 @@ def test_own_test_samples_are_asked_of_a_data_set_that_has_them(tmp_path: Path) 
     job_with_fewer = ParallelSGD(network, nn.dataset.LEAF(str(tmp_path)), Fewer())
     with pytest.raises(ValueError, match=r"^'transform' must keep the 24 test samples of the data set .*, got 5"):
         job_with_fewer.parallel(in_process(1), clients=Clients(3, 2, test="own"), directory=tmp_path, **OPTIONS)
+
+
+class Told(nn.dataset.ArrayDataset):
+    """Digits of two clients that tells any numbers of samples of them."""
+
+    def __init__(self, sizes: tuple[int, ...], tests: tuple[int, ...]) -> None:
+        x, y, test_x, test_y = nn.dataset.Digits().load()
+        super().__init__(x[:50].reshape(50, 64), y[:50], test_x[:12].reshape(12, 64), test_y[:12])
+        self.client_sizes, self.client_test_sizes = sizes, tests
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tests", "words"),
+    [
+        ((30, 20), (10, 10), "'client_test_sizes' of Told must be at most 12 together, its test samples, got 20"),
+        ((30, 20), (-1, 3), "'client_test_sizes' of Told must be >= 0, got -1 for client 0"),
+        ((51, -1), (6, 6), "'client_sizes' of Told must be >= 0, got -1 for client 1"),
+    ],
+)
+def test_numbers_of_samples_that_a_data_set_has_not_are_refused_before_training(
+    sizes: tuple[int, ...], tests: tuple[int, ...], words: str, tmp_path: Path
+) -> None:
+    network = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(10, "softmax")], seed=0)
+    network.setup("crossentropy_with_softmax")
+    with pytest.raises(ValueError, match=f"^{words}$"):
+        ParallelSGD(network, Told(sizes, tests)).parallel(
+            in_process(1), clients=Clients(2, 1, rounds=1, test="own"), directory=tmp_path, **OPTIONS
+        )

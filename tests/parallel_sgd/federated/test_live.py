@@ -102,3 +102,36 @@ def test_a_round_is_told_when_the_tables_of_its_clients_are_whole(late: str, tmp
     assert [row["seconds"] for row in steps] == [row["seconds"] for row in result.history.steps]
     tested = [row["val_clients_accuracy"] for piece in pieces for row in piece.rows if "val_clients_accuracy" in row]
     assert tested == result.history["val_clients_accuracy"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_job_that_goes_on_without_tables_of_before_is_told(kept: bool, tmp_path: Path) -> None:
+    """With those of two of four workers, or with none, as on machines that have no part of the run before."""
+    given, options = Clients(30, 6, rounds=2, test=0.2), {**OPTIONS, "directory": tmp_path, "checkpoint_every": "epoch"}
+    with in_process(4) as nodes:
+        job("float32").parallel(nodes, clients=given, **{**options, "epoch": 2})
+    for table in () if kept else tmp_path.rglob("CT-*"):
+        table.unlink()
+    with in_process(2) as nodes:
+        result = job("float32").parallel(nodes, clients=given, resume="last", **{**options, "epoch": 4})
+    assert {row["epoch"] for row in result.history.client_tests} == ({1, 2, 3, 4} if kept else {3, 4})
+    pieces: list[JobHistory] = []
+    figures = LiveFigures(lambda: None, pieces.append)
+    figures.begin([0, 1])
+    late: list[tuple[int, str, int, bytes]] = []
+    for node, paths in result.files.items():
+        for path in sorted(paths, key=lambda each: each.name):
+            data, rest = path.read_bytes(), b""
+            if path.name.startswith("CT-"):
+                rest = b"".join(line for line in data.splitlines(keepends=True) if line.startswith(b"4,"))
+                data = data.removesuffix(rest)
+                late.append((node, path.name, len(data), rest))
+            figures.take(node, path.name, 0, data)
+    rows = [row for piece in pieces for row in piece.rows if "val_accuracy" in row]
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    for each in late:
+        figures.take(*each)
+    rows = [row for piece in pieces for row in piece.rows if "val_accuracy" in row]
+    assert [row.get("val_clients_accuracy") for row in rows] == [row.get("val_clients_accuracy") for row in result.history.rows]
+    assert ["val_clients_accuracy" in row for row in rows] == [False, False, True, True]
+    assert sum(len(piece.steps) for piece in pieces) == len(result.history.steps) == 8
