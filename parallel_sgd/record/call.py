@@ -44,8 +44,7 @@ def command(words: Sequence[str]) -> Callable[[], str]:
     """Return a function that returns the command line of these words, its program first, with `--resume last`."""
 
     def again() -> str:
-        # a script in a checkout is no program by itself
-        kept = [*(["python"] if words[0].endswith(".py") else []), *words]
+        kept = list(words)
         # the last one counts, so this is for the eye alone
         for place in reversed([place for place, word in enumerate(kept) if word.partition("=")[0] == _FLAG]):
             del kept[place : place + (1 if "=" in kept[place] else 2)]

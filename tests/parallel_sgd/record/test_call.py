@@ -82,7 +82,6 @@ def test_who_asks_first_is_told(told: Callable[[str], Any]) -> None:
         (["psgd", "run", "runs/my net-1"], "psgd run 'runs/my net-1' --resume last"),
         (["psgd", "submit", "--resume", "20261120-173000-9f86d081", "--local", "2"], "psgd submit --local 2 --resume last"),
         (["psgd", "submit", "--resume=runs/a-1", "-n", "2"], "psgd submit -n 2 --resume last"),
-        (["job_submit.py", "-n", "2"], "python job_submit.py -n 2 --resume last"),
     ],
 )
 def test_a_command(words: list[str], line: str) -> None:
