@@ -92,11 +92,12 @@ class LocalNodes(NodeAssignment):
     Args:
         key_file: the cluster key of the agents; default as in `network.Request`.
         agents: agents of this machine. With them the files that nodes keep of a job outlive the agents.
+        lasting: whether what agents keep in their own work directories outlives this program, although jobs here do not.
     """
 
-    def __init__(self, key_file: str | Path | None = None, agents: LocalAgents | None = None) -> None:
+    def __init__(self, key_file: str | Path | None = None, agents: LocalAgents | None = None, *, lasting: bool = False) -> None:
         super().__init__(key_file)
-        self.agents = agents
+        self.agents, self.lasting = agents, lasting
         # reports and checkpoints move when the agents have let go of their folders
         self.ended: list[Callable[[], None]] = []  # called once the agents have ended
 
@@ -125,7 +126,7 @@ class LocalWorkers(LocalNodes):
     """
 
     def __init__(self, count: int, ps: bool, work_dir: str | Path | None) -> None:
-        super().__init__()
+        super().__init__(lasting=work_dir is not None)
         self._ps, self._work_dir = ps, work_dir
         self._running = contextlib.ExitStack()
         self._process = OwnProcess()

@@ -8,8 +8,9 @@
         ...
 
 A wrong option ends a program with exit code 2 and a sentence, a job that failed with 1 and a sentence, Ctrl-C with 130 and in
-silence. The console scripts are here, too: `psgd` has a command for each task (`psgd.cli`), `psgd-worker` and `psgd-submit` are
-worker.py and job_submit.py. Where a file hides a package of Parallel-SGD, they end with a sentence and 2.
+silence; at the prompt of an interpreter the session goes on. The console scripts are here, too: `psgd` has a command for each
+task (`psgd.cli`), `psgd-worker` and `psgd-submit` are worker.py and job_submit.py. Where a file hides a package of
+Parallel-SGD, they end with a sentence and 2.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ import sys
 def _end_quietly(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     """Exit with 130 on Ctrl-C, and with 1 and a sentence where a job failed or no worker was reached; any other exception that
     the program did not catch is shown as ever.
+
+    At the prompt the sentence is all: an exit would take the models along that the session has trained.
     """
+    has_prompt = bool(sys.flags.interactive) or hasattr(sys, "ps1")
     if issubclass(kind, KeyboardInterrupt):
+        if has_prompt:
+            sys.stderr.write(f"{kind.__name__}\n")
+            return
         sys.exit(130)  # 128 + SIGINT, by which shells know that it was Ctrl-C
     for module, name in (("network.errors", "NetworkError"), ("parallel_sgd.errors", "JobFailed")):
         # looked up, not imported: where it was raised it is there
         if issubclass(kind, getattr(sys.modules.get(module), name, ())):
             sys.stderr.write(f"{error}\n")
+            if has_prompt:
+                return
             sys.exit(1)
     sys.__excepthook__(kind, error, traceback)
 

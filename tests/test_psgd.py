@@ -69,6 +69,34 @@ def test_a_program_ends_with_a_sentence_where_no_worker_is_reached(tmp_path: Pat
     assert ended.stderr.count('  File "') == places and ("Traceback" in ended.stderr) == bool(places)
 
 
+@pytest.mark.parametrize("prompt", ["-i", "-c"])
+def test_a_session_at_the_prompt_goes_on(tmp_path: Path, prompt: str) -> None:
+    """No worker is reached, or Ctrl-C: what the session has in memory stays. So it is where a program opens a prompt."""
+    create_key_file(tmp_path / "key")
+    typed = f"""import psgd
+from network import NodeAssignment
+from tests.processes.training.jobs import line_job
+trained, nodes = 20, NodeAssignment({str(tmp_path / "key")!r}).add(0, "127.0.0.1:1")
+line_job().parallel(nodes, verbose=0, block_size=8)
+trained = trained + 1
+raise KeyboardInterrupt
+print(2 * trained)
+"""
+    opens = {"-i": ["-i"], "-c": ["-c", "import code; code.interact('')"]}[prompt]
+    ended = subprocess.run(
+        [sys.executable, *opens],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert ended.returncode == 0 and "42" in ended.stdout, ended
+    assert "No worker is reached at 127.0.0.1:1 for node 0: " in ended.stderr and "Traceback" not in ended.stderr, ended
+
+
 def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     for name, command in cli.COMMANDS.items():
         with pytest.raises(SystemExit, match=r"^0$"):

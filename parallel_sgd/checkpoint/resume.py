@@ -30,8 +30,11 @@ LAST: Final = "last"
 """The newest run in the directory of a job."""
 NODES: Final = "nodes"
 RESUMES: Final = "resumes"
-ON_AGENTS, ON_LOCAL_WORKERS, IN_PROCESS = "agents", "local workers", "in process"
-"""Keys and values, in the record of a run, about its nodes and about the run or checkpoint from which it goes on."""
+ON_AGENTS, ON_LAUNCHED_AGENTS = "agents", "launched agents"
+ON_LOCAL_WORKERS, IN_PROCESS = "local workers", "in process"
+"""Keys and values, in the record of a run, about its nodes and about the run or checkpoint from which it goes on. Launched
+agents end with the program that started them, and their checkpoints with them.
+"""
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,8 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
     held = HeldCheckpoints(stores_of_run(run))
     if held.offers:
         return run.job, [], held
-    jobs = [run.job] if run.about.get(NODES, ON_AGENTS) == ON_AGENTS else []  # one that was fetched, too
+    # a run that was fetched tells no nodes; launched agents may still be there, within the block that started them
+    jobs = [run.job] if run.about.get(NODES, ON_AGENTS) in (ON_AGENTS, ON_LAUNCHED_AGENTS) else []
     before = run.about.get(RESUMES)
     if isinstance(before, str) and before not in seen:
         try:

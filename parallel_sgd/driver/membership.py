@@ -100,7 +100,8 @@ class Survivors(SameNodes):
 def with_workers(nodes: NodeAssignment, workers: Iterable[Address]) -> NodeAssignment:
     """Return `nodes` with these workers, numbered from 0, in place of its own; a parameter server stays."""
     # local nodes stay local, with the agents that this process ends
-    made = LocalNodes(key_file=nodes.key_file) if isinstance(nodes, LocalNodes) else NodeAssignment(key_file=nodes.key_file)
+    key = nodes.key_file
+    made = LocalNodes(key, lasting=nodes.lasting) if isinstance(nodes, LocalNodes) else NodeAssignment(key)
     made.lives = nodes.lives
     for number, address in enumerate(workers):
         made.add(number, address)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from network.nodes import NodeAssignment
 from network.request import Request
 from nn.dataset.interface import Arrays
 from nn.model import Model
@@ -15,7 +16,7 @@ from rpc.lease import new_driver
 from rpc.submit import SHRINK, Recovery
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
-from ..checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
+from ..checkpoint.resume import ON_AGENTS, ON_LAUNCHED_AGENTS, ON_LOCAL_WORKERS
 from ..codec.parameters import warn_of_unread
 from ..engine.accounts import NO_ACCOUNTS, AccountError, Entry, NodeAccounts, Times, check_conserved, unread
 from ..engine.channel import Parameter_Server
@@ -62,7 +63,7 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     record = "" if spec.is_local else job_text(spec, job, spec.model_file())  # the folder of a local run has it
     manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
-    run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
+    run = new_run(spec, job, _kind(nodes))
     if spec.resume is not None:
         _log.info("%s", spec.resume.told(spec.options.epoch))
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
@@ -121,6 +122,13 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
                 partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved), spec.options.keep_every)
             )
     return result
+
+
+def _kind(nodes: NodeAssignment) -> str:
+    """Return the word of a run's record for its nodes, which tells where its checkpoints are, and how long."""
+    if isinstance(nodes, LocalNodes) and nodes.agents is not None:
+        return ON_LOCAL_WORKERS
+    return ON_LAUNCHED_AGENTS if isinstance(nodes, LocalNodes) and not nodes.lasting else ON_AGENTS
 
 
 def _close(end: Callable[[], None]) -> None:

@@ -44,8 +44,7 @@ def command(words: Sequence[str]) -> Callable[[], str]:
     """Return a function that returns the command line of these words, its program first, with `--resume last`."""
 
     def again() -> str:
-        # a script in a checkout is no program by itself
-        kept = [*(["python"] if words[0].endswith(".py") else []), *words]
+        kept = list(words)
         # the last one counts, so this is for the eye alone
         for place in reversed([place for place, word in enumerate(kept) if word.partition("=")[0] == _FLAG]):
             del kept[place : place + (1 if "=" in kept[place] else 2)]
@@ -63,11 +62,15 @@ def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str]
     """
     if caller is None or str(caller.f_globals.get("__name__", "")).partition(".")[0] in NEEDED:
         return None
-    # the file and the line alone: a frame that is kept would keep all that it knows
+    # the text and the line alone: a frame that is kept would keep all that it knows
     file, line, has_option = caller.f_code.co_filename, caller.f_lineno, _OPTION in given
+    # now, as the file may be edited while the job runs; of an earlier look it may have changed
+    linecache.checkcache(file)
+    # cells of a notebook, too: its kernel keeps them there
+    lines = linecache.getlines(file)
 
     def again() -> str:
-        written = _written(file, line)
+        written = _written(lines, line)
         if written is not None:
             others = [keyword for keyword in written.keywords if keyword.arg != _OPTION]
             # else it comes out of a dict, and would be given twice
@@ -79,12 +82,11 @@ def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str]
     return again
 
 
-def _written(file: str, line: int) -> ast.Call | None:
-    """Return the one call of `parallel()` at a line of a file; None where there is another number, or no text to be had."""
-    # cells of a notebook, too: its kernel keeps them there
+def _written(lines: Sequence[str], line: int) -> ast.Call | None:
+    """Return the one call of `parallel()` at a line of a text; None where there is another number, or no text to be had."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):  # the file has changed since
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError, RecursionError):  # the file had changed since it was loaded
         return None
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
     at_line = [call for call in calls if call.lineno <= line <= (call.end_lineno or 0)]

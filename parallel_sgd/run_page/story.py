@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.checkpoint.locate import stores_of_run
-from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS
+from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, ON_LAUNCHED_AGENTS
 from parallel_sgd.checkpoint.schedule import EPOCH
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
@@ -265,8 +265,10 @@ def _lost(records: RunRecords) -> str:
         parts.append("No batch had been trained, as far as the tables tell.")
     if (kept := checkpoint_of(records)) is not None:
         parts.append(f"{kept}: {_AGAIN} from it.")
-    elif _on_agents(records) and settings.get("checkpoint_every") != "None":
+    elif settings.get("checkpoint_every") != "None" and _nodes(records) == ON_AGENTS:
         parts.append(f"If its agents have kept checkpoints, {_AGAIN} from the newest.")
+    elif settings.get("checkpoint_every") != "None" and _nodes(records) == ON_LAUNCHED_AGENTS:
+        parts.append("Checkpoints that its workers had end with the workers, which the program itself had launched.")
     else:
         parts.append("There is no checkpoint.")
     return " ".join(parts)
@@ -283,7 +285,7 @@ def checkpoint_of(records: RunRecords) -> str | None:
             else (f"The newest checkpoint is that of epoch {epoch}")
         )
     far, every = _far(records), str((records.outcome.get("settings") or {}).get("checkpoint_every"))
-    if far is None or not _on_agents(records):
+    if far is None or _nodes(records) != ON_AGENTS:
         return None
     # those of agents are not here, but the worker that is behind all others has saved its own by then
     total, each = far
@@ -291,9 +293,9 @@ def checkpoint_of(records: RunRecords) -> str | None:
     return "Its agents have checkpoints" if total >= needed else None
 
 
-def _on_agents(records: RunRecords) -> bool:
-    """Tell if the checkpoints of a run are with agents that outlive it."""
-    return records.run is None or records.run.about.get(NODES, ON_AGENTS) == ON_AGENTS
+def _nodes(records: RunRecords) -> str:
+    """Return the word for the nodes of a run; a run that was fetched from its agents tells none."""
+    return ON_AGENTS if records.run is None else str(records.run.about.get(NODES, ON_AGENTS))
 
 
 def _far(records: RunRecords) -> tuple[int, int] | None:

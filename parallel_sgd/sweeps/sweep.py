@@ -205,8 +205,9 @@ class _Place:
         return self._assigned(agents, like.has_parameter_server) if agents else like
 
     def _assigned(self, agents: Sequence[Address], server: bool) -> NodeAssignment:
-        # nodes of this program: its jobs end with it, and Ctrl-C stops them
-        nodes = LocalNodes(self._given.key_file)
+        # nodes of this program: its jobs end with it, and Ctrl-C stops them, but agents that it has not started stay
+        lasting = not isinstance(self._given, LocalNodes) or self._given.lasting
+        nodes = LocalNodes(self._given.key_file, lasting=lasting)
         nodes.lives = self._given.lives
         ids = [*range(len(agents) - server), *([Parameter_Server] if server else [])]
         for node, address in zip(ids, agents, strict=True):

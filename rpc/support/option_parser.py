@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +20,7 @@ class OptionParser(argparse.ArgumentParser):
     meant: Mapping[str, str] = {}
     """Word that is no choice of an argument without a name: the choice to suggest in its place."""
     keeps_words = False
-    """Whether `parse_args` returns as `words` also the whole command as it was given, the name of the program first."""
+    """Whether `parse_args` returns as `words` also the whole command, as it can be given again in the same folder."""
 
     def show_first(self, names: Collection[str]) -> None:
         """Show only the named options and those added later in `--help`, and all of them in `--help-all`.
@@ -58,7 +60,7 @@ class OptionParser(argparse.ArgumentParser):
             near = next((near for each in words if (near := did_you_mean(each, known, quoted=False, meant=known))), "")
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
         if self.keeps_words:
-            found.words = [*self.prog.split(), *(sys.argv[1:] if args is None else args)]
+            found.words = [*_called(self.prog), *(sys.argv[1:] if args is None else args)]
         return found
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
@@ -98,3 +100,24 @@ def program_name(command: str, script: str) -> str:
     if called.name == "__main__.py" and called.parent.name in ("psgd", "parallel_sgd"):  # not pytest's, for one
         return f"python -m {called.parent.name}"
     return called.name if called.name in ("psgd", command) else script
+
+
+def _called(prog: str) -> list[str]:
+    """Return the words that call this program in the same folder again; its `program_name` may not say where it is."""
+    name, *rest = prog.split()
+    if name == "python":
+        return [_interpreter(), *rest]
+    # else it is called by another program, which is not the one to be named
+    given = sys.argv[0] if os.path.basename(sys.argv[0]) == name else name
+    # a script in a checkout is no program by itself
+    return [_interpreter(), given, *rest] if name.endswith(".py") else [_shortest(given), *rest]
+
+
+def _interpreter() -> str:
+    return _shortest(sys.executable) if sys.executable else "python3"
+
+
+def _shortest(path: str) -> str:
+    """Return the name of a program alone where a shell finds the program of this path by it, else the path."""
+    name = os.path.basename(path)
+    return name if shutil.which(name) == path else path

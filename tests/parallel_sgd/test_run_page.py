@@ -314,6 +314,8 @@ VERDICTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ("epoch", "in process", False, None),
         ("epoch", "agents", False, "Its agents have checkpoints"),
         (2, "agents", False, "Its agents have checkpoints"),
+        # which end with their program, and their checkpoints with them
+        ("epoch", "launched agents", False, None),
         # more batches than the worker that is behind has trained, seconds that nobody knows, and none at all
         (10_000, "agents", False, None),
         ("10s", "agents", False, None),

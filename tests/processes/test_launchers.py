@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -14,14 +15,17 @@ import pytest
 import parallel_sgd
 from network import NetworkError, Request
 from network.key_files import create_key_file
+from parallel_sgd import codec
 from parallel_sgd.__main__ import main
 from parallel_sgd.commands import output
+from parallel_sgd.errors import JobFailed
 from rpc.agent.children import project_root
 from rpc.launch import BatchLauncher, SSHLauncher
 from tests.proc import children_of
 
 from .executors import Stepping, Sum
 from .harness import LIMIT, processes_below, start_job, wait_for
+from .training.jobs import digits_job
 
 ROOT = Path(project_root())
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -111,6 +115,24 @@ def test_ssh(ssh: dict[str, Any], tmp_path: Path) -> None:
     assert processes_below(home) == [] and list(home.iterdir()) == []
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["0-polite.log", "1-me@node-b.log"]
     assert all("Worker started on port: " in path.read_text() for path in (tmp_path / "logs").iterdir())
+
+
+def test_no_job_is_said_to_go_on_from_checkpoints_that_end_with_its_agents(
+    ssh: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As those of this launcher: within its block `resume="last"` finds them, behind it they are gone."""
+    caplog.set_level(logging.INFO)
+    settings: dict[str, Any] = {"checkpoint_every": "epoch", "directory": tmp_path, "epoch": 3, "codec": codec.Plain}
+    with SSHLauncher(["node-a", "node-b"], **ssh) as launcher, parallel_sgd.nodes_from(launcher, 2) as nodes:
+        with pytest.raises(JobFailed):
+            digits_job().parallel(nodes, on_failure="fail", fault="kill 1@e3.b1", **settings)
+        told = [record.getMessage() for record in caplog.records]
+        assert any(line.startswith("report   ") for line in told) and not any(line.startswith("go on") for line in told), told
+        page = (tmp_path / "runs" / "P-SGD-1" / "report.html").read_text("utf-8")
+        assert "Checkpoints that its workers had end with the workers" in page and "goes on from" not in page
+        digits_job().parallel(nodes, resume="last", **settings)
+        logs = [path.read_text("utf-8") for path in (tmp_path / "runs" / "P-SGD-2").rglob("*.log")]
+        assert any("Training goes on after " in log for log in logs), logs
 
 
 @pytest.mark.long

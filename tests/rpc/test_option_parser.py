@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +50,29 @@ def test_help_shows_few_options_and_help_all_shows_all(capsys: pytest.CaptureFix
 
 def test_a_parser_of_few_options_shows_them_all() -> None:
     assert make().format_help() == argparse.ArgumentParser.format_help(make()) and "--help-all" not in make().format_help()
+
+
+@pytest.mark.parametrize(
+    ("prog", "called", "on_path", "words"),
+    [
+        ("psgd submit", "{}/psgd", True, ["psgd", "submit"]),
+        ("psgd submit", "{}/psgd", False, ["{}/psgd", "submit"]),
+        ("psgd submit", "{}/pytest", True, ["psgd", "submit"]),
+        ("job_submit.py", "../psgd/job_submit.py", True, ["python", "../psgd/job_submit.py"]),
+        ("job_submit.py", "../psgd/job_submit.py", False, ["{}/python", "../psgd/job_submit.py"]),
+        ("python -m psgd submit", "x/psgd/__main__.py", True, ["python", "-m", "psgd", "submit"]),
+    ],
+)
+def test_a_command_is_kept_so_that_it_can_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prog: str, called: str, on_path: bool, words: list[str]
+) -> None:
+    """In the same folder: a script by its place, a program by its name alone where a shell finds this one by it."""
+    for name in ("python", "psgd"):
+        (tmp_path / name).touch(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path) if on_path else "")
+    monkeypatch.setattr(sys, "argv", [called.format(tmp_path)])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    parser = OptionParser(prog=prog)
+    parser.add_argument("-n")
+    parser.keeps_words = True
+    assert parser.parse_args(["-n", "2"]).words == [*(word.format(tmp_path) for word in words), "-n", "2"]

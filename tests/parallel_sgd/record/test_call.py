@@ -65,6 +65,26 @@ def test_a_call_without_text() -> None:
     assert names["line"] == FALLEN_BACK
 
 
+def test_a_file_that_is_edited_while_the_job_runs(tmp_path: Path) -> None:
+    """The call is told as it was made, also where another one then stands on its line; the next job has the new text."""
+    path = tmp_path / "train.py"
+
+    class Edited(Job):
+        def parallel(self, *_given: object, **_named: object) -> str:
+            with asked_by(call_of(sys._getframe(1), [])):
+                path.write_text("# warmer\nline = job.parallel(1, epoch=400)\n", "utf-8")
+                linecache.checkcache(str(path))
+                linecache.getlines(str(path))  # as a traceback looks at it
+                return line_to_go_on()
+
+    names: dict[str, Any] = {"job": Edited()}
+    for number, before in enumerate(["", "\n"]):
+        path.write_text(program := f"{before}line = job.parallel({number})\n", "utf-8")
+        exec(compile(program, str(path), "exec"), names)
+        assert names["line"] == f"job.parallel({number}, resume='last')"
+    linecache.clearcache()
+
+
 def test_who_asks_first_is_told(told: Callable[[str], Any]) -> None:
     """A command that calls `parallel()` itself names the command; packages of ours that train for others name nothing."""
     assert line_to_go_on() == ""
@@ -82,7 +102,6 @@ def test_who_asks_first_is_told(told: Callable[[str], Any]) -> None:
         (["psgd", "run", "runs/my net-1"], "psgd run 'runs/my net-1' --resume last"),
         (["psgd", "submit", "--resume", "20261120-173000-9f86d081", "--local", "2"], "psgd submit --local 2 --resume last"),
         (["psgd", "submit", "--resume=runs/a-1", "-n", "2"], "psgd submit -n 2 --resume last"),
-        (["job_submit.py", "-n", "2"], "python job_submit.py -n 2 --resume last"),
     ],
 )
 def test_a_command(words: list[str], line: str) -> None:

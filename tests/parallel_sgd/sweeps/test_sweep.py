@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -164,6 +165,11 @@ def test_free_agents_and_simulated_nodes_train_with_the_figures_of_this_process(
         found = run(nodes, "agents")
         places = [nodes.agents.directory / f"agent-{number}" / "jobs" for number in range(2)]
         served = [len(list(place.iterdir())) for place in places]
+        # as agents are that another program has started
+        run(NodeAssignment(nodes.key_file).add(0, nodes[0]).add(1, nodes[1]), "lasting")
+    for folder, kind in (("agents", "launched agents"), ("lasting", "agents")):
+        records = list((tmp_path / folder / "runs").rglob("job.json"))
+        assert records and {json.loads(path.read_text("utf-8"))["about"]["nodes"] for path in records} == {kind}
     here, there = run(in_process(1), "here"), run(simulated(2, "star 10Mbit/s 1ms", compute="5ms", codec_time=0), "there")
     assert [dict(row.told.figures) for row in found.rows] == [dict(row.told.figures) for row in here.rows]
     assert [dict(row.told.figures) for row in there.rows] == [dict(row.told.figures) for row in here.rows]
