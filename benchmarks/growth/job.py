@@ -9,7 +9,6 @@ import csv
 import json
 import logging
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import nn
 import parallel_sgd
+from benchmarks.machine import status
 from benchmarks.processes import children_of, cpu_seconds
 from nn.dataset.transforms import ImageCls
 from nn.gradient_descent import SGDOptimizer
@@ -104,7 +104,7 @@ def measured(workers: int, width: int, name: str) -> dict[str, float]:
         "first": first,
         "step": step,
         "whole": ended - called,
-        "submitter_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "submitter_mb": status("VmHWM") / 2**20,
         "agent_mb": moment.seen["agent_mb"],
         "job_mb": moment.seen["job_mb"],
         "packets": float(sum(row.packets for row in rows)),

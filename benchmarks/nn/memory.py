@@ -4,17 +4,9 @@
 """
 
 import sys
-from pathlib import Path
 
+from benchmarks.machine import status
 from benchmarks.nn.workload import WORKLOADS
-
-
-def status(field: str) -> int:
-    """Return a field of /proc/self/status in bytes: VmRSS now, VmHWM at the peak."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"/proc/self/status has no {field}")
 
 
 def main(library: str, name: str) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import sys
 import tempfile
 import time
@@ -88,7 +87,7 @@ def simulate(codec: str, workers: int, steps: int, ports: str = "fifo", learn: b
         began, processor = time.perf_counter(), time.process_time()
         result = job.parallel(nodes, codec=kind, directory=folder, **options)
         processor, took = time.process_time() - processor, time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = machine.status("VmHWM") / 2**20
     times = result.simulated
     if times is None:
         raise RuntimeError("The job has no simulated times")
