@@ -279,11 +279,8 @@ def checkpoint_of(records: RunRecords) -> str | None:
     stores = stores_of_run(records.run) if records.run else []
     if kept := [place for store in stores for path in store.folder.glob("*") if (place := position_of(path.name))]:
         epoch, batch = max(kept)
-        return (
-            f"The newest checkpoint is that of epoch {epoch + 1}, batch {batch}"
-            if batch
-            else (f"The newest checkpoint is that of epoch {epoch}")
-        )
+        after = f"epoch {epoch + 1}, batch {batch}" if batch else f"epoch {epoch}"
+        return f"The newest checkpoint is that of {after}"
     far, every = _far(records), str((records.outcome.get("settings") or {}).get("checkpoint_every"))
     if far is None or _nodes(records) != ON_AGENTS:
         return None

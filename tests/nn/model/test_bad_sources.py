@@ -134,12 +134,13 @@ WRONG: Mapping[str, tuple[Callable[[Array], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    # files of some kinds have no type for complex numbers and texts
+    [(kind, wrong) for kind in KINDS for wrong in WRONG if kind not in PLAIN_TYPES or wrong not in ("complex", "a text")],
+)
 def test_a_kernel_that_does_not_fit_changes_nothing(kind: str, wrong: str, tmp_path: Path) -> None:
     """The kernel is the third of four arrays: those before it must stay, too."""
-    if wrong in ("complex", "a text") and kind in PLAIN_TYPES:
-        pytest.skip("such a file has no type for it")
     model, own_kind = network(), KINDS[kind]
     change, words = WRONG[wrong]
     arrays: dict[str, Any] = own_kind.arrays()
