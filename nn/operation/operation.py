@@ -83,6 +83,10 @@ class Operation(ABC):
     """Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
     content at the beginning of forward means nothing."""
 
+    block_factor: int = 1
+    """How many times larger the blocks are in which an operation works. A plan sets it before `allocate` where several threads
+    run at once: they meet at the interpreter's lock after each call, so fewer and larger calls save more than the cache."""
+
     frozen: bool = False
     """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""
 

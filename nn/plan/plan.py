@@ -15,7 +15,7 @@ from nn.arrays import Arena, Array, Block, Measure, OwnMemory, Scratch, Shape
 from nn.operation.operation import Mode, Operation
 from nn.plan.backward import Backward, Call, OnGradient
 from nn.plan.layout import Layout, Place, Whole
-from nn.plan.stages import Stage
+from nn.plan.stages import LANE_PARTS, Stage
 from nn.threads import Team, limited_to_one_thread
 from nn.value.graph import Graph, Placeholder
 from nn.value.value import Constant, Node, Value, Variable
@@ -221,12 +221,14 @@ class Plan:
     def _allocate(self, node: Node, rows: slice | None, scratch: Scratch, lasting: Scratch) -> Operation:
         # the graph's operation is a description that other plans share; the copy has work arrays of this shape
         operation = copy(node.operation)
+        stage = self._layout.stages[self._layout.stage_of[node]]
         # past what an activation lets others set
         vars(operation).update(
             scratch=scratch,
             _lasting=lasting,
             training=self._layout.training,
             frozen=self._graph.freezes(node),
+            block_factor=LANE_PARTS if rows is not None and len(stage.lanes) > 1 else 1,
         )
         # Not those of arrays: of a stage that works in turns no array holds the whole batch.
         *shapes, output = [self._layout.shape_at(value, rows) for value in (*node.inputs, node)]

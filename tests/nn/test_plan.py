@@ -434,6 +434,40 @@ def test_threads_share_out_what_is_drawn_for_the_whole_batch(monkeypatch: pytest
     assert not np.array_equal(two[0], two[2])
 
 
+def test_where_threads_run_at_once_operations_work_in_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each call into NumPy threads meet at the interpreter's lock. What belongs to a sample keeps its bits."""
+
+    def network() -> list[Layer]:
+        return [Conv2D(8, [3, 3], padding="same"), nn.layer.LayerNorm(), nn.layer.RMSNorm(), nn.layer.GroupNorm(2), BatchNorm()]
+
+    def blocks(kind: type[Operation]) -> int:
+        allocate, counts = kind.allocate, []
+
+        def counted(self: Any, *arguments: Any) -> None:
+            allocate(self, *arguments)
+            wide = getattr(self, "_wide", None)
+            counts.append(len(wide.blocks if wide else getattr(self, "_blocks", None) or self._pieces))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "allocate", counted)
+            on_images(network, 2, training=False)
+        return counts[-1]
+
+    kinds = (nn.operation.LayerNormalize, nn.operation.RMSNormalize, nn.operation.GroupNormalize, nn.operation.BatchNormalize)
+    for name, value in {"ROW_BLOCK": 64, "PIECE": 8 * 8 * 8, "BLOCK": 1024}.items():
+        monkeypatch.setattr(f"nn.operation.normalization.{name}", value)
+    (alone, one) = on_images(network, 1, training=False)
+    # Blocks of eight rows, and of 32; of one sample, and of all four.
+    assert [blocks(kind) for kind in kinds] == [8 * 8 * 8 // 8, 8 * 8 * 8 // 8, 8, 4]
+    monkeypatch.setattr("nn.plan.stages.LARGE", 1)
+    monkeypatch.setattr("nn.plan.stages.REREAD", 0)
+    (lanes, two) = on_images(network, 2, training=False)
+    assert (alone, lanes) == ([1] * len(alone), [2])
+    assert [blocks(kind) for kind in kinds] == [4 * 8 * 8 // 32, 4 * 8 * 8 // 32, 1, 1]
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(b, a)
+
+
 def test_threads_share_out_large_results_without_products(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_sum() -> list[Layer]:
         return [*noise(), nn.layer.LayerNorm()]
