@@ -304,7 +304,18 @@ def _dump(item: Any, names: Collection[str]) -> bytes:
     return buffer.getvalue()
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickler of code with the name of its file, by which a traceback tells the line."""
+
+    def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, types.CodeType):
+            # cloudpickle puts "<dynamic-code>" there from 3.1.3 on; the file is the eleventh argument of all Pythons from 3.8
+            _, given = self.dispatch_table[types.CodeType](item)
+            return types.CodeType, (*given[:10], item.co_filename, *given[11:])
+        return super().reducer_override(item)
+
+
+class _Pickler(_CodePickler):
     """Pickler of the user's modules, of which only the contents under `names` travel; the same code always gives the same
     bytes.
     """
@@ -392,7 +403,7 @@ def pack_trusted(value: Any, classes: Sequence[type]) -> tuple[bytes, list[np.nd
     return file.getvalue(), [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
 
 
-class _ResultPickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _ResultPickler(_CodePickler):
     def __init__(self, file: io.BytesIO, classes: Sequence[type], buffers: list[Any]) -> None:
         super().__init__(file, buffer_callback=buffers.append)
         # by number: the submitter must get instances of its own classes, not of copies
