@@ -349,7 +349,10 @@ class _LinelessPickler(_Pickler):
             # where exceptions are caught, which Python 3.10 has in the code itself
             caught = getattr(item, "co_exceptiontable", b"")
             return tuple, ((*parts, item.co_flags, *counts, caught, item.co_name),)
-        return super().reducer_override(item)
+        reduced = super().reducer_override(item)
+        if isinstance(item, type) and isinstance(reduced, tuple) and len(reduced) > 2:
+            reduced[2][0].pop("__firstlineno__", None)  # which classes have from Python 3.13 on
+        return reduced
 
 
 def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Callable[..., Any]:
