@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from . import pythons
 from .sources import ROOT
 
 INTERRUPTED = 130
@@ -106,6 +105,9 @@ def _browser() -> str:
 
 
 def _pythons() -> str:
+    # needs what the tests need, and the list is told by any Python
+    from . import pythons
+
     wanted = pythons.supported((ROOT / "pyproject.toml").read_text("utf-8"))
     ends = [each for each in (wanted[0], wanted[-1]) if each != sys.version_info[:2]]
     found = pythons.find(ends, os.environ)
@@ -243,7 +245,7 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stdout.write("Called again, it goes on with this command.\n")
         return INTERRUPTED
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{parser.prog}: a release is made in a checkout with its history, by git: {error}\n")
         return 2
 
