@@ -18,7 +18,7 @@ from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
 
-from ..options.job_options import JobOptions
+from ..options.job_options import MEANT, JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
@@ -95,7 +95,32 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     for field in fields(JobOptions):
         if field.metadata["option"].flag is not None:
             _add_flag(groups, field, title if field.name == "mission_title" else "")
+    if isinstance(parser, OptionParser):
+        parser.meant_options = {name.replace("_", "-"): flag for name, flag in {**_meant(), **_ELSEWHERE}.items()}
     return output
+
+
+def _meant() -> dict[str, str]:
+    """Return, by the names that the options have in `parallel()`, and others that it answers, the flags that are meant."""
+    flags = {each.name: each.metadata["option"].flag for each in fields(JobOptions)}
+    names = {name: flag.names[0] for name, flag in flags.items() if flag is not None}
+    return {**{name: names.get(meant, "--learn-rate") for name, meant in MEANT.items()}, **names}
+
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("nodes", "np", "nproc", "n_workers", "num_workers"), "-n"),
+    "blocks": "--block-assignment fixed:N",
+    "job_title": "--title",
+    "restart": "--on-failure restart",
+    # there is no such flag, and those of near names mean another thing
+    **dict.fromkeys(("directory", "no_code", "shuffle", "timeout"), ""),
+}
+"""Names that options have in other programs and commands, and the flags that are meant here."""
+
+
+def in_a_sweep() -> dict[str, str]:
+    """Return, by the flags that training has, without dashes, where a sweep has the option."""
+    return {flag.lstrip("-"): f"'{name}' in [options] of the sweep file" for name, flag in _meant().items()}
 
 
 def title_from(model: str) -> str:

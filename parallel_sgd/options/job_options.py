@@ -69,7 +69,7 @@ MEANT: Final = {
         "workers per block.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     ),
-    block_size=about("samples per block.", check.positive, flag("--batch-size", "training", type=int)),
+    block_size=about("samples per block.", check.positive, flag("--batch-size --block-size", "training", type=int)),
     epoch=about(
         "passes over data (`epochs` is another name for it).",
         check.positive,
