@@ -39,6 +39,7 @@ class Availability:
     def __init__(self, intervals: Mapping[int, list[tuple[float, float]]] | None, period: float | None) -> None:
         self._period, self.known = period, intervals is not None
         found: list[tuple[int, float, float]] = []
+        # by client, so that the hash of all times does not depend on the order of a dict
         for client, given in sorted((intervals or {}).items()):
             found += [(client, *each) for each in _joined(client, given, period)]
         self._owners = np.array([client for client, *_ in found], np.int64)
@@ -49,6 +50,7 @@ class Availability:
     def digest(self) -> str:
         """Hash of all intervals."""
         content = (
+            # little endian on all machines, which compare the hash
             self._owners.astype("<i8").tobytes() + self._starts.astype("<f8").tobytes() + self._ends.astype("<f8").tobytes()
         )
         return f"times {hashlib.sha256(content).hexdigest()[:16]}"
@@ -71,7 +73,7 @@ class Availability:
         if not self.known:
             return np.arange(clients)
         held = [self._owners[(begin + self._starts <= now) & (now < begin + self._ends)] for begin in self._cycles(now)]
-        return np.unique(np.concatenate(held))
+        return np.unique(np.concatenate(held))  # each once, though the intervals of two periods may hold the moment
 
     def leaves(self, client: int, now: float) -> float:
         """Return when a client that is there leaves; infinite where it never does.

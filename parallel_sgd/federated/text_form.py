@@ -79,6 +79,7 @@ def write_clients(clients: Clients, told: Callable[[type[Any], Mapping[str, Any]
 
     Raises: NoText where a part has no text, such as rows that a program has dealt.
     """
+    # the default of `rounds` depends on count and sample, and a sampler may need the clock
     usual = {**Clients(clients.count, clients.sample, clock=clients.clock).get_config(), "clock": None}
     texts = []
     for name, value in clients.get_config().items():

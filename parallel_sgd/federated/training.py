@@ -75,7 +75,7 @@ class ClientFeeder(BlockFeeder):
         for start in range(0, len(rows), self._room):
             asked = times.clock()
             self._now, self._part = rows[start : start + self._room], slice(None)
-            given, labels, weights = self.deal(0, 0)
+            given, labels, weights = self.deal(0, 0)  # epoch and batch do not matter: `places` says the rows
             samples = [as_type(array, dtype) for array in given]
             times.data += times.clock() - asked
             count = len(self._now)
@@ -198,7 +198,7 @@ class ClientTraining(TrainingProcess):
             # of two blocks that the tree adds up first the sum is put, with the second
             if block + 1 not in self._pairs:
                 self._exchange.sums = block in self._pairs
-                for variable in reversed(store.variables):
+                for variable in reversed(store.variables):  # the order of backward, in which any other job puts them
                     gradient_ready(variable)
                 # buffers are no sums
                 self._exchange.sums = False
@@ -333,7 +333,7 @@ class ClientTraining(TrainingProcess):
                 if term is not None:
                     added = term.added(store.values, self._origin, kept)
                     if stays:
-                        added = added.copy()
+                        added = added.copy()  # a term may return an array that it keeps
                     for part in stays:
                         added[part] = 0
                     store.gradients += added

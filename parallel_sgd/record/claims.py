@@ -34,7 +34,7 @@ def computed_table(path: Path, again: Path) -> Path | None:
         path: the table of the run.
         again: the folder of the computation, which has a title of its own.
     """
-    node, kind = path.parent.name.split("-")[1], path.name.partition("-")[0]
+    node, kind = path.parent.name.split("-")[1], path.name.partition("-")[0]  # of workers alone, whose numbers have no sign
     # a title may end like a node's name, so the ending is compared as a whole
     common = not path.name.endswith(f"-N({node}).csv")
     theirs = sorted(again.glob(f"Node-{node}-Retrieve/{kind}-*.csv"))

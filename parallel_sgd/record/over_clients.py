@@ -50,5 +50,5 @@ def words_over_clients(name: str) -> str | None:
     """
     if not name.startswith(_START):
         return None
-    end = next(each for each in reversed(_WORDS) if name.endswith(each))
+    end = next(each for each in reversed(_WORDS) if name.endswith(each))  # the empty end, which every name has, comes last
     return f"{name.removeprefix(_START).removesuffix(end)}, {_WORDS[end]}"

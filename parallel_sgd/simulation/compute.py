@@ -51,9 +51,9 @@ __all__ = [
 MEASURED: Final = "measured"
 DEFAULT: Final = "default"
 _TIME: Final = re.compile(TIME)
-_NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,30})?")
+_NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,30})?")  # so short that its number is finite
 _FORMS: Final = "a time such as '5ms', 'measured', 'exponential 5ms 2ms', 'pareto 5ms 2.5', 'lognormal 5ms 0.3' or 'trace FILE'"
-_MOST_LINES: Final = 10_000_000
+_MOST_LINES: Final = 10_000_000  # a device that never ends must not fill the memory
 
 #: Digits that tell a float; its functions are rounded correctly, those of a machine's library are not.
 _EXACT: Final = Context(prec=17, traps=[])
@@ -118,6 +118,7 @@ class Exponential(Law):
         _check("least", self.least)
         _check("mean", self.mean)
 
+    # the inverse of the distribution function at 1 - U, which is distributed as U
     def seconds(self, node: int, number: int, draw: Draw) -> float:
         return self.least - self.mean * _log(_uniform(draw()))
 
@@ -174,6 +175,7 @@ class LogNormal(Law):
             x, y = 2 * _uniform(random) - 1, 2 * _uniform(random) - 1
             square = x * x + y * y
             if 0 < square < 1:
+                # unlike log and exp, sqrt is rounded alike on all machines (IEEE 754)
                 return self.middle * _exp(self.sigma * x * math.sqrt(-2 * _log(square) / square))
 
     def median(self, node: int) -> float:
@@ -290,7 +292,7 @@ class Compute:
             block: id of the block.
         """
         law = self.laws[node]
-        if type(law) is Constant:
+        if type(law) is Constant:  # asked for at each block step: a constant law needs no generator
             return law.value
         if law is None or self.schedule is None:
             raise ValueError("'compute' must be fitted to a job before it is asked for seconds")
@@ -319,7 +321,7 @@ def compute_of(given: object, seed: int, nodes: Sequence[int]) -> Compute:
         return Compute(dict.fromkeys(nodes, law), seed)
     laws = {key: law_of(f"'compute' for {key!r}", value) for key, value in given.items()}
     for key in laws:
-        if key != DEFAULT and (isinstance(key, bool) or key not in nodes):
+        if key != DEFAULT and (isinstance(key, bool) or key not in nodes):  # True is equal to 1, which is a worker
             raise ValueError(f"'compute' must have workers 0 to {len(nodes) - 1} and {DEFAULT!r} as its keys, got {key!r}")
     lacking = [node for node in nodes if node not in laws]
     if lacking and DEFAULT not in laws:
@@ -368,7 +370,7 @@ def law_of(name: str, given: object) -> Law | None:
     word, _, rest = given.strip().partition(" ")
     words = rest.split()
     if word == "trace":
-        return _trace(name, rest.strip())
+        return _trace(name, rest.strip())  # not by words: the name of a file may have spaces
     if word == MEASURED and not words:
         return None
     if _TIME.fullmatch(word) and not words:
@@ -435,7 +437,7 @@ def _trace(name: str, file: str) -> Trace:
         try:
             value: object = float(cells[-1])
         except ValueError:
-            value = cells[-1]
+            value = cells[-1]  # a time with its unit, or a text that `time_of` refuses with its line
         columns.setdefault(int(cells[0]) if width == 2 else None, []).append(time_of(where, value))
     if not columns:
         raise ValueError(f"{name} must be a trace with seconds, got {file!r}, which has none")

@@ -159,6 +159,7 @@ def _axes(name: object, values: Any, options: Mapping[str, Any]) -> Iterator[_Ax
         if not values:
             raise ValueError(f"{where} must have at least one parameter with its values, got none")
         for key, each in values.items():
+            # a parameter may be called like an option, which has a column, too
             column = str(key) if not _is_known(str(key)) else f"{name}.{key}"
             yield _Axis(key, column, name, _labelled(f"{where} {key!r}", each, None))
         return
