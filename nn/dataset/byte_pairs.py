@@ -24,9 +24,9 @@ __all__ = ["BytePairs"]
 _FORMAT: Final = "psgd.byte-pairs/1"
 _BYTES: Final = 256
 _SINGLE: Final = [bytes([each]) for each in range(_BYTES)]
+#: Pieces that tokens do not cross: words with a blank in front, numbers, signs, and blanks. Every byte is in one class; the
+#: lengths are bounded, as the time for a piece grows with the square of its length.
 _PIECES: Final = re.compile(rb" ?[A-Za-z_\x80-\xff]{1,32}| ?[0-9]{1,3}| ?[^\sA-Za-z_0-9\x80-\xff]{1,8}|\s{1,32}(?!\S)|\s{1,32}")
-"""Pieces that tokens do not cross: words with a blank in front, numbers, signs, and blanks. Every byte is in one class; the
-lengths are bounded, as the time for a piece grows with the square of its length."""
 
 
 class BytePairs(Configurable, configured=True):

@@ -145,8 +145,8 @@ class GlobalMaxPool(Layer, configured=True):
         return found * some
 
 
+#: Less than what layers give, also in float32, and still finite.
 _LOWEST = -1e30
-"""Less than what layers give, also in float32, and still finite."""
 
 
 def _mask_beside(x: Value) -> Value:

@@ -20,8 +20,8 @@ from nn.operation.encoding import Encode, Encoding
 from nn.resampling import Interpolation, largest_in_proportion, nearest_cells
 from nn.value.value import Value
 
+#: Least deviation that is divided by, as in Keras.
 _SMALLEST = 1e-7
-"""Least deviation that is divided by, as in Keras."""
 
 
 class Normalization(Layer, configured=True):

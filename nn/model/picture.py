@@ -28,8 +28,8 @@ _RULES = (
     "rect{stroke:#4a6fa5;fill:#eaf1fb}", ".input{stroke:#777;fill:#f2f2f2}", ".own{stroke:#a5844a;fill:#fbf4e6}",
     ".shared{stroke-dasharray:5 3}", "path{fill:none;stroke:#555;stroke-width:1.3}",
 )  # fmt: skip
+#: For this picture only: within a page, such as a notebook, a style holds everywhere.
 _STYLE = "".join(f".psgd-model {rule}" for rule in _RULES)
-"""For this picture only: within a page, such as a notebook, a style holds everywhere."""
 
 
 def draw(title: str, diagram: Diagram) -> str:

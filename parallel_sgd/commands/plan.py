@@ -27,8 +27,8 @@ from .output import tell
 
 CODECS: Final = "Plain,Ring,Int8,TopK,EFSign"
 _SHOWN: Final = 8
+#: Of all checks together, on a machine that does other things: a step is then timed again, and the fastest counts.
 _CHECK_SECONDS: Final = 30.0
-"""Of all checks together, on a machine that does other things: a step is then timed again, and the fastest counts."""
 _HEAD: Final = ("", "workers", "codec", "exchange", "time to target", "sent a worker", "its time goes to", "beside the best")
 
 

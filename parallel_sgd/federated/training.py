@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 Samples = tuple[Array, ...]
 Weights = tuple[Array | None, ...] | None
+#: Bytes of the samples of a client that are gathered together, where they are of several steps.
 _GATHERED: Final = 1 << 18
-"""Bytes of the samples of a client that are gathered together, where they are of several steps."""
+#: Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none.
 _MOST_SHOWN: Final = 16 << 20
-"""Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none."""
 
 
 class ClientFeeder(BlockFeeder):

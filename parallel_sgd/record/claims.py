@@ -15,14 +15,14 @@ from .tables import read_table
 
 _LINK: Final = ("Codec", "Name", "Peer", "Direction")
 _BATCH: Final = ("Codec", "Epochs", "Batches")
+#: Columns that depend on the job alone; bytes on the wire depend on transports, too.
 _COUNTS: Final = {"AC": ("Packets", "Raw"), "BY": ("Packets sent", "Bytes sent", "Packets received", "Bytes received")}
-"""Columns that depend on the job alone; bytes on the wire depend on transports, too."""
+#: Bytes by which a variable's share of a packet may differ.
 _ROUNDED: Final = 1
-"""Bytes by which a variable's share of a packet may differ."""
+#: Codec that the product itself may choose, with packets that depend on the number of hosts.
 _BY_HOSTS: Final = "Ring"
-"""Codec that the product itself may choose, with packets that depend on the number of hosts."""
+#: Options that a computation has of its own.
 _ELSEWHERE: Final = frozenset({"epoch", "resume", "bits", "blas_threads"})
-"""Options that a computation has of its own."""
 
 Packets = Mapping[tuple[object, ...], tuple[float, ...]]
 

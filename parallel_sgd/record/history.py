@@ -72,10 +72,10 @@ _OF_ROUNDS: Final = {
 }
 _OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "of": "of", "samples": "Samples"}
 _TENTH: Final = 0.1
+#: Figures of clients and rounds that are whole numbers.
 _COUNTS: Final = frozenset((_OF_CLIENTS | _OF_ROUNDS | _OF_TESTS).keys()) - {
     *("first_loss", "last_loss", "norm", "seconds", "begins", "arrives", "ends")
 }
-"""Figures of clients and rounds that are whole numbers."""
 
 
 class JobHistory(History):

@@ -101,6 +101,7 @@ _EPOCH: Final = _whole(1, MOST_EPOCHS)
 _BATCH: Final = _whole(1, _MOST_COUNT)
 _PHASES: Final = ("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule", "Put", "Sent", "Total")
 _TRAFFIC: Final = ("Packets sent", "Bytes sent", "Wire sent", "Packets received", "Bytes received", "Wire received")
+#: Columns that a table has at least, and the type of further ones, by kind.
 _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "TR": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, "in": _COUNT, "Total": _COUNT}, _number),
     "EV": ({"Epoch": _EPOCH}, _number),
@@ -155,7 +156,6 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         _texts,
     ),
 }
-"""Columns that a table has at least, and the type of further ones, by kind."""
 
 
 @dataclass

@@ -13,8 +13,8 @@ from .records import RunRecords
 
 __all__ = ["clients_data"]
 
+#: Rows and columns of a picture; of more clients and rounds neighbours are added up, or left out.
 _MOST_PLACES: Final = 100
-"""Rows and columns of a picture; of more clients and rounds neighbours are added up, or left out."""
 _MOST_ROWS: Final = 200
 _CLASS: Final = "Class "
 

@@ -23,15 +23,15 @@ from .records import Batch, RunRecords, Runs
 from .terms import ORDER, figure, word
 
 _MOST_DIGITS: Final = 18
+#: The phase in which a worker takes the seconds of a kind of cause.
 _PHASE_OF: Final = {NODE: "compute", DATA: "data", SEND: "send", PAUSE: "between"}
-"""The phase in which a worker takes the seconds of a kind of cause."""
+#: Boxes of all workers together; of longer runs neighbouring batches are added up.
 _MOST_BATCHES: Final = 12_000
-"""Boxes of all workers together; of longer runs neighbouring batches are added up."""
 _RECENT: Final = 500
 _MOST_POINTS: Final = 1_200
 _MOST_LINES: Final = 80
+#: Names of the lines of counts.
 _OF_ALL: Final = {BYTES: "all nodes", CLIENT_BYTES: "all clients", SECONDS: "the clients' clock"}
-"""Names of the lines of counts."""
 Cell = list[float]
 
 

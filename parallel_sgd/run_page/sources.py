@@ -26,8 +26,8 @@ from rpc.support.files import sample
 from .records import RunRecords
 from .terms import worker
 
+#: Workers; of each of more less is read, so that a state of all of them costs no more.
 _FEW: Final = 8
-"""Workers; of each of more less is read, so that a state of all of them costs no more."""
 _MOST_BYTES: Final = 1 << 16
 _FEWEST_BYTES: Final = 1 << 13
 _CURVE_PARTS: Final = 24

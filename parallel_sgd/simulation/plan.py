@@ -44,9 +44,9 @@ from .usual_model import usual_model
 _STEP_ERROR: Final = 0.10
 #: Least relative error of a forecast beyond the epochs that were learned, and the most epochs of one, as multiples of these.
 _FORECAST_ERROR, _FORECAST_MOST = 0.15, 20
+#: Workers with which codecs learn: at most so many. On the digits EFSign needs 5.4, 5.7 and 5.4 epochs with 2, 3 and 4 workers
+#: and 5.2 with 8, of which ten epochs of Int8 take 32 s here, with 4 workers 5 s.
 _LEARNERS: Final = 4
-"""Workers with which codecs learn: at most so many. On the digits EFSign needs 5.4, 5.7 and 5.4 epochs with 2, 3 and 4 workers
-and 5.2 with 8, of which ten epochs of Int8 take 32 s here, with 4 workers 5 s."""
 _BATCHES: Final = 5
 
 

@@ -38,6 +38,7 @@ PARTS: Final[Mapping[str, type]] = {"model": Model, "dataset": AbsDataset, "tran
 PARAMETERS: Final = ("gd_params", "codec_extra_parameters")
 """Options with parameters by name, each of which may be a setting of its own."""
 MOST_RUNS: Final = 100_000
+#: Options that a sweep has an argument of its own for.
 _INSTEAD: Final = {
     "seed": "seeds=",
     "nodes": "nodes= of the sweep, and 'workers' in the grid",
@@ -46,9 +47,8 @@ _INSTEAD: Final = {
     "job_title": "title=",
     "verbose": "verbose= of the sweep",
 }
-"""Options that a sweep has an argument of its own for."""
+#: Options that are for a single job.
 _ALONE: Final = ("resume", "page", "discovery")
-"""Options that are for a single job."""
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,10 @@ SWEEPS: Final = "sweeps"
 """Folder, in the directory of the runs, with a folder for each sweep."""
 _LOCK: Final = ".lock"
 _WORKERS: Final = 2
+#: Until agents that were busy are asked again.
 _REST_SECONDS: Final = 2.0
-"""Until agents that were busy are asked again."""
+#: Least time between two writings of the tables, each of which has all rows and goes to the disk.
 _WRITE_SECONDS: Final = 1.0
-"""Least time between two writings of the tables, each of which has all rows and goes to the disk."""
 _MOST_TEXT: Final = 500
 _log = get_logger(SUBMIT_LOGGER)
 

@@ -15,12 +15,12 @@ from nn.onnx.call import Call
 from nn.onnx.nodes.shapes import cut, squeezed
 from nn.value.value import Value
 
+#: Layer of an operator, the order of its gates by their numbers in ONNX, and the functions that nn has.
 _GATES: Final[Mapping[str, tuple[type[Any], Sequence[int], list[str]]]] = MappingProxyType({
     "LSTM": (layer.LSTM, (0, 2, 3, 1), ["Sigmoid", "Tanh", "Tanh"]),
     "GRU": (layer.GRU, (0, 1, 2), ["Sigmoid", "Tanh"]),
     "RNN": (layer.SimpleRNN, (0,), ["Tanh"]),
 })  # fmt: skip
-"""Layer of an operator, the order of its gates by their numbers in ONNX, and the functions that nn has."""
 
 
 def recurrent(call: Call) -> list[Operand]:
