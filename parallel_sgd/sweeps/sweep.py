@@ -476,10 +476,11 @@ def _locked(folder: Path, title: str) -> Iterator[None]:
     except OSError as error:
         raise ValueError(f"'directory' must be a folder that can be written to: {error.filename}: {error.strerror}") from error
     try:
-        # the kernel lets go of it however this process ends
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            # the kernel lets go of it however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
         yield
-    except BlockingIOError:
-        raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
     finally:
         os.close(lock)

@@ -17,6 +17,7 @@ import pytest
 from network.nodes import NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
 from parallel_sgd.codec import Plain
+from parallel_sgd.sweeps.sweep import _locked
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.sweeps.planned import Plan
 from tests.processes.training.jobs import digits_job
@@ -176,6 +177,13 @@ def test_free_agents_and_simulated_nodes_train_with_the_figures_of_this_process(
     assert {row.told.state for result in (found, here, there) for row in result.rows} == {"done"}
     assert (found.clock, here.clock, there.clock) == ("measured", "measured", "simulated")
     assert sum(served) == 3 and min(served) >= 1
+
+
+def test_an_error_of_a_run_is_not_taken_for_another_program_s_lock(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError, match="of a run"), _locked(tmp_path, "mine"):
+        raise BlockingIOError("of a run")
+    with _locked(tmp_path, "mine"), pytest.raises(ValueError, match="goes on in another program"), _locked(tmp_path, "mine"):
+        pass
 
 
 def test_no_worker_imports_sweeps() -> None:
