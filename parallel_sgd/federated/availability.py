@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nn import arguments
 
-from ..simulation.compute import time_of
+from ..simulation.compute import csv_lines, number_in, time_of
 
 __all__ = ["Availability", "intervals_of"]
 
 Intervals = Sequence[Sequence[float]]
-_MOST_LINES: Final = 10_000_000
 
 
 class Availability:
@@ -151,28 +148,15 @@ def intervals_of(given: Any) -> dict[int, list[tuple[float, float]]]:
 
 
 def _read(file: str) -> dict[int, list[tuple[float, float]]]:
-    try:
-        with Path(file).open(encoding="utf-8", newline="") as opened:
-            rows = [row for row, _ in zip(csv.reader(opened), range(_MOST_LINES), strict=False)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"ClientClock 'available' must be a CSV file that can be read, got {file!r}: {error}") from None
     found: dict[int, list[tuple[float, float]]] = {}
-    for number, row in enumerate(rows, 1):
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or (number == 1 and cells == ["client", "from", "to"]):
+    for number, cells in csv_lines("ClientClock 'available'", file):
+        if number == 1 and cells == ["client", "from", "to"]:
             continue
         where = f"ClientClock 'available', line {number} of {file!r},"
         if len(cells) != 3 or not cells[0].isdecimal():
-            raise ValueError(f"{where} must be client,from,to, got {','.join(row)!r}")
-        start, end = (time_of(where, number_of(cell)) for cell in cells[1:])
+            raise ValueError(f"{where} must be client,from,to, got {','.join(cells)!r}")
+        start, end = (time_of(where, number_in(cell)) for cell in cells[1:])
         found.setdefault(int(cells[0]), []).append((start, end))
     if not found:
         raise ValueError(f"ClientClock 'available' must be a file with times of clients, got {file!r}, which has none")
     return found
-
-
-def number_of(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
