@@ -35,9 +35,9 @@ class Link(ABC):
     To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
     `tests/network/wires.py`, which a test demands. Without a `binding` its sessions are always sealed. `wait_sockets` waits
     for one whose `fileno()` polls in both directions. Any other brings a waiter of its own, the `wait` of a `Controller`; that
-    takes plain sockets, too, by which other threads wake the controller. The keys of a session come from the machines of `handshake`, which `dial` and `acceptor` run over sockets.
-    The listening sockets, and the path that peers of the host are told, are `rpc.agent.agent`'s; the choice of the one to call
-    is `dial`'s.
+    takes plain sockets, too, by which other threads wake the controller. The keys of a session come from the machines of
+    `handshake`, which `dial` and `acceptor` run over sockets. The listening sockets, and the path that peers of the host are
+    told, are `rpc.agent.agent`'s; the choice of the one to call is `dial`'s.
     """
 
     peer: str  # address of the other end, for people
