@@ -88,7 +88,7 @@ class Waiter(Protocol):
 NAME_SECONDS = 5.0
 """For a name server to tell the addresses on which to listen."""
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
-MAX_UNIX_PATH = 107
+MAX_UNIX_PATH = 107  # bytes: the system's address has 108, a zero at the end included
 ANYWHERE = "::"
 """Listening here, one socket serves all addresses of this machine, those of IPv4, too."""
 _IPV4_BY_IPV6 = "::ffff:"  # before an IPv4 address, of a peer that calls over IPv4 where that is listened on
