@@ -60,6 +60,7 @@ class BytePairs(Configurable, configured=True):
                     raise ValueError(f"BytePairs 'merges': token {number} must join tokens below {number}, got {each}")
             pairs.append((pair[0], pair[1]))
             spelled.append(spelled[pair[0]] + spelled[pair[1]])
+        # Of a pair that comes twice the first token would never be used.
         if len(set(pairs)) < len(pairs):
             pair = next(each for each, count in Counter(pairs).items() if count > 1)
             raise ValueError(f"BytePairs 'merges' must be different pairs, got {pair} twice")
@@ -167,6 +168,7 @@ def _learned(pieces: Counter[bytes], most: int) -> list[tuple[int, int]]:
         count, pair = heapq.heappop(heap)
         if -count != counts[pair]:
             continue
+        # A pair that comes once saves nothing.
         if count > -2:
             break
         token = _BYTES + len(found)
