@@ -96,6 +96,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
         plain,
     )
+    # the text is for programs; a command has an option for it
     said = said.replace("parse_worker(n, ps=True)", "--ps")
     # code of the user's own: its traceback says where
     if told := users_traceback(error):
@@ -161,6 +162,7 @@ def _end_cleanly() -> None:
     """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
+            # the exit code by which a shell tells the signal
             catch(number, lambda received, _frame: sys.exit(128 + received))
 
 

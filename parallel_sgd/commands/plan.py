@@ -26,7 +26,7 @@ from .options import load_model, make_dataset, make_transform
 from .output import tell
 
 CODECS: Final = "Plain,Ring,Int8,TopK,EFSign"
-_SHOWN: Final = 8
+_SHOWN: Final = 8  # rows, without --all
 #: Of all checks together, on a machine that does other things: a step is then timed again, and the fastest counts.
 _CHECK_SECONDS: Final = 30.0
 _HEAD: Final = ("", "workers", "codec", "exchange", "time to target", "sent a worker", "its time goes to", "beside the best")
