@@ -25,11 +25,11 @@ P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 Called = TypeVar("Called", bound=Callable[..., Any])
+#: Packages of classes that claim names and hide none; every other class is a user's.
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages of classes that claim names and hide none; every other class is a user's."""
 
+#: Arguments that may stand for a `*name` of a base.
 _MOST_EXTRA: Final = 8
-"""Arguments that may stand for a `*name` of a base."""
 
 
 class HiddenName(TypeError):

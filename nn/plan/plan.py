@@ -276,8 +276,8 @@ def _run(calls: list[Call]) -> None:
         operation.forward(inputs, output)
 
 
+#: Objects that all plans of a model share.
 _SHARED = (Graph, Value, Team, type)
-"""Objects that all plans of a model share."""
 
 
 def bytes_held(item: object, apart: Iterable[Array] = (), each_array: int = 0) -> int:

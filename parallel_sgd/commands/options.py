@@ -159,6 +159,7 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
 def add_known_nodes(parser: argparse.ArgumentParser) -> None:
     """Add the options for workers that may know of earlier jobs: for commands that look after one."""
     add_nodes(parser, "ask so many workers (default: all of the file)")
+    # the code for nodes reads these, for which such commands have no options
     parser.set_defaults(local=None, wait=0.0, discovery=None)
 
 

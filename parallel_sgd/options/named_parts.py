@@ -55,7 +55,8 @@ def optimizer(option: str, word: str) -> Any:
 def rule(option: str, word: str) -> Any:
     """Return the gradient-descent rule: `adam`, `sgd`, ..."""
     known = known_classes(nn.gradient_descent, IGradientDescent)
-    return find_class(_with_suffix(word, known), IGradientDescent, known, option)
+    named = nn.gradient_descent.WORDS.get(word.lower(), word)
+    return find_class(_with_suffix(named, known), IGradientDescent, known, option)
 
 
 def _with_suffix(text: str, known: Mapping[str, Any]) -> str:
