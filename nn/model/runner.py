@@ -21,7 +21,7 @@ from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan, bytes_held
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph, Kept
-from nn.value.value import Constant, Node, Variable
+from nn.value.value import Constant, Node, Value
 
 KEPT_BYTES = 128 * 1024**2
 """Bytes of the plans that are kept, besides the memory that all share: of small batches and short sequences many, as clients of
@@ -122,11 +122,13 @@ class Runner:
         weight: tuple[Array | None, ...] | None = None,
         on_loss: Callable[[float], None] | None = None,
         add: bool = False,
+        sure: set[Value] | None = None,
     ) -> tuple[float, tuple[Array, ...]]:
         """Compute loss, predictions and all gradients of one block; the predictions are valid until the next run.
 
         `weight` (batch,) weighs the losses of the samples, or of their positions, (batch, ...). `on_loss` is told the loss
-        before there is any gradient. `add`: the gradients are added to those of the block before.
+        before there is any gradient. `add`: the gradients are added to those of the block before. A set `sure` takes the
+        variables with gradients that are known to be finite without a look at them.
         """
         with self._lock:
             compiled = self._compile("train", x, weight)
@@ -149,7 +151,7 @@ class Runner:
                     np.multiply(gradients[place], factor, out=gradients[place])
             if self._shares:
                 self._write_shares(plan)
-            plan.backward(on_gradient, add)
+            plan.backward(on_gradient, add, sure)
             return value, self._seen(losses, outputs)
 
     def last_prediction(self, seen: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -320,10 +322,6 @@ class Runner:
     def lanes(self) -> Team | None:
         """The threads that computed the last step; None where they are those of the BLAS, which may be spinning still."""
         return None if self._last is None else self._last.lanes
-
-    def surely_finite(self) -> set[Variable]:
-        """Return variables with gradients of the last step that are known to be finite without a look at them."""
-        return set() if self._last is None else self._last.surely_finite()
 
     def first_not_finite(self) -> str | None:
         """Say where the last step first got a number that is not finite: a variable or a layer; None if all are finite."""

@@ -19,6 +19,7 @@ from nn.metric.metric import Metric
 from nn.model.batches import Batch, Source, all_finite, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
+from nn.value.value import Value
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
@@ -109,6 +110,7 @@ class Training:
     def _batch(self, batch: Batch, epoch: int, number: int) -> None:
         # numbers that are not finite are told by an error with their place, or wanted; not by warnings besides
         with np.errstate(all="ignore"):
+            sure: set[Value] | None = set() if self._stop_on_nan and self._keeps_gradients else None
             loss, predictions = self._runner.step(
                 batch.x,
                 batch.label,
@@ -116,9 +118,10 @@ class Training:
                 # The last number is the block of the batch: in one process there is one.
                 (self._seed, epoch, number, 0),
                 batch.weight,
+                sure=sure,
             )
             # Before the rule runs: the parameters stay as they were.
-            if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients()):
+            if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients(sure)):
                 raise self._not_finite(loss, batch, epoch, number)
             # The lanes of the plan are free now.
             self._optimizer.rule.team = self._runner.lanes
@@ -155,9 +158,8 @@ class Training:
             for place, metric in self._scored:
                 metric._weigh(labels[place], predictions[place], weights[place] if weights else None)
 
-    def _finite_gradients(self) -> bool:
+    def _finite_gradients(self, sure: set[Value] | None) -> bool:
         store = self._model.store
-        sure = self._runner.surely_finite() if self._keeps_gradients else set()
         # Without any that is sure one look goes over the whole vector.
         looked_at = [each.gradient for each in store.variables if each not in sure] if sure else [store.gradients]
         return all(map(all_finite, looked_at)) and (not store.buffers or all_finite(store.buffer_changes))
