@@ -23,8 +23,8 @@ from nn.threads import limited_to_one_thread
 
 BARE = "bare step"
 
-CHUNK = 64 * 1024
-"""Numbers that the rule works on at a time."""
+CHUNK = 256 * 1024
+"""Numbers that the rule works on at a time, as many as those of `nn` in several threads."""
 
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 FLOAT = np.dtype(np.float32)
@@ -145,9 +145,7 @@ class BareNetwork:
             if not place:
                 np.add.reduce(self._back[layer], axis=0, out=self._of_biases[layer])
         self._meeting.wait(place)
-        # At whole chunks, so that no two threads write to one cache line.
-        cuts = [len(self.values) * each // self._threads // CHUNK * CHUNK for each in range(self._threads)] + [len(self.values)]
-        self._rule(slice(cuts[place], cuts[place + 1]), self._scratch[place])
+        self._rule(self._share(len(self.values), place), self._scratch[place])
         self._meeting.wait(place)
 
     def _forward(self, rows: slice) -> None:
