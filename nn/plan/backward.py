@@ -209,10 +209,9 @@ class Backward:
             _run(at_once)
         for lanes, shared, joins, penalties, sums, complete in self._passes if at_once is None else ():
             if self._layout.in_lanes:
+                shares = [partial(_run_share, shared, lane, len(lanes), sure) for lane in range(len(lanes))] if shared else ()
                 with limited_to_one_thread():  # not so what `on_gradient` does
-                    team.run([partial(_run, lane) for lane in lanes])
-                    if shared:
-                        team.run([partial(_run_share, shared, lane, len(lanes), sure) for lane in range(len(lanes))])
+                    team.run([partial(_run, lane) for lane in lanes], shares)
             else:
                 _run(lanes[0])
             # The sums of the lanes first: the penalty counts once, for the gradient of the whole block.

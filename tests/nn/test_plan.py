@@ -508,6 +508,51 @@ def test_threads_of_a_team_end_with_it_and_ctrl_c_waits_for_them() -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_tasks_of_a_team_that_follow_others_begin_when_all_of_these_have_ended(size: int) -> None:
+    team, told = Team(size), list[str]()
+
+    def first(place: int) -> None:
+        # The last one is the slowest, and then the first one.
+        threading.Event().wait(0.02 * (place if len(told) < 10 else size - place))
+        told.append("first")
+
+    for _ in range(6):
+        team.run([partial(first, place) for place in range(size)], [partial(told.append, "second")] * size)
+    assert told == (["first"] * size + ["second"] * size) * 6
+    # Without a wait they come all at once, and all of them go on.
+    for _ in range(500):
+        team.run([partial(told.append, "first")] * size, [partial(told.append, "second")] * size)
+    assert len(told) == 506 * 2 * size
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_no_task_of_a_team_follows_one_that_failed(failing: int, error: type[BaseException]) -> None:
+    team, told = Team(3), list[str]()
+
+    def first(place: int) -> None:
+        if place == failing:
+            raise error
+        told.append("first")
+
+    for _ in range(200):
+        with pytest.raises(error):
+            team.run([partial(first, place) for place in range(3)], [partial(told.append, "second")] * 3)
+    assert told == ["first"] * 400
+    ended: list[int] = []
+
+    def interrupted() -> None:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+        # Longer than the caller, which waits for it to begin the second task, takes to see it.
+        threading.Event().wait(0.3)
+        ended.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        team.run([lambda: None, interrupted, lambda: None], [partial(ended.append, 2)] * 3)
+    assert ended == [1]
+
+
 def test_a_team_whose_threads_cannot_start_says_so_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """As at a limit of processes: no job waits for threads that are not there."""
     team, start, begun = Team(3), threading.Thread.start, []
