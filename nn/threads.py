@@ -100,7 +100,7 @@ class Team:
 
         Args:
             tasks: not more than the team has threads, where others follow.
-            then: as many tasks, or none, that begin when all of the first have ended, each in the thread of the one in its place.
+            then: as many tasks, or none, that begin when all of these have ended, each in the thread of the one in its place.
                 Only one thread has to wake up between them, where of two calls the caller and the others have to. Callers that
                 give such tasks take turns, or the threads of one would wait for those of another.
         """
@@ -329,4 +329,6 @@ def blas_threads() -> int:
 def limited_to_one_thread() -> AbstractContextManager[None]:
     """Let each caller of the BLAS compute alone meanwhile: several threads that call it would wait for each other."""
     blas = _openblas()
-    return nullcontext() if blas is None else blas.limited()
+    # Within a limit there is nothing to do: code that runs once in a step finds the caches full of the model and takes ten
+    # times as long.
+    return nullcontext() if blas is None or _LIMITED.get() else blas.limited()

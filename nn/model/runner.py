@@ -4,6 +4,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +20,7 @@ from nn.operation.arithmetic import Compare
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan, bytes_held
-from nn.threads import Team, blas_threads
+from nn.threads import Team, blas_threads, limited_to_one_thread
 from nn.value.graph import Graph, Kept
 from nn.value.value import Constant, Node, Value
 
@@ -134,25 +135,28 @@ class Runner:
             compiled = self._compile("train", x, weight)
             plan, losses = compiled.plan, compiled.losses
             self._last = plan
-            outputs = compiled.run(x, Mode(True, key))
-            value = self._value(losses, label, outputs, weight)
-            if on_loss is not None:
-                # Before gradients are computed, so that a loss that is not finite stops the step.
-                on_loss(value)
-            gradients = plan.output_gradients
-            for scored in losses:
-                place, loss, factor, axes, _ = scored
-                each = None if weight is None else weight[place]
-                if axes > 1 or self.masked:
-                    loss.gradient(*self._flat[place], _rows(gradients[place], axes), self._weights[place])
-                else:
-                    loss.gradient(label[place], outputs[place], gradients[place], each)
-                if factor != 1:
-                    np.multiply(gradients[place], factor, out=gradients[place])
-            if self._shares:
-                self._write_shares(plan)
-            plan.backward(on_gradient, add, sure)
-            return value, self._seen(losses, outputs)
+            # One limit for the whole step, unless `on_gradient`, which may compute by other means, is called in between.
+            limit = limited_to_one_thread() if plan.lanes is not None and on_gradient is None else nullcontext()
+            with limit:
+                outputs = compiled.run(x, Mode(True, key))
+                value = self._value(losses, label, outputs, weight)
+                if on_loss is not None:
+                    # Before gradients are computed, so that a loss that is not finite stops the step.
+                    on_loss(value)
+                gradients = plan.output_gradients
+                for scored in losses:
+                    place, loss, factor, axes, _ = scored
+                    each = None if weight is None else weight[place]
+                    if axes > 1 or self.masked:
+                        loss.gradient(*self._flat[place], _rows(gradients[place], axes), self._weights[place])
+                    else:
+                        loss.gradient(label[place], outputs[place], gradients[place], each)
+                    if factor != 1:
+                        np.multiply(gradients[place], factor, out=gradients[place])
+                if self._shares:
+                    self._write_shares(plan)
+                plan.backward(on_gradient, add, sure)
+                return value, self._seen(losses, outputs)
 
     def last_prediction(self, seen: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the model's own outputs of the last step, given its predictions as metrics take them."""

@@ -19,7 +19,8 @@ from nn.metric.metric import Metric
 from nn.model.batches import Batch, Source, all_finite, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
-from nn.value.value import Value
+from nn.plan.plan import OnGradient
+from nn.value.value import Value, Variable
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
@@ -41,6 +42,8 @@ class Training:
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
         # an optimizer of one's own may change gradients while they come
         self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
+        # Nothing is to be told to one that takes the gradients from the store.
+        self._on_gradient: OnGradient | None = None if self._keeps_gradients else self._tell
         self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
         self._metrics: Sequence[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
@@ -114,7 +117,7 @@ class Training:
             loss, predictions = self._runner.step(
                 batch.x,
                 batch.label,
-                lambda variable: self._optimizer.gradient_ready(variable, 0),
+                self._on_gradient,
                 # The last number is the block of the batch: in one process there is one.
                 (self._seed, epoch, number, 0),
                 batch.weight,
@@ -150,6 +153,9 @@ class Training:
         self._waiting.append((labels, seen, weights))
         if not small or number % MOST_WAITING == 0:
             self._update_metrics()
+
+    def _tell(self, variable: Variable) -> None:
+        self._optimizer.gradient_ready(variable, 0)
 
     def _update_metrics(self) -> None:
         """Have the metrics take in the labels and predictions that wait for them."""

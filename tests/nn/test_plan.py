@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -622,6 +622,43 @@ def test_a_model_may_predict_in_several_threads() -> None:
         for _ in range(20):
             found = list(pool.map(lambda place: model.predict((1, -1)[place % 2] * x), range(10)))
             assert all(np.array_equal(array, expected[place % 2]) for place, array in enumerate(found))
+
+
+class Told(nn.optimizer.GDOptimizer):
+    """An optimizer of one's own, which notes how many threads the BLAS has for it."""
+
+    seen: ClassVar[list[int]] = []
+
+    def gradient_ready(self, variable: Variable, block_id: int) -> None:
+        self.seen.append(blas_threads())
+
+
+def test_a_step_limits_the_blas_once_but_not_for_an_optimizer_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[int] = []
+
+    class Blas:
+        threads = 2
+
+        @contextmanager
+        def limited(self) -> Iterator[None]:
+            limits.append(1)
+            token = nn.threads._LIMITED.set(True)
+            yield
+            nn.threads._LIMITED.reset(token)
+
+    monkeypatch.setattr("nn.threads._openblas", Blas)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", 64 * 40 * 40 * 4)
+    x = np.ones((64, 40), np.float32)
+    for optimizer, expected in ((nn.gradient_descent.SGDOptimizer(0.1), 1), (Told, 2)):
+        model = nn.model.SequentialModel([-1, 40], [Dense(40), Dense(40)])
+        model.setup(nn.loss.MSELoss())
+        model.compile(optimizer if expected == 1 else nn.optimizer.OpContainer(Told, nn.gradient_descent.SGDOptimizer, (0.1,)))
+        limits.clear()
+        model.fit(x, x, epoch=1, batch_size=64, verbose=0)
+        assert model.runner.lanes is not None
+        # For one of one's own forward and backward each, as it is called in between.
+        assert len(limits) == expected
+    assert Told.seen == [2] * 4
 
 
 def test_a_log_says_which_linear_algebra_computes() -> None:
