@@ -228,7 +228,7 @@ def test_the_help_of_training_shows_what_one_needs_first(command: str, capsys: p
             cli.main([command, asked])
         printed = capsys.readouterr().out
         assert printed.startswith(f"usage: psgd {command} ") and "Exit codes: 0" in printed
-        shown[asked] = set(re.findall(r"^  (?:-\w \w+, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help", "--help-all"}
+        shown[asked] = set(re.findall(r"^  (?:-\w(?: \w+)?, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help", "--help-all"}
     needed = {
         "model",
         "local",

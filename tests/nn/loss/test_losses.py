@@ -218,7 +218,8 @@ def test_after_the_first_step_nothing_of_the_size_of_the_outputs_is_allocated(ro
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 100_000, peak
+    # NumPy before 2.3 takes 47,000 bytes more to count along an axis
+    assert peak < 140_000, peak
 
 
 @ROWS
