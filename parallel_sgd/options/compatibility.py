@@ -21,7 +21,7 @@ from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer, check_fields
 from nn.extension import HiddenName, is_ours, level_of_user
 from nn.model import Model
-from nn.model.batches import all_finite, as_type, first_bad_sample
+from nn.model.batches import as_type, first_bad_sample
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
