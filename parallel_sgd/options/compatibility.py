@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nn.optimizer
+from nn.arrays import all_finite
 from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer, check_fields
 from nn.extension import HiddenName, is_ours, level_of_user
