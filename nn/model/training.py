@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, all_finite
 from nn.callback.callback import Callback
 from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, Source, all_finite, first_bad
+from nn.model.batches import Batch, Source, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
 from nn.plan.plan import OnGradient
