@@ -17,6 +17,7 @@ import pytest
 
 from parallel_sgd import in_process, simulated
 from tests.processes.training.jobs import digits_job
+from tests.screen import Screen
 from tests.statements import covers
 
 
@@ -92,6 +93,20 @@ def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         found[0]["figures"]["accuracy"] == json.loads((place / "runs/other-1/outcome.json").read_text())["figures"]["accuracy"]
     )
+
+
+def test_lists_end_with_a_terminal(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 80 columns, as of 120: nothing is wider, and the narrow one, too, tells what differs."""
+    name = train(seed=7, commit_every=3)
+    whole = psgd(capsys, "runs")[1]
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr("sys.stdout", screen := Screen())
+        assert cli.main(["runs"]) == 0 and cli.main(["show", name]) == 0
+        shown = screen.getvalue()
+        assert max(map(len, shown.splitlines())) <= columns and "seed=7" in shown and "one alone would" in shown, shown
+    monkeypatch.undo()
+    assert max(map(len, whole.splitlines())) > 100
 
 
 @covers("RUN-10")

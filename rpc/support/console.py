@@ -21,6 +21,7 @@ import socket
 import stat
 import sys
 import termios
+import textwrap
 import threading
 import time
 from collections import deque
@@ -39,6 +40,9 @@ _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
 _LATER_SECONDS: Final = 0.01  # by then the finalizer has mostly returned; if not, it is put off again
 _ATOMIC_BYTES: Final = min(select.PIPE_BUF, 4096)
+_FIGURES: Final = " " * 3
+"""Gap between the figures of a line."""
+_HARD: Final = "\N{NO-BREAK SPACE}"
 _BUFFERED: Final = 2 * io.DEFAULT_BUFFER_SIZE  # characters that a stream of Python holds back, and bytes
 
 
@@ -388,6 +392,50 @@ def in_columns(rows: Sequence[Sequence[str]]) -> str:
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def fitted(text: str, stream: TextIO | None) -> str:
+    """Return text whose lines are broken where the terminal behind a stream ends, between figures or words.
+
+    Lines that begin with a tab stay, as those of a traceback do; so does all text where the stream is no terminal.
+    """
+    columns = columns_of(stream)
+    if not columns:
+        return text
+    return "\n".join(line if line.startswith("\t") else _broken(line, columns) for line in text.split("\n"))
+
+
+def columns_of(stream: TextIO | None) -> int:
+    """Return the width of the terminal behind a stream, 0 where it is none or does not tell it."""
+    try:
+        if stream is None or not stream.isatty():
+            return 0
+        told = os.environ.get("COLUMNS", "")
+        return int(told) if told.isdecimal() and len(told) < 6 else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def _broken(line: str, columns: int) -> str:
+    """Break a line at its words, or only between figures, which stay with their names, where it has some.
+
+    What follows is indented: of figures as far as the first of them, else as the line itself, by two at least.
+    """
+    if len(line) <= columns:
+        return line
+    head, gap, figures = line.lstrip().partition(_FIGURES)
+    blanks = len(line) - len(line.lstrip())
+    indent = blanks + len(head + gap) if gap else max(blanks, 2)
+    words = line[blanks:] if not gap else head + gap + figures.replace(" ", _HARD).replace(_HARD * len(_FIGURES), _FIGURES)
+    lines = textwrap.wrap(
+        words,
+        max(columns, indent + 1),
+        initial_indent=" " * blanks,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines).replace(_HARD, " ")
 
 
 def show(stream: TextIO | None, text: str) -> None:
