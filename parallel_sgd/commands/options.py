@@ -58,6 +58,20 @@ EXIT_CODES: Final = (
 )
 
 
+class Unasked(str):
+    """Default of an option, which is told apart from the same text on the command line."""
+
+
+DEFAULT_DATASET: Final = Unasked("mnist")
+# an option in other programs: the option here
+_HABITS: Final = {
+    **dict.fromkeys(("lr", "learning_rate"), "--learn-rate"),
+    **dict.fromkeys(("workers-count", "num-workers", "nproc"), "-n"),
+    **dict.fromkeys(("rule", "algorithm"), "--gradient-descent"),
+    "name": "--title",
+}
+
+
 def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "number of workers (default: 1)") -> Any:
     """Add the options of a job and of its nodes.
 
@@ -70,13 +84,15 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     Returns:
         The group of the options about output.
     """
+    if isinstance(parser, OptionParser):
+        parser.habits = _HABITS
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = add_nodes(parser, count)
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
     data = parser.add_argument_group("data")
     data.add_argument(
         "--dataset",
-        default="mnist",
+        default=DEFAULT_DATASET,
         metavar="NAME[:KEY=VALUE,..]",
         help="digits, mnist, cifar10, .., csv:path=houses.csv,label=price, npz:path=.., or module:Class, file.py:Class, with "
         "arguments too (default: mnist)",

@@ -24,6 +24,7 @@ import termios
 import textwrap
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TextIO
@@ -540,6 +541,7 @@ def run_program(main: Callable[[], int]) -> int:
     """
     open_descriptors()
     guard_streams()
+    warnings.showwarning = _warn_in_words(warnings.showwarning)
     with interrupts_put_off():
         try:
             return _settled(main())
@@ -547,6 +549,20 @@ def run_program(main: Callable[[], int]) -> int:
             if ended.code not in (0, None):
                 raise
             raise SystemExit(_settled(0)) from None
+
+
+def _warn_in_words(shown: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that shows the text alone of a warning of the program itself, a command of ours, and another one as
+    `shown` does: no line of a command would tell its user more.
+    """
+
+    def warn(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **more: Any) -> None:
+        if os.path.realpath(filename) == os.path.realpath(sys.argv[0]):
+            show(sys.stderr, fitted(f"warning  {message}", sys.stderr) + "\n")
+        else:
+            shown(message, category, filename, *rest, **more)
+
+    return warn
 
 
 def _settled(code: int) -> int:

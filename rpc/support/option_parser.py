@@ -19,6 +19,8 @@ class OptionParser(argparse.ArgumentParser):
     _hidden: Sequence[argparse.Action] = ()
     meant: Mapping[str, str] = {}
     """Word that is no choice of an argument without a name: the choice to suggest in its place."""
+    habits: Mapping[str, str] = {}
+    """Word for an option in other programs, without its dashes: the option to suggest."""
     keeps_words = False
     """Whether `parse_args` returns as `words` also the whole command, as it can be given again in the same folder."""
 
@@ -56,9 +58,11 @@ class OptionParser(argparse.ArgumentParser):
         if strange:
             # by the word alone: the dashes, which all have, would make words near that are not
             known = {text.lstrip("-"): text for action in self._actions for text in action.option_strings}
+            known |= {word: text for word, text in self.habits.items() if text in known.values()}
             words = (each.partition("=")[0].lstrip("-") for each in strange)
-            near = next((near for each in words if (near := did_you_mean(each, known, quoted=False, meant=known))), "")
-            self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
+            near = [near for each in words if (near := did_you_mean(each, known, quoted=False, meant=known))]
+            joined = "".join(near).replace("?; did you mean", ",")
+            self.error(f"unrecognized arguments: {' '.join(strange)}{joined}")
         if self.keeps_words:
             found.words = [*_called(self.prog), *(sys.argv[1:] if args is None else args)]
         return found
