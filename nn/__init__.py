@@ -46,6 +46,8 @@ __getattr__, __dir__ = lazily(__name__, {
     "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
     "regularizers": "nn.regularizer",
     "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
+    "Adam": "nn.gradient_descent.ADAMOptimizer", "SGD": "nn.gradient_descent.SGDOptimizer",
+    "load_model": "nn.model.Model.load",
     **{name: f"nn.layer.{name}" for name in (
         "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "CategoryEncoding", "CenterCrop",
         "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D",

@@ -361,7 +361,10 @@ DATA = nn.dataset.Digits()
         *(
             (
                 lambda model=model: submit(Path("never"), model=model),
-                *(ValueError, r"^ParallelSGD 'model' must have its variables: .* input_shape and call setup\(\)"),
+                *(
+                    ValueError,
+                    r"^ParallelSGD 'model' must have its variables: .* input_shape and call setup\(\) or compile\(\)$",
+                ),
             )
             for model in (bare(loss=nn.loss.MSELoss()), bare([-1, 64]))
         ),
@@ -371,6 +374,10 @@ DATA = nn.dataset.Digits()
                 TypeError,
                 r"^parallel\(\) has no argument 'max_restart'; did you mean max_restarts\?$",
             ),
+        ),
+        (
+            lambda: ParallelSGD.parallel(None, None, device="cuda"),
+            *(TypeError, r"^parallel\(\) has no argument 'device': it computes on CPUs, and on no other device$"),
         ),
         *(
             (
