@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import Field, fields
@@ -17,7 +18,9 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
+from rpc.submit.run_folder import path_of
 
+from ..checkpoint.resume import run_at
 from ..options.job_options import JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
@@ -241,7 +244,11 @@ def load_model(path: str) -> Model:
     try:
         return Model.load(path)
     except OSError as error:
-        raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.") from error
+        run = run_at(Path(path_of(path)))
+        # the name of a run, as other commands take it
+        models = [] if run is None else sorted(run.path.glob("Node-*-Retrieve/MODEL-*.model"))
+        meant = f" The model that this run has trained is '{os.path.relpath(models[0])}'." if models else ""
+        raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.{meant}") from error
     except ModelFileError as error:
         raise ValueError(str(error)) from error
 
