@@ -46,6 +46,8 @@ __getattr__, __dir__ = lazily(__name__, {
     "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
     "regularizers": "nn.regularizer",
     "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
+    "Adam": "nn.gradient_descent.ADAMOptimizer", "SGD": "nn.gradient_descent.SGDOptimizer",
+    "load_model": "nn.model.Model.load",
     "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm", "MaxPooling2D": "nn.layer.MaxPool",
     "StringLookup": "nn.dataset.transforms.StringLookup", "TextVectorization": "nn.dataset.transforms.TextVectorization",
 }, meant_in="layer")  # fmt: skip

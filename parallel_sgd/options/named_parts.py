@@ -49,7 +49,15 @@ def optimizer(option: str, word: str) -> Any:
     Raises: UnknownName.
     """
     known = known_classes(nn.optimizer, IOptimizer, lambda kind: bool(kind.exchanges))
-    return find_class(_with_suffix(word, known), IOptimizer, known, option)
+    try:
+        return find_class(_with_suffix(word, known), IOptimizer, known, option)
+    except UnknownName:
+        # what other libraries call an optimizer
+        rules = known_classes(nn.gradient_descent, IGradientDescent)
+        if _with_suffix(word, rules).lower() not in rules:
+            raise
+        here = f"--gradient-descent {word}" if option.startswith("-") else f"gd_type={word!r}"
+        raise UnknownName(f"{option} {word!r} is a rule of gradient descent: {here}") from None
 
 
 def rule(option: str, word: str) -> Any:

@@ -23,8 +23,8 @@ from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
 from parallel_sgd.codec import Plain
 from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, Agents
-from rpc.liveness.limits import RETURN_SECONDS
 from parallel_sgd.sweeps.sweep import _locked
+from rpc.liveness.limits import RETURN_SECONDS
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 from tests.parallel_sgd.sweeps.planned import Plan
