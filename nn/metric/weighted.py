@@ -58,6 +58,9 @@ class Weighted(Metric, configured=True):
             prediction: predictions of the model (batch, ...).
             weight: weights of the samples (batch,), or of their positions (batch, ...); None: all 1.
         """
+        # A mask, or ignored labels, may leave nothing of a batch.
+        if not np.shape(prediction)[0]:
+            return
         terms = self.metric._terms(label, prediction)
         count = len(terms[0])
         given = np.ones(count) if weight is None else as_array("Weighted 'weight'", weight)

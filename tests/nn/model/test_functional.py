@@ -90,6 +90,18 @@ def test_what_an_inner_model_adds_to_the_loss_is_part_of_the_whole() -> None:
         assert (inner.predict(TITLE) ** 2).sum(axis=1).mean() < penalty
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_labels_of_the_one_output_with_a_loss_may_be_a_list_of_numbers(count: int) -> None:
+    """Also of as many numbers as there are outputs: a list of parts has arrays, or None."""
+    x = nn.Input([-1, 4])
+    model = Model(x, [Dense(1, name="number")(x), Dense(3, name="rest")(x)])
+    model.compile("sgd", {"number": "mse"})
+    samples, numbers = DRAW.random((count, 4)), [float(number) for number in range(count)]
+    expected = model.evaluate(samples, {"number": np.array(numbers)})
+    assert model.evaluate(samples, numbers) == model.evaluate(samples, [np.array(numbers)]) == expected
+    assert model.evaluate(samples, [np.array(numbers), None]) == expected
+
+
 def test_classes_of_each_output_have_weights() -> None:
     """As weights of the samples: of two outputs, "balanced", and beside weights that are given besides."""
     counts = np.bincount(URGENT[:, 0])
