@@ -82,5 +82,5 @@ def pad_sequences(
 
 def _holds(kind: np.dtype[np.generic], array: Array) -> bool:
     """Return whether a type of whole numbers has room for all numbers of an array; what is behind the point is cut off."""
-    limits = np.iinfo(kind)
+    limits = np.iinfo(kind.name)
     return bool(np.isfinite(array).all()) and limits.min <= array.min() and array.max() <= limits.max

@@ -196,7 +196,7 @@ class Recurrent(Layer, configured=True):
         """
         if initial_state is None:
             return self._parts(super().__call__(x))
-        states = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
+        states: list[Any] = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
         if not states or not all(isinstance(each, Value) for each in states):
             raise TypeError(
                 f"{self.describe()} 'initial_state' must be values of a graph, got {arguments.short(initial_state)}"
