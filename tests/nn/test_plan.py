@@ -401,6 +401,111 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
 
 
+def on_images(build: Callable[[], list[Layer]], threads: int, training: bool = True) -> tuple[list[int], list[Array]]:
+    """Lanes of the stages of layers on eight images, and what two batches give: outputs and gradients of the images."""
+    model = nn.model.SequentialModel([-1, 8, 8, 4], build())
+    model.setup(nn.loss.MSELoss())
+    single = np.dtype(np.float32)
+    plan = Plan(model.graph, [(8, 8, 8, 4)], single, training=training, input_gradient=training, team=Team(threads))
+    found = []
+    for batch in range(2):
+        x = keyed(0, "images").standard_normal((8, 8, 8, 4), np.float32)
+        found.append(plan.forward((x,), Mode(training=training, key=(3, 0, batch, 0)))[0].copy())
+        if training:
+            plan.output_gradient[:] = found[-1]
+            plan.backward()
+            assert plan.input_gradient is not None
+            found.append(plan.input_gradient.copy())
+    return [len(stage.lanes) for stage in plan._layout.stages], found
+
+
+def noise() -> list[Layer]:
+    kinds = nn.layer
+    return [kinds.GaussianNoise(0.1), kinds.SpatialDropout(0.4), kinds.GaussianDropout(0.2), kinds.Dropout(0.3)]
+
+
+def test_threads_share_out_what_is_drawn_for_the_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise stays in the lanes of what is before and behind it, without a meeting of the threads between."""
+
+    def network() -> list[Layer]:
+        return [Conv2D(8, [3, 3], padding="same"), *noise(), Conv2D(4, [3, 3]), nn.layer.Dropout(0.5)]
+
+    monkeypatch.setattr("nn.plan.stages.LARGE", 8 * 8 * 8 * 8 * 4)
+    monkeypatch.setattr("nn.plan.stages.REREAD", 0)
+    (lanes, two), (alone, one) = on_images(network, 2), on_images(network, 1)
+    assert lanes == [2]
+    assert set(alone) == {1}
+    assert len(alone) > 2
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(b, a)
+    # Of equal images, by the draws of another batch.
+    assert not np.array_equal(two[0], two[2])
+
+
+def test_where_threads_run_at_once_operations_work_in_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each call into NumPy threads meet at the interpreter's lock. What belongs to a sample keeps its bits."""
+
+    def network() -> list[Layer]:
+        return [Conv2D(8, [3, 3], padding="same"), nn.layer.LayerNorm(), nn.layer.RMSNorm(), nn.layer.GroupNorm(2), BatchNorm()]
+
+    def blocks(kind: type[Operation]) -> int:
+        allocate, counts = kind.allocate, []
+
+        def counted(self: Any, *arguments: Any) -> None:
+            allocate(self, *arguments)
+            wide = getattr(self, "_wide", None)
+            counts.append(len(wide.blocks if wide else getattr(self, "_blocks", None) or self._pieces))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "allocate", counted)
+            on_images(network, 2, training=False)
+        return counts[-1]
+
+    kinds = (nn.operation.LayerNormalize, nn.operation.RMSNormalize, nn.operation.GroupNormalize, nn.operation.BatchNormalize)
+    for name, value in {"ROW_BLOCK": 64, "PIECE": 8 * 8 * 8, "BLOCK": 1024}.items():
+        monkeypatch.setattr(f"nn.operation.normalization.{name}", value)
+    (alone, one) = on_images(network, 1, training=False)
+    # Blocks of eight rows, and of 32; of one sample, and of all four.
+    assert [blocks(kind) for kind in kinds] == [8 * 8 * 8 // 8, 8 * 8 * 8 // 8, 8, 4]
+    monkeypatch.setattr("nn.plan.stages.LARGE", 1)
+    monkeypatch.setattr("nn.plan.stages.REREAD", 0)
+    (lanes, two) = on_images(network, 2, training=False)
+    assert (alone, lanes) == ([1] * len(alone), [2])
+    assert [blocks(kind) for kind in kinds] == [4 * 8 * 8 // 32, 4 * 8 * 8 // 32, 1, 1]
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(b, a)
+
+
+def test_threads_share_out_large_results_without_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_sum() -> list[Layer]:
+        return [*noise(), nn.layer.LayerNorm()]
+
+    result = 8 * 8 * 8 * 4 * 4
+    monkeypatch.setattr("nn.plan.stages.LARGE", result)
+    # Bytes of one of two parts of all four results.
+    for least, expected in ((2 * result + 1, 1), (2 * result, 2)):
+        monkeypatch.setattr("nn.plan.stages.ALONE", least)
+        lanes, two = on_images(noise, 2)
+        assert set(lanes) == {expected}
+        for a, b in zip(on_images(noise, 1)[1], two, strict=True):
+            np.testing.assert_array_equal(b, a)
+    # A sum over the batch would be that of two parts, with other last bits.
+    assert set(on_images(with_sum, 2)[0]) == {1}
+    assert on_images(with_sum, 2, training=False)[0] == [2]
+    # What flips images calls NumPy often, with the interpreter's lock between.
+    assert set(on_images(lambda: [nn.layer.RandomFlip()], 2)[0]) == {1}
+
+
+def test_an_operation_that_may_prepare_more_than_it_names_sees_the_whole_batch() -> None:
+    class Own(nn.operation.GaussianNoiseOperation):
+        def begin(self, mode: Mode, position: int) -> None:
+            super().begin(mode, position)
+            self.more = self._noise * 2
+
+    assert nn.operation.GaussianNoiseOperation.by_sample
+    assert not Own.by_sample
+
+
 class Twice(Layer):
     """One variable in two products, and one in a single one, which follow one another."""
 
