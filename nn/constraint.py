@@ -17,8 +17,8 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Words of ConstraintName with the names of their classes, see `nn.names`."""
 
+#: Added to a norm by which is divided, as in Keras, so that zeros stay zeros.
 _SMALL = 1e-7
-"""Added to a norm by which is divided, as in Keras, so that zeros stay zeros."""
 
 
 class NonNeg(Constraint):

@@ -25,11 +25,30 @@ P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 Called = TypeVar("Called", bound=Callable[..., Any])
+#: Packages of classes that claim names and hide none; every other class is a user's.
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages of classes that claim names and hide none; every other class is a user's."""
 
+#: Arguments of pandas, scikit-learn and Keras, with the one that says the same here, where a callable has it.
+_HABITS: Final[Mapping[str, str]] = types.MappingProxyType(
+    {
+        "test_size": "test_fraction",
+        "validation_size": "test_fraction",
+        "random_state": "seed",
+        "stratify": "split",
+        "target": "label",
+        "y_col": "label",
+        "usecols": "features",
+        "columns": "features",
+        **dict.fromkeys(("drop", "ignore", "exclude", "index_col"), "index"),
+        "sep": "delimiter",
+        "fillna": "missing",
+        "parse_dates": "dates",
+        **dict.fromkeys(("lr", "learning_rate"), "learn_rate"),
+    }
+)
+
+#: Arguments that may stand for a `*name` of a base.
 _MOST_EXTRA: Final = 8
-"""Arguments that may stand for a `*name` of a base."""
 
 
 class HiddenName(TypeError):
@@ -300,7 +319,9 @@ def unfit(
     for name in keywords:
         if name not in known and name not in aliases and inspect.Parameter.VAR_KEYWORD not in kinds:
             listed = f"but {told}" if told else "it takes none"
-            return f"{shown} has no argument {name!r}, {listed}{did_you_mean(name, [*known, *aliases])}"
+            meant = _HABITS.get(name)
+            near = f"; did you mean {meant!r}?" if meant in known else did_you_mean(name, [*known, *aliases])
+            return f"{shown} has no argument {name!r}, {listed}{near}"
     places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
     if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         if not known:

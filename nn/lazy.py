@@ -13,7 +13,11 @@ from typing import Any
 
 
 def lazily(
-    package: str, modules: Mapping[str, str], *, meant: Mapping[str, str] = MappingProxyType({})
+    package: str,
+    modules: Mapping[str, str],
+    *,
+    meant: Mapping[str, str] = MappingProxyType({}),
+    meant_in: str = "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` (PEP 562) of `package` for {module: names that come from it, with blanks between}.
 
@@ -21,7 +25,8 @@ def lazily(
     Completion and `help()` go by `__dir__`: they show those names, and of loaded objects only modules of the package. Type
     checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
 
-    The error for an unknown name says which of `meant`, {name in another library: name here}, stands in its place.
+    The error for an unknown name says which of `meant`, {name in another library: name here}, stands in its place, or that the
+    subpackage `meant_in` has it.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -30,8 +35,12 @@ def lazily(
         if name in modules:
             return _imported(f"{package}.{name}")
         if name not in homes:
-            here = f"; here it is {meant[name]}" if name in meant else ""
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
+            found = meant.get(name)
+            # Not for names of Python's own, for which `inspect` and `doctest` ask every module.
+            if found is None and meant_in and not name.startswith("_"):
+                place = f"{package}.{meant_in}"
+                found = f"{place}.{name}" if name in _imported(place).__all__ else None
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{f'; here it is {found}' if found else ''}")
         value = getattr(_imported(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value

@@ -30,8 +30,8 @@ APART = (Broadcasting, Elementwise, LayerNormalize, RMSNormalize, DropoutOperati
 KEPT = 4
 """Plans that are kept: that of one position, and of other numbers those made last."""
 
+#: Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions.
 _Moving: TypeAlias = tuple[Array, Variable | Constant, int]
-"""Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions."""
 
 
 class CachedDecoder(Settled):

@@ -559,8 +559,8 @@ class Functional(Model, configured=True):
     Raises ValueError for outputs that depend on other inputs, or on none of them, and for inputs that no output depends on.
     """
 
+    #: Arguments that a model file gives.
     _of_files: ClassVar[tuple[str, ...]] = ("calls", "added", "by_name")
-    """Arguments that a model file gives."""
 
     def __init__(
         self,

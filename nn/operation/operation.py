@@ -75,9 +75,9 @@ class Operation(ABC):
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so its content at the beginning of a call means nothing."""
 
+    #: Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
+    #: content at the beginning of forward means nothing.
     _lasting: Scratch = OwnMemory()
-    """Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
-    content at the beginning of forward means nothing."""
 
     frozen: bool = False
     """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""

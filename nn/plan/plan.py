@@ -133,13 +133,14 @@ class Plan:
             _run(self._forward[0][0])
         return self.outputs
 
-    def backward(self, on_gradient: OnGradient | None = None, add: bool = False) -> None:
+    def backward(self, on_gradient: OnGradient | None = None, add: bool = False, sure: set[Value] | None = None) -> None:
         """Compute all gradients from `output_gradients`, after `forward` with the same data.
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. With `add`
-        gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not.
+        gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not. A set `sure`
+        takes the variables with gradients that are known to be finite without a look at them, before any are added.
         """
-        (self._adding if add else self._backward).run(self._team, on_gradient)
+        (self._adding if add else self._backward).run(self._team, on_gradient, sure)
 
     @cached_property
     def _adding(self) -> Backward:
@@ -149,10 +150,6 @@ class Plan:
     def lanes(self) -> Team | None:
         """The threads that compute it; None where it has no lanes."""
         return self._team if self._layout.in_lanes else None
-
-    def surely_finite(self) -> set[Variable]:
-        """Return variables with gradients that, after `backward`, are known to be finite without a look at them."""
-        return self._backward.surely_finite()
 
     def first_not_finite(self) -> str | None:
         """Say which variable, or which operation's result in the last run, is the first that is not finite; None if all are.
@@ -276,8 +273,8 @@ def _run(calls: list[Call]) -> None:
         operation.forward(inputs, output)
 
 
+#: Objects that all plans of a model share.
 _SHARED = (Graph, Value, Team, type)
-"""Objects that all plans of a model share."""
 
 
 def bytes_held(item: object, apart: Iterable[Array] = (), each_array: int = 0) -> int:

@@ -68,7 +68,9 @@ def concrete_classes(base: type[Any]) -> Iterator[type[Any]]:
 def test_no_kind_without_a_row(base: type[Any], rows: list[Any]) -> None:
     covered = {row.kind for row in rows}
     missing = sorted(kind.__name__ for kind in set(concrete_classes(base)) - covered)
-    assert not missing, f"add a row to tests/contract/nn_rows/ for {', '.join(missing)}"
+    assert not missing, (
+        f"add a row for {', '.join(missing)} beside those of other kinds of {base.__name__} in tests/contract/nn_rows"
+    )
 
 
 def test_the_walk_finds_classes_of_the_package_that_can_be_made() -> None:

@@ -247,6 +247,8 @@ class Number(_Measured):
             return TRUTH.get(text.lower()) if found is None and self.truth else found
         if is_missing(cell):
             return math.nan
+        if isinstance(cell, np.ndarray) and cell.ndim:  # of one element it is a number to NumPy before 2.4
+            return None
         try:
             return float(cell)
         except (TypeError, ValueError, OverflowError):

@@ -137,6 +137,7 @@ class Text(Column):
             else self.vocabulary
         )
         weights = tuple(math.log1p(number / (1 + within[word])) for word in words) if self.output == "tf_idf" else ()
+        # One id at least: a text without words is a row of padding.
         return replace(self, vocabulary=words, length=self.length or max(longest, 1), weights=weights)
 
     def ids(self, texts: Sequence[str]) -> NDArray[np.int32]:
