@@ -117,9 +117,17 @@ def _aligned(allocate: Callable[..., Array], shape: Shape, dtype: np.dtype[Any])
 
 
 def as_array(what: str, value: Any) -> Array:
-    """Return `value` as an array; raise ValueError that begins with `what` where it is a masked array and masks numbers."""
+    """Return `value` as an array.
+
+    Raises ValueError that begins with `what` for a masked array that masks numbers, and for lists of different lengths.
+    """
     refuse_masked(what, value)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} must be an array, or lists of one length, got lists of several; nn.dataset.pad_sequences() makes one"
+        ) from error
 
 
 def refuse_masked(what: str, *values: Any) -> None:

@@ -4,7 +4,8 @@
     OMP_NUM_THREADS=2 python -m benchmarks.nn.layers --threads 2 [layer ...]
 
 Times are those of a thread's processor, shortest of many in turns, so that other work on the machine matters little; with
-several threads they are those of a clock, and the machine has to be free.
+several threads they are those of a clock, and the machine has to be free. A turn is then many steps, after a pause: threads of
+torch look for more work on the core that those of nn would need.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nn
+from benchmarks.pairing import SPINNING_SECONDS
 from nn import activation, layer
 from nn.arrays import Array
 from nn.model.section import Section
@@ -28,6 +30,8 @@ from nn.threads import Team
 from nn.value.graph import Graph
 
 BATCH, ROUNDS = 32, 40
+TURNS = 4
+"""With several threads: of `ROUNDS` / `TURNS` steps each."""
 
 Clock = Callable[[], float]
 Step = Callable[[Clock], float]
@@ -368,9 +372,18 @@ def main() -> int:
         draws: Callable[..., Array] = draw.standard_normal if case.backward else partial(draw.integers, 0, 64)
         xs = [draws(size=(BATCH, *shape)).astype(np.float32) for shape in case.shapes]
         run, other = step_of_nn(case, xs, threads), step_of_torch(case, xs, threads)
-        times = np.array([[run(clock), other(clock)] for _ in range(ROUNDS)]).min(axis=0)
+        if threads == 1:
+            times = np.array([[run(clock), other(clock)] for _ in range(ROUNDS)]).min(axis=0)
+        else:
+            times = np.array([[turn(run, clock), turn(other, clock)] for _ in range(TURNS)]).min(axis=0)
         print(f"{name:<20} {times[0] * 1e6:6.0f} µs {times[1] * 1e6:6.0f} µs  {times[1] / times[0]:9.2f}", flush=True)
     return 0
+
+
+def turn(step: Step, clock: Clock) -> float:
+    """Return the seconds of the shortest of some steps, which begin when threads of the other side have come to rest."""
+    time.sleep(SPINNING_SECONDS)
+    return min(step(clock) for _ in range(ROUNDS // TURNS))
 
 
 def step_of_nn(case: Case, xs: Sequence[Array], threads: int) -> Step:

@@ -65,7 +65,7 @@ def load(
     """
     data = tensor_files.read_file(path)
     try:
-        return _model(data, Path(path).parent, shapes or {}, values or {})
+        return _model(data, Path(path), shapes or {}, values or {})
     except ModelFileError as error:
         raise ModelFileError(f"The ONNX file {os.fspath(path)!s} cannot be used: {error}") from error
 
@@ -89,7 +89,7 @@ def from_bytes(
 
 
 def _model(
-    data: bytes | memoryview, folder: Path | None, shapes: Mapping[str, Sequence[int | None]], values: Mapping[str, Any]
+    data: bytes | memoryview, path: Path | None, shapes: Mapping[str, Sequence[int | None]], values: Mapping[str, Any]
 ) -> Functional:
     file = _parse(data)
     graph = file.graph or GraphProto()
@@ -104,7 +104,7 @@ def _model(
                     f"nn.onnx.load() '{what}' must name inputs of the file, {', '.join(inputs)}, got {name!r}{known}"
                 )
     fixed = {name: np.asarray(value) for name, value in values.items()}
-    reader = Reader(File(folder, _version(file), graph), fixed)
+    reader = Reader(File(path, _version(file), graph), fixed)
     try:
         with np.errstate(all="ignore"):
             return reader.model(graph, [info for name, info in inputs.items() if name not in values], shapes)
@@ -269,7 +269,7 @@ class Reader:
         return made_values if isinstance(made_values, list) else [made_values]
 
     def _tensor(self, tensor: messages.TensorProto) -> Array:
-        array = messages.to_array(tensor, self._file.folder)
+        array = messages.to_array(tensor, self._file.path)
         return self.builder.keep(array, tensor.name or "", stored=True)
 
     def _stepper(self, call: Call) -> Step:

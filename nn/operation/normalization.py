@@ -42,7 +42,7 @@ class BatchNormalize(Operation):
         return not (frozen and self.freeze_statistics)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._wide = WideRows(output, dtype)
+        self._wide = WideRows(output, dtype, self.block_factor)
         # Kept from forward to backward, which does not measure again.
         self._mean, self._variance, self._scale, self._factor = np.zeros((4, self._wide.features), dtype)
         self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
@@ -215,6 +215,7 @@ class _RowNormalization(_SampleNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
+        # Blocks are large for several threads as for one, so that sums have the same bits.
         height = min(positions, max(1, ROW_BLOCK // features), LONG)
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
         self._average = np.full(features, 1 / features, dtype)
@@ -507,7 +508,8 @@ class GroupNormalize(_SampleNormalization):
         lines, width = places // repeats, repeats * channels
         self._shape = (samples, lines, width)
         # A few samples at a time, or a part of one: these numbers are in the cache for all passes.
-        height, some = min(lines, max(1, PIECE // width)), min(samples, max(1, PIECE // (lines * width)))
+        # Of larger blocks more samples, not more of one: that would be another sum.
+        height, some = min(lines, max(1, PIECE // width)), min(samples, max(1, self.block_factor * PIECE // (lines * width)))
         self._pieces = [
             (slice(first, min(first + some, samples)), start // height, slice(start, min(start + height, lines)))
             for first in range(0, samples, some)
@@ -661,13 +663,13 @@ class WideRows:
     the cache when they are used.
     """
 
-    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], factor: int) -> None:
         self.positions, self.features = math.prod(shape[:-1]), shape[-1]
         limit = max(1, WIDTH // self.features)
         # A divisor of the number of positions, so that all rows are full.
         self.repeats = max(count for count in range(1, limit + 1) if self.positions % count == 0)
         self.rows, self.width = self.positions // self.repeats, self.features * self.repeats
-        self.height = min(self.rows, max(1, BLOCK // self.width))
+        self.height = min(self.rows, max(1, factor * BLOCK // self.width))
         self.blocks = [slice(start, min(start + self.height, self.rows)) for start in range(0, self.rows, self.height)]
         # Sums over rows are products with ones, by the BLAS.
         self._ones = np.ones(self.height, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,22 @@ def test_weights_of_positions_beside_masks() -> None:
     model.compile(nn.gradient_descent.SGDOptimizer(0))
     history = model.fit(ids, labels, epochs=1, batch_size=5, sample_weight=weight, verbose=0)
     assert history["weighted_accuracy"][-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_batch_of_which_nothing_counts_counts_nothing() -> None:
+    """All of its labels are ignored, or all of it is padding."""
+    model = nn.model.SequentialModel([-1, None], [Embedding(5, 4, mask_zero=True), Dense(3)])
+    model.compile(
+        "sgd", nn.loss.Cross_Entropy_With_Softmax(ignore_index=-1), ["accuracy"], weighted_metrics=["accuracy", "mse"]
+    )
+    ids, labels = DRAW.integers(1, 5, (4, 6)), DRAW.integers(0, 3, (4, 6))
+    expected = model.evaluate(ids, labels)
+    for nothing, none in ((np.zeros_like(ids), labels), (ids, np.full_like(labels, -1))):
+        both = np.concatenate([ids, nothing]), np.concatenate([labels, none])
+        assert model.evaluate(*both, batch_size=4) == pytest.approx(expected, rel=1e-6)
+        assert math.isnan(model.test_on_batch(nothing, none)["weighted_accuracy"])
+        model.fit(*both, epochs=1, batch_size=4, shuffle=False, verbose=0)
+        expected = model.evaluate(ids, labels)
 
 
 def test_each_output_has_weighted_metrics_of_its_own() -> None:
