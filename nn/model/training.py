@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, all_finite
 from nn.callback.callback import Callback
 from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, Source, all_finite, first_bad
+from nn.model.batches import Batch, Source, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
 from nn.plan.plan import OnGradient
@@ -172,28 +172,36 @@ class Training:
 
     def _not_finite(self, loss: float, batch: Batch, epoch: int, number: int) -> FloatingPointError:
         """Say where it began: in the samples, in a layer, in the loss, or on the way back. The parameters are as they were."""
-        where = first_bad(batch, self._model._input_names)
-        if where is None and math.isfinite(loss):
-            where = f"the gradient of {self._first_bad_gradient()} is not finite"
-        elif where is None:
-            found = self._runner.first_not_finite()
-            where = f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
         return FloatingPointError(
-            f"fit() stopped in epoch {epoch + 1} at batch {number + 1}: the loss is {loss}; {where} "
-            "(fit(stop_on_nan=False) goes on)"
+            f"fit() stopped in epoch {epoch + 1} at batch {number + 1}: the loss is {loss}; "
+            f"{where_not_finite(self._model, batch, loss)} (fit(stop_on_nan=False) goes on)"
         )
-
-    def _first_bad_gradient(self) -> str:
-        """Return the first variable, as backward goes, with a gradient that is not finite."""
-        store = self._model.store
-        # As backward goes, so that the first one found is where it began.
-        variables = [*reversed(store.variables), *store.buffers]
-        return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
     def _results(self) -> Results:
         self._update_metrics()
         parts = (self._parts / self._samples).tolist() if self._several else ()
         return Results(self._aim.results(self._loss_sum / self._samples, parts))
+
+
+def where_not_finite(model: TrainedNetwork, batch: Batch, loss: float) -> str:
+    """Return where the last step of a model first got a number that is not finite, as a clause.
+
+    Args:
+        model: of which the step was computed.
+        batch: that of the step.
+        loss: that of the step.
+    """
+    found = first_bad(batch, model._input_names)
+    if found is not None:
+        return found
+    if math.isfinite(loss):
+        store = model.store
+        # As backward goes, so that the first one found is where it began.
+        variables = [*reversed(store.variables), *store.buffers]
+        first = next(variable.name for variable in variables if not all_finite(variable.gradient))
+        return f"the gradient of variable '{first}' is not finite"
+    found = model.runner.first_not_finite()
+    return f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
 
 
 class Progress:

@@ -30,7 +30,7 @@ from nn.layer import GRU, LSTM, AveragePool, BatchNorm, Conv2D, Dense, Flatten, 
 from nn.operation import MatMul, Mode, Operation
 from nn.plan import Plan
 from nn.random import keyed
-from nn.threads import Team, blas_threads, describe_blas, limited_to_one_thread
+from nn.threads import Team, _Meeting, blas_threads, describe_blas, limited_to_one_thread
 from nn.value import Graph, Node, Placeholder, Value, Variable, VariableStore
 from tests.nn.graphs import Compiled
 
@@ -163,7 +163,7 @@ def test_very_deep_graphs_work_and_foreign_inputs_are_named() -> None:
     for _ in range(3000):
         value = value + 1
     assert compiled(x, value, batch=1, training=False).forward((np.zeros((1, 1)),), Mode())[0].tolist() == [[3000]]
-    with pytest.raises(ValueError, match="an input that belongs to another model"):
+    with pytest.raises(ValueError, match=r"an input of shape .* that is none of the model's"):
         compiled(Placeholder([-1, 2]), Placeholder([-1, 2]) * 2)
 
 
@@ -401,6 +401,111 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
 
 
+def on_images(build: Callable[[], list[Layer]], threads: int, training: bool = True) -> tuple[list[int], list[Array]]:
+    """Lanes of the stages of layers on eight images, and what two batches give: outputs and gradients of the images."""
+    model = nn.model.SequentialModel([-1, 8, 8, 4], build())
+    model.setup(nn.loss.MSELoss())
+    single = np.dtype(np.float32)
+    plan = Plan(model.graph, [(8, 8, 8, 4)], single, training=training, input_gradient=training, team=Team(threads))
+    found = []
+    for batch in range(2):
+        x = keyed(0, "images").standard_normal((8, 8, 8, 4), np.float32)
+        found.append(plan.forward((x,), Mode(training=training, key=(3, 0, batch, 0)))[0].copy())
+        if training:
+            plan.output_gradient[:] = found[-1]
+            plan.backward()
+            assert plan.input_gradient is not None
+            found.append(plan.input_gradient.copy())
+    return [len(stage.lanes) for stage in plan._layout.stages], found
+
+
+def noise() -> list[Layer]:
+    kinds = nn.layer
+    return [kinds.GaussianNoise(0.1), kinds.SpatialDropout(0.4), kinds.GaussianDropout(0.2), kinds.Dropout(0.3)]
+
+
+def test_threads_share_out_what_is_drawn_for_the_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise stays in the lanes of what is before and behind it, without a meeting of the threads between."""
+
+    def network() -> list[Layer]:
+        return [Conv2D(8, [3, 3], padding="same"), *noise(), Conv2D(4, [3, 3]), nn.layer.Dropout(0.5)]
+
+    monkeypatch.setattr("nn.plan.stages.LARGE", 8 * 8 * 8 * 8 * 4)
+    monkeypatch.setattr("nn.plan.stages.REREAD", 0)
+    (lanes, two), (alone, one) = on_images(network, 2), on_images(network, 1)
+    assert lanes == [2]
+    assert set(alone) == {1}
+    assert len(alone) > 2
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(b, a)
+    # Of equal images, by the draws of another batch.
+    assert not np.array_equal(two[0], two[2])
+
+
+def test_where_threads_run_at_once_operations_work_in_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each call into NumPy threads meet at the interpreter's lock. What belongs to a sample keeps its bits."""
+
+    def network() -> list[Layer]:
+        return [Conv2D(8, [3, 3], padding="same"), nn.layer.LayerNorm(), nn.layer.RMSNorm(), nn.layer.GroupNorm(2), BatchNorm()]
+
+    def blocks(kind: type[Operation]) -> int:
+        allocate, counts = kind.allocate, []
+
+        def counted(self: Any, *arguments: Any) -> None:
+            allocate(self, *arguments)
+            wide = getattr(self, "_wide", None)
+            counts.append(len(wide.blocks if wide else getattr(self, "_blocks", None) or self._pieces))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "allocate", counted)
+            on_images(network, 2, training=False)
+        return counts[-1]
+
+    kinds = (nn.operation.LayerNormalize, nn.operation.RMSNormalize, nn.operation.GroupNormalize, nn.operation.BatchNormalize)
+    for name, value in {"ROW_BLOCK": 64, "PIECE": 8 * 8 * 8, "BLOCK": 1024}.items():
+        monkeypatch.setattr(f"nn.operation.normalization.{name}", value)
+    (alone, one) = on_images(network, 1, training=False)
+    # Blocks of eight rows, and of 32; of one sample, and of all four.
+    assert [blocks(kind) for kind in kinds] == [8 * 8 * 8 // 8, 8 * 8 * 8 // 8, 8, 4]
+    monkeypatch.setattr("nn.plan.stages.LARGE", 1)
+    monkeypatch.setattr("nn.plan.stages.REREAD", 0)
+    (lanes, two) = on_images(network, 2, training=False)
+    assert (alone, lanes) == ([1] * len(alone), [2])
+    assert [blocks(kind) for kind in kinds] == [4 * 8 * 8 // 32, 4 * 8 * 8 // 32, 1, 1]
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(b, a)
+
+
+def test_threads_share_out_large_results_without_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_sum() -> list[Layer]:
+        return [*noise(), nn.layer.LayerNorm()]
+
+    result = 8 * 8 * 8 * 4 * 4
+    monkeypatch.setattr("nn.plan.stages.LARGE", result)
+    # Bytes of one of two parts of all four results.
+    for least, expected in ((2 * result + 1, 1), (2 * result, 2)):
+        monkeypatch.setattr("nn.plan.stages.ALONE", least)
+        lanes, two = on_images(noise, 2)
+        assert set(lanes) == {expected}
+        for a, b in zip(on_images(noise, 1)[1], two, strict=True):
+            np.testing.assert_array_equal(b, a)
+    # A sum over the batch would be that of two parts, with other last bits.
+    assert set(on_images(with_sum, 2)[0]) == {1}
+    assert on_images(with_sum, 2, training=False)[0] == [2]
+    # What flips images calls NumPy often, with the interpreter's lock between.
+    assert set(on_images(lambda: [nn.layer.RandomFlip()], 2)[0]) == {1}
+
+
+def test_an_operation_that_may_prepare_more_than_it_names_sees_the_whole_batch() -> None:
+    class Own(nn.operation.GaussianNoiseOperation):
+        def begin(self, mode: Mode, position: int) -> None:
+            super().begin(mode, position)
+            self.more = self._noise * 2
+
+    assert nn.operation.GaussianNoiseOperation.by_sample
+    assert not Own.by_sample
+
+
 class Twice(Layer):
     """One variable in two products, and one in a single one, which follow one another."""
 
@@ -529,7 +634,9 @@ def test_tasks_of_a_team_that_follow_others_begin_when_all_of_these_have_ended(s
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_no_task_of_a_team_follows_one_that_failed(failing: int, error: type[BaseException]) -> None:
+def test_no_task_of_a_team_follows_one_that_failed(
+    failing: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     team, told = Team(3), list[str]()
 
     def first(place: int) -> None:
@@ -542,11 +649,20 @@ def test_no_task_of_a_team_follows_one_that_failed(failing: int, error: type[Bas
             team.run([partial(first, place) for place in range(3)], [partial(told.append, "second")] * 3)
     assert told == ["first"] * 400
     ended: list[int] = []
+    abandoned, abandon = threading.Event(), _Meeting.abandon
+
+    def seen(meeting: _Meeting) -> None:
+        abandon(meeting)
+        abandoned.set()
+
+    monkeypatch.setattr(_Meeting, "abandon", seen)
 
     def interrupted() -> None:
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
-        # Longer than the caller, which waits for it to begin the second task, takes to see it.
-        threading.Event().wait(0.3)
+        # Until the caller, which waits for this one to begin the second task, has seen it: a signal that comes just before the
+        # caller blocks is seen when something wakes it.
+        while not abandoned.is_set():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+            abandoned.wait(1)
         ended.append(1)
 
     with pytest.raises(KeyboardInterrupt):
