@@ -12,7 +12,7 @@ _NOTHING: Final = MappingProxyType[Any, str]({})
 
 
 def lazily(
-    package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING
+    package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING, *, meant: Mapping[str, str] = _NOTHING
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make `__getattr__` and `__dir__` (PEP 562) of a package.
 
@@ -24,6 +24,7 @@ def lazily(
         package: its name.
         shown: module: names that come from it, with blanks between them.
         hidden: the same, but not shown: names for packages of this project that build on this one.
+        meant: name that people look for here: the way to write it, for the error.
     """
     homes = {name: home for homes in (hidden, shown) for home, names in homes.items() for name in names.split()}
 
@@ -32,7 +33,8 @@ def lazily(
             # the submodule itself, as `import network; network.errors` finds it after a plain import
             if name in shown:
                 return import_module(f"{package}.{name}")
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            here = f"; here it is {meant[name]}" if name in meant else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         # found in the module from now on: `__getattr__` is asked only for names that are absent
         setattr(sys.modules[package], name, value)

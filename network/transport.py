@@ -33,11 +33,11 @@ class Link(ABC):
     """Link, an end of a byte stream (TCP, Unix socket, shared memory) over which a `Session` runs.
 
     To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
-    `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
-    other brings a waiter of its own, the `wait` of a `Controller`; that takes plain sockets, too, by which other threads wake
-    the controller. The keys of a session come from the machines of `handshake`, which `dial` and `acceptor` run over sockets.
-    The listening sockets, and the path that peers of the host are told, are `rpc.agent.agent`'s; the choice of the one to call
-    is `dial`'s.
+    `tests/network/wires.py`, which a test demands. Without a `binding` its sessions are always sealed. `wait_sockets` waits
+    for one whose `fileno()` polls in both directions. Any other brings a waiter of its own, the `wait` of a `Controller`; that
+    takes plain sockets, too, by which other threads wake the controller. The keys of a session come from the machines of
+    `handshake`, which `dial` and `acceptor` run over sockets. The listening sockets, and the path that peers of the host are
+    told, are `rpc.agent.agent`'s; the choice of the one to call is `dial`'s.
     """
 
     peer: str  # address of the other end, for people
@@ -88,7 +88,7 @@ class Waiter(Protocol):
 NAME_SECONDS = 5.0
 """For a name server to tell the addresses on which to listen."""
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
-MAX_UNIX_PATH = 107
+MAX_UNIX_PATH = 107  # bytes: the system's address has 108, a zero at the end included
 ANYWHERE = "::"
 """Listening here, one socket serves all addresses of this machine, those of IPv4, too."""
 _IPV4_BY_IPV6 = "::ffff:"  # before an IPv4 address, of a peer that calls over IPv4 where that is listened on

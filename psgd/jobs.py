@@ -18,11 +18,11 @@ from rpc.submit.run_folder import path_of
 from . import above_0, positive
 from .cli import Task
 
+#: The options that `--help` of a command that trains shows; `--help-all` shows all of them.
 _FIRST: Final = (
     "model", "worker_count", "local", "dataset", "transform", "epoch", "block_size", "learn_rate", "codec", "on_failure",
     "resume", "mission_title",
 )  # fmt: skip
-"""The options that `--help` of a command that trains shows; `--help-all` shows all of them."""
 
 
 def run(parser: OptionParser) -> Task:

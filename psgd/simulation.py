@@ -48,6 +48,7 @@ def calibrate(parser: argparse.ArgumentParser) -> Task:
         "--codecs", default=calibration.CODECS, metavar="NAME,..", help=f"codecs that are timed (default: {calibration.CODECS})"
     )
     options.add_output(parser)
+    # the code for nodes reads these, for which there are no options here
     parser.set_defaults(worker_count=None, wait=0.0, discovery=None)
     return partial(carry_out, calibration.calibrate)
 

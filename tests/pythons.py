@@ -32,6 +32,7 @@ SLICE = (
     "tests/nn/model/test_building.py",
     "tests/processes/test_seed_programs.py",
     "tests/rpc/test_option_parser.py",
+    "tests/rpc/test_shipping.py",
     "tests/test_near_misses.py",
 )
 WIDE = (
@@ -42,7 +43,6 @@ WIDE = (
     "tests/nn/test_settable.py",
     "tests/rpc/job/test_report.py",
     "tests/rpc/test_processors.py",
-    "tests/rpc/test_shipping.py",
     "tests/test_hidden_packages.py",
     "tests/test_readme_programs.py",
 )

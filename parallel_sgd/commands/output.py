@@ -211,6 +211,7 @@ def _end_cleanly() -> None:
     """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
+            # the exit code by which a shell tells the signal
             catch(number, lambda received, _frame: sys.exit(128 + received))
 
 

@@ -56,6 +56,8 @@ MEANT: Final = {
     "batch_size": "block_size",
     **dict.fromkeys(("optimizer", "rule"), "gd_type"),
 }
+ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
+"""Arguments of other libraries that ask for a GPU."""
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,22 @@ def optimizer(option: str, word: str) -> Any:
     Raises: UnknownName.
     """
     known = known_classes(nn.optimizer, IOptimizer, lambda kind: bool(kind.exchanges))
-    return find_class(_with_suffix(word, known), IOptimizer, known, option)
+    try:
+        return find_class(_with_suffix(word, known), IOptimizer, known, option)
+    except UnknownName:
+        # what other libraries call an optimizer
+        rules = known_classes(nn.gradient_descent, IGradientDescent)
+        if _with_suffix(word, rules).lower() not in rules:
+            raise
+        here = f"--gradient-descent {word}" if option.startswith("-") else f"gd_type={word!r}"
+        raise UnknownName(f"{option} {word!r} is a rule of gradient descent: {here}") from None
 
 
 def rule(option: str, word: str) -> Any:
     """Return the gradient-descent rule: `adam`, `sgd`, ..."""
     known = known_classes(nn.gradient_descent, IGradientDescent)
-    return find_class(_with_suffix(word, known), IGradientDescent, known, option)
+    named = nn.gradient_descent.WORDS.get(word.lower(), word)
+    return find_class(_with_suffix(named, known), IGradientDescent, known, option)
 
 
 def _with_suffix(text: str, known: Mapping[str, Any]) -> str:

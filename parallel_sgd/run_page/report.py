@@ -30,8 +30,8 @@ _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _MOST_ROWS: Final = 200
 _FIGURE: Final = re.compile(r"[\d.]+ (?:%|ms|s|min|h)(?!\w)")
+#: A figure and its unit, which stand in one line also on a phone.
 _WHOLE: Final = r'<span class="whole">\g<0></span>'
-"""A figure and its unit, which stand in one line also on a phone."""
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _UNDRAWN: Final = "<noscript><p>This browser runs no scripts: tables stand here in place of charts.</p></noscript>"
 _SECTIONS: Final = (

@@ -54,8 +54,8 @@ SWEEPS: Final = "sweeps"
 """Folder, in the directory of the runs, with a folder for each sweep."""
 _LOCK: Final = ".lock"
 _WORKERS: Final = 2
+#: Least time between two writings of the tables, each of which has all rows and goes to the disk.
 _WRITE_SECONDS: Final = 1.0
-"""Least time between two writings of the tables, each of which has all rows and goes to the disk."""
 _MOST_TEXT: Final = 500
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -258,13 +258,14 @@ class _Planner:
             try:
                 found += self._of(combination, seeds)
             except (ValueError, TypeError) as error:
+                # a subclass may want other arguments than a message
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"sweep(), {combination.told}: {error}") from error
         return found
 
     def train(self, run: _Run, nodes: NodeAssignment) -> JobResult:
         """Train a run on nodes. Raises: as `ParallelSGD.parallel`."""
-        model = _begun(_copied(run.work.model), run.seed, self._new_weights)
+        model = _begun(_copied(run.work.model), run.seed, self._new_weights)  # a copy: the model of the program stays as it is
         options = replace(run.options, nodes=nodes, seed=run.seed)
         return run_job(run.work._replace(model=model), options, {IDENTITY: run.identity}, self._arrays[id(run.work.data)])
 
@@ -276,6 +277,7 @@ class _Planner:
             raise ValueError("'model' must have its variables: give it an input_shape and call setup()")
         workers = given.pop(WORKERS, None)
         options = JobOptions(self._place.nodes(workers), **given).without_words()
+        # again: the codec is known now, and some need a server
         options = replace(options, nodes=self._place.nodes(workers, options.codec))
         spec = make_spec(work.model, work.data, work.transform, options)
         if id(work.data) not in self._arrays:
@@ -498,14 +500,16 @@ def _locked(folder: Path, title: str) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # not through a link, which could lead to any file
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise ValueError(f"'directory' must be a folder that can be written to: {error.filename}: {error.strerror}") from error
     try:
-        # the kernel lets go of it however this process ends
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            # the kernel lets go of it however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
         yield
-    except BlockingIOError:
-        raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
     finally:
         os.close(lock)

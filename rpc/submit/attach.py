@@ -196,7 +196,7 @@ class JobStatus:
         if known is not None and _age(told) < _age(known):  # it was on its way when the newer one was sent
             return
         self._standings[node] = told
-        if told.outcome == "left":
+        if told.outcome == "left":  # the job goes on without this node
             return
         if self._attempt is not None and told.attempt > self._attempt:
             self._logger.warning("The job has been started again: attempt %s.", told.attempt + 1)

@@ -203,8 +203,8 @@ class Downloads:
 
 
 _TABLE: Final = re.compile(r"([A-Z]+)-.+-N\(-?[0-9]+\)\.csv")
+#: Of the tables of a node those that the list of its files names one by one.
 _LISTED_TABLES: Final = ("TR", "EV")
-"""Of the tables of a node those that the list of its files names one by one."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

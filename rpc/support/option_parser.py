@@ -61,8 +61,8 @@ class OptionParser(argparse.ArgumentParser):
         found: argparse.Namespace
         found, strange = self.parse_known_args(args, namespace)
         if strange:
-            near = next(filter(None, map(self._near, strange)), "")
-            self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
+            joined = "".join(filter(None, map(self._near, strange))).replace("?; did you mean", ",")
+            self.error(f"unrecognized arguments: {' '.join(strange)}{joined}")
         if self.keeps_words:
             found.words = [*_called(self.prog), *(sys.argv[1:] if args is None else args)]
         return found

@@ -23,6 +23,7 @@ from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
 from parallel_sgd.codec import Plain
 from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, SharedAgents
+from parallel_sgd.sweeps.sweep import _locked
 from rpc.liveness.limits import RETURN_SECONDS
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
@@ -237,6 +238,13 @@ def test_agents_that_are_away_are_asked_again() -> None:
     assert taken is not None
     agents.give_back(taken)
     assert agents.lacking(3, now + 1e6) == ""
+
+
+def test_an_error_of_a_run_is_not_taken_for_another_program_s_lock(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError, match="of a run"), _locked(tmp_path, "mine"):
+        raise BlockingIOError("of a run")
+    with _locked(tmp_path, "mine"), pytest.raises(ValueError, match="goes on in another program"), _locked(tmp_path, "mine"):
+        pass
 
 
 def test_no_worker_imports_sweeps() -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -28,7 +29,10 @@ from tests.parallel_sgd.record.faulty import Injector
 from tests.processes.training.jobs import line_job, some, weights
 from tests.statements import covers
 
-pytestmark = pytest.mark.processes
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="code of Python 3.10 has no co_qualname, by which calls are exempt"),
+]
 ROOTS = ("run_on_agents", "_result", "drive", "reported", "parallel", "_sign", "_close", "_do_what_waited")
 MAKING = (
     *("restart_loop.py:drive", "restart_loop.py:_end_well", "remote_run.py:_result"),
