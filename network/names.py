@@ -77,7 +77,9 @@ else:
     aead = LazyModule("cryptography.hazmat.primitives.ciphers.aead")
 
 
-def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:
+def did_you_mean(
+    name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING, least: float = 0.6
+) -> str:
     """Return `; did you mean 'Plain'?` for `Plian`, to stand at the end of a message; "" where no known word is near to it.
 
     Upper and lower case count as equal.
@@ -86,12 +88,15 @@ def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, mea
         name: the word that came.
         known: words that exist.
         quoted: whether texts stand in quotation marks, as other keys do by their `repr`.
-        meant: word: the one to name in its place.
+        meant: word: the one to name in its place, "" for none.
+        least: share of the letters that a near word has alike, and in the same order, 1 for the word itself.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - for messages only
 
     spelt = {str(each).casefold(): meant.get(each, each) for each in known}
     # the search takes quadratic time, and a name may be of any length
-    for near in get_close_matches(str(name).casefold()[:80], spelt, n=1):
+    for near in get_close_matches(str(name).casefold()[:80], spelt, n=1, cutoff=least):
+        if spelt[near] == "":
+            return ""
         return f"; did you mean {repr(spelt[near]) if quoted else spelt[near]}?"
     return ""

@@ -39,8 +39,8 @@ from .record.spared import spared
 if TYPE_CHECKING:
     from .writers.live import Followers
 
+#: Nodes whose addresses the log has.
 _MOST_LISTED: Final = 16
-"""Nodes whose addresses the log has."""
 # methods of other libraries that train
 _TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HEAD: Final = ("RUN", "BEGAN", "STATE", "FIGURES", "DIFFERS FROM THE DEFAULTS")
 _GAP: Final = "  "
-_NARROWEST: Final = 24
+_NARROWEST: Final = 24  # of the last column, however narrow the terminal is
 _CODES: Final = "Exit codes: 0 done, 1 a file cannot be written or deleted, 2 no run, or a wrong argument."
 
 

@@ -22,6 +22,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.codec import Codec, Plain, compose
 from parallel_sgd.codec.choice import by_variable
 from parallel_sgd.commands.options import make_dataset, make_parser, make_transform, settings_of
+from parallel_sgd.options.named_parts import sync_forms
 from rpc.agent.cli import main as worker
 from rpc.collective.allreduce import check_op
 from rpc.launch import launcher_of
@@ -49,7 +50,7 @@ NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "class in a module": (command("--codec", "parallel_sgd.codec:Plian"), "has no 'Plian'; did you mean 'Plain'?"),
     "sync type": (command("--psgd", "assgd"), "did you mean 'ssgd'?"),
     "sync type with a number": (command("--psgd", "stal:4"), "; did you mean 'stale:N'?"),
-    "sync types": (command("--psgd", "foo"), ", SynchronizedSGD, ssgd, asgd, first:K, stale:N; or write"),
+    "sync types": (command("--psgd", "foo"), f", SynchronizedSGD, {', '.join(sync_forms())}; or write"),
     "assignment": (command("--block-assignment", "duplicat"), "did you mean 'DuplicateAssignment'?|did you mean 'duplicate'?"),
     "assignment with a number": (command("--block-assignment", "fixd:4"), "; did you mean 'fixed:BLOCKS'?"),
     "rule": (command("--gradient-descent", "adm"), "did you mean 'ADAMOptimizer'?"),
@@ -189,6 +190,13 @@ def test_every_layer_is_found_from_nn_and_every_answer_exists() -> None:
     assert all(answers.values()), answers
     for answer in answers.values():
         attrgetter(answer)(nn)
+
+
+def test_a_new_layer_is_found_from_nn_without_another_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.layer, "__all__", [*nn.layer.__all__, "BrandNew"])
+    with pytest.raises(AttributeError, match=r"^module 'nn' has no attribute 'BrandNew'; here it is nn.layer.BrandNew$"):
+        nn.BrandNew  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(nn, "__wrapped__")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from rpc import OptionParser
 from rpc.submit.run_folder import path_of
 
 from ..checkpoint.resume import run_at
-from ..options.job_options import JobOptions
+from ..options.job_options import MEANT, JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
@@ -66,13 +66,6 @@ class Unasked(str):
 
 
 DEFAULT_DATASET: Final = Unasked("mnist")
-# an option in other programs: the option here
-_HABITS: Final = {
-    **dict.fromkeys(("lr", "learning_rate"), "--learn-rate"),
-    **dict.fromkeys(("workers-count", "num-workers", "nproc"), "-n"),
-    **dict.fromkeys(("rule", "algorithm"), "--gradient-descent"),
-    "name": "--title",
-}
 
 
 def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "number of workers (default: 1)") -> Any:
@@ -87,8 +80,6 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     Returns:
         The group of the options about output.
     """
-    if isinstance(parser, OptionParser):
-        parser.habits = _HABITS
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = add_nodes(parser, count)
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
@@ -114,7 +105,34 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     for field in fields(JobOptions):
         if field.metadata["option"].flag is not None:
             _add_flag(groups, field, title if field.name == "mission_title" else "")
+    if isinstance(parser, OptionParser):
+        parser.meant_options = {name.replace("_", "-"): flag for name, flag in {**_meant(), **_ELSEWHERE}.items()}
     return output
+
+
+def _meant() -> dict[str, str]:
+    """Return, by the names that the options have in `parallel()`, and others that it answers, the flags that are meant."""
+    flags = {each.name: each.metadata["option"].flag for each in fields(JobOptions)}
+    names = {name: flag.names[0] for name, flag in flags.items() if flag is not None}
+    return {**{name: names.get(meant, "--learn-rate") for name, meant in MEANT.items()}, **names}
+
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("nodes", "np", "nproc", "n_workers", "num_workers", "workers_count"), "-n"),
+    **dict.fromkeys(("rule", "algorithm"), "--gradient-descent"),
+    "name": "--title",
+    "blocks": "--block-assignment fixed:N",
+    "job_title": "--title",
+    "restart": "--on-failure restart",
+    # there is no such flag, and those of near names mean another thing
+    **dict.fromkeys(("directory", "no_code", "shuffle", "timeout"), ""),
+}
+"""Names that options have in other programs and commands, and the flags that are meant here."""
+
+
+def in_a_sweep() -> dict[str, str]:
+    """Return, by the flags that training has, without dashes, where a sweep has the option."""
+    return {flag.lstrip("-"): f"'{name}' in [options] of the sweep file" for name, flag in _meant().items()}
 
 
 def title_from(model: str) -> str:
@@ -153,6 +171,7 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
 def add_known_nodes(parser: argparse.ArgumentParser) -> None:
     """Add the options for workers that may know of earlier jobs: for commands that look after one."""
     add_nodes(parser, "ask so many workers (default: all of the file)")
+    # the code for nodes reads these, for which such commands have no options
     parser.set_defaults(local=None, wait=0.0, discovery=None)
 
 

@@ -71,7 +71,7 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
         "workers per block.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     ),
-    block_size=about("samples per block.", check.positive, flag("--batch-size", "training", type=int)),
+    block_size=about("samples per block.", check.positive, flag("--batch-size --block-size", "training", type=int)),
     epoch=about(
         "passes over data (`epochs` is another name for it).",
         check.positive,

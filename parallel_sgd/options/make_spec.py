@@ -103,7 +103,10 @@ def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     weights = spec.options.class_weight
     if weights is not None:
         classes = getattr(getattr(data, "plan", None), "classes", None)
-        weights = weights_by_number(weights, arrays[1], classes)
+        if arrays[1].dtype.names:
+            weights = spec.model._class_weights(weights, arrays[1])
+        else:
+            weights = weights_by_number(weights, arrays[1], classes)
         options = replace(spec.plan.options, class_weight=weights)
         return replace(spec, inputs=inputs, plan=replace(spec.plan, options=options))
     return replace(spec, inputs=inputs)

@@ -25,12 +25,12 @@ __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
 _RESUME: Final = "resume"
+#: Names of figures as the page shows them, where they are not those of the console.
 _FIGURE: Final = {
     "best": "best epoch",
     "one worker alone": "one worker alone would have needed, at most",
     "speed-up": "times as fast as one worker alone, at most",
 }
-"""Names of figures as the page shows them, where they are not those of the console."""
 
 
 def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:

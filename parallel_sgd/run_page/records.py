@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from parallel_sgd.record.history import JobHistory
 
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|CT|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
+#: Tables that workers without tables of their own share; those files name no node.
 _OF_ALL: Final = ("TR-", "BY-")
-"""Tables that workers without tables of their own share; those files name no node."""
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
+#: Begin of the name of a folder in which local workers write while they run: `agent-<k>/<job>.<node>/out`.
 _AGENT: Final = "agent-"
-"""Begin of the name of a folder in which local workers write while they run: `agent-<k>/<job>.<node>/out`."""
 _RECORD: Final = "job.json"  # of a run, and of an agent, beside `out`
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16
