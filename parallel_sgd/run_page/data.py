@@ -17,7 +17,7 @@ from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
+from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, START, Blame, Cause, blame
 from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
 from .terms import ORDER, figure, word
@@ -115,8 +115,8 @@ def _placed(kind: str, place: str) -> str:
     """Return the label of a cause; its place stands first, since a label may be cut."""
     if kind == CORES:
         return f"{place} in turns"
-    phase = _PHASE_OF.get(kind)
-    return f"{place}: {word(phase)}" if phase else place.replace(ALL_CODECS, "codecs")
+    phase = START if kind == START else word(_PHASE_OF.get(kind, ""))
+    return f"{place}: {phase}" if phase else place.replace(ALL_CODECS, "codecs")
 
 
 def curves(history: JobHistory) -> dict[str, Any]:

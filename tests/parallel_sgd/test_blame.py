@@ -120,6 +120,14 @@ def test_every_second_of_a_run_is_entered() -> None:
     assert found.seconds == 6.0 and (found.causes[0].kind, found.causes[0].seconds) == ("link", 4.0)
 
 
+def test_a_worker_that_begins_late_is_named() -> None:
+    """The others wait for its first batch, from their own on."""
+    early = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 4.0, 0, 0, 1.0, 1.0, 5.0, 1)
+    late = Batch(1, 1, 4.0, 0, 1.0, 0, 0, 0, 0, 0, 1.0, 1.0, 1.0, None)
+    found = blame({0: [early], 1: [late]})
+    assert found.seconds == 5.0 and [(c.kind, c.place, c.seconds) for c in found.causes] == [("start", "worker 1", 4.0)]
+
+
 def test_workers_of_one_machine_have_one_clock(tmp_path: Path) -> None:
     """A packet that came before its sender could tell that it had left moves no batch there."""
     early = {"Epochs": 1, "Batches": 1, "Data": 0, "Compute": 1, "Encode": 0, "Send": 0, "Merge": 0, "Rule": 0, "Put": 1}
