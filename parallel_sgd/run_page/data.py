@@ -25,6 +25,8 @@ from .terms import ORDER, figure, word
 _MOST_DIGITS: Final = 18
 #: The phase in which a worker takes the seconds of a kind of cause.
 _PHASE_OF: Final = {NODE: "compute", DATA: "data", SEND: "send", PAUSE: "between"}
+#: Causes that are turns on the cores where workers share them: a packet waits for its receiver, a worker for its begin.
+_TURNS: Final = (LINK, START)
 #: Boxes of all workers together; of longer runs neighbouring batches are added up.
 _MOST_BATCHES: Final = 12_000
 _RECENT: Final = 500
@@ -98,9 +100,9 @@ def effort_in(records: RunRecords) -> Effort | None:
 
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:
     """Return causes in which no link of the one machine is accused of the seconds that the turns on its cores took."""
-    turns = sum(cause.seconds for cause in causes if cause.kind == LINK)
+    turns = sum(cause.seconds for cause in causes if cause.kind in _TURNS)
     # on shared cores a packet that is late has waited for its receiver's turn
-    kept = [cause for cause in causes if cause.kind != LINK]
+    kept = [cause for cause in causes if cause.kind not in _TURNS]
     kept += [Cause(CORES, f"{workers} workers", turns)] if turns else []
     return sorted(kept, key=lambda cause: -cause.seconds)
 
