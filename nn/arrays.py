@@ -19,6 +19,7 @@ __all__ = [
     "OwnMemory",
     "Scratch",
     "Shape",
+    "all_finite",
     "as_array",
     "as_dtype",
     "empty",
@@ -141,6 +142,14 @@ def refuse_masked(what: str, *values: Any) -> None:
                     f"{what} must not be masked, got {masked.count_masked(part)} masked of {part.size} numbers: "
                     "fill them with filled(value), or leave their samples out"
                 )
+
+
+@np.errstate(over="ignore")
+def all_finite(array: Array) -> bool:
+    """Return whether every element is finite."""
+    # one pass without memory, which may overflow although all elements are finite
+    # NaN and infinity stay in a sum of squares.
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:

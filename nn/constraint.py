@@ -24,8 +24,8 @@ if not TYPE_CHECKING:
         raise unknown(__name__, name)
 
 
+#: Added to a norm by which is divided, as in Keras, so that zeros stay zeros.
 _SMALL = 1e-7
-"""Added to a norm by which is divided, as in Keras, so that zeros stay zeros."""
 
 
 class NonNeg(Constraint):

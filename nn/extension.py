@@ -25,11 +25,11 @@ P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 Called = TypeVar("Called", bound=Callable[..., Any])
+#: Packages of classes that claim names and hide none; every other class is a user's.
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages of classes that claim names and hide none; every other class is a user's."""
 
+#: Arguments that may stand for a `*name` of a base.
 _MOST_EXTRA: Final = 8
-"""Arguments that may stand for a `*name` of a base."""
 
 
 class HiddenName(TypeError):
@@ -303,7 +303,7 @@ def unfit(
     for name in keywords:
         if name not in known and name not in aliases and inspect.Parameter.VAR_KEYWORD not in kinds:
             listed = f"but {told}" if told else "it takes none"
-            hint = remedy_of(shown, package, name) or did_you_mean(name, [*known, *aliases])
+            hint = remedy_of(shown, package, name, known) or did_you_mean(name, [*known, *aliases])
             return f"{shown} has no argument {name!r}, {listed}{hint}"
     places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
     if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -319,18 +319,22 @@ def unfit(
     return None if twice is None else f"{shown} {twice!r} must be given once, got it by place and by name"
 
 
-def remedy_of(shown: str, package: str, name: str) -> str:
-    """Return a clause with the remedy for an argument of Keras that a callable lacks, "" for any other.
+def remedy_of(shown: str, package: str, name: str, known: Collection[str] = ()) -> str:
+    """Return a clause with the remedy for an argument of another library that a callable lacks, "" for any other.
 
     Args:
         shown: name of the callable in messages, "layer()" for a call of a layer.
         package: package of `nn` with the callable.
         name: the argument.
+        known: the arguments that the callable has.
     """
-    from nn.keras_names import ARGUMENTS  # noqa: PLC0415 - for messages only
+    from nn.keras_names import ARGUMENTS, SYNONYMS  # noqa: PLC0415 - for messages only
 
     found = ARGUMENTS.get(f"{shown}.{name}") or ARGUMENTS.get(f"{package}.{name}")
-    return f"; {found}" if found else ""
+    if found:
+        return f"; {found}"
+    meant = SYNONYMS.get(name)
+    return f"; did you mean {meant!r}?" if meant in known else ""
 
 
 def level_of_user() -> int:

@@ -158,3 +158,11 @@ ARGUMENTS: Final[Mapping[str, str]] = MappingProxyType({
     "load_weights().skip_mismatch": "partial=True leaves out what has no partner",
 })  # fmt: skip
 """Remedies for arguments of Keras that classes and calls here lack, by package or call."""
+SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({
+    "test_size": "test_fraction", "validation_size": "test_fraction", "random_state": "seed", "stratify": "split",
+    "target": "label", "y_col": "label", "usecols": "features", "columns": "features",
+    **dict.fromkeys(("drop", "ignore", "exclude", "index_col"), "index"),
+    "sep": "delimiter", "fillna": "missing", "parse_dates": "dates",
+    **dict.fromkeys(("lr", "learning_rate"), "learn_rate"),
+})  # fmt: skip
+"""Arguments of pandas, scikit-learn and Keras, with the one that says the same here, where a callable has it."""

@@ -26,6 +26,7 @@ _SAME = "same"
 _FUNCTION = "function"
 _FUNCTIONS = "nn.function"
 
+#: Modules of the classes of each kind, and their base classes. They are imported when a file names them.
 _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
     {
         "activation": ("nn.activation", "Activation"),
@@ -41,7 +42,6 @@ _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
         "weight_decay": ("nn.gradient_descent", "KernelDecay"),
     }
 )
-"""Modules of the classes of each kind, and their base classes. They are imported when a file names them."""
 
 _MODEL = ("nn.model", "Model")
 

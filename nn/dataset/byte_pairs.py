@@ -25,9 +25,9 @@ _FORMAT: Final = "psgd.byte-pairs/1"
 _BYTES: Final = 256
 _SINGLE: Final = [bytes([each]) for each in range(_BYTES)]
 _LONGEST: Final = 1024  # bytes of a token: each pair may double them, and a file of pairs may be a stranger's
+#: Pieces that tokens do not cross: words with a blank in front, numbers, signs, and blanks. Every byte is in one class; the
+#: lengths are bounded, as the time for a piece grows with the square of its length.
 _PIECES: Final = re.compile(rb" ?[A-Za-z_\x80-\xff]{1,32}| ?[0-9]{1,3}| ?[^\sA-Za-z_0-9\x80-\xff]{1,8}|\s{1,32}(?!\S)|\s{1,32}")
-"""Pieces that tokens do not cross: words with a blank in front, numbers, signs, and blanks. Every byte is in one class; the
-lengths are bounded, as the time for a piece grows with the square of its length."""
 
 
 class BytePairs(Configurable, configured=True):
@@ -65,6 +65,7 @@ class BytePairs(Configurable, configured=True):
                 raise ValueError(
                     f"BytePairs 'merges': token {number} must have at most {_LONGEST} bytes, got {len(spelled[-1])}"
                 )
+        # Of a pair that comes twice the first token would never be used.
         if len(set(pairs)) < len(pairs):
             pair = next(each for each, count in Counter(pairs).items() if count > 1)
             raise ValueError(f"BytePairs 'merges' must be different pairs, got {pair} twice")
@@ -172,6 +173,7 @@ def _learned(pieces: Counter[bytes], most: int) -> list[tuple[int, int]]:
         count, pair = heapq.heappop(heap)
         if -count != counts[pair]:
             continue
+        # A pair that comes once saves nothing.
         if count > -2:
             break
         token = _BYTES + len(found)

@@ -73,8 +73,8 @@ class Layer(
     several: ClassVar[bool] = False
     """Whether it combines several values. It is then called on a list of them (or on one), and `build` and `call` get lists."""
 
+    #: Whether it may be called on values beside its first one, `build` and `call` getting a list then.
     _further: ClassVar[bool] = False
-    """Whether it may be called on values beside its first one, `build` and `call` getting a list then."""
 
     given_name: str
     variables: list[Variable] = shown("_own_variables")

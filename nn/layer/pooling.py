@@ -142,11 +142,12 @@ class GlobalMaxPool(Layer, configured=True):
         steps = _mask_beside(x)
         # Not x * steps, as for the mean: the 0 of a masked step would be the greatest of negative numbers.
         found, some = (value.max(places, self.keepdims) for value in (where(steps, x, _LOWEST), steps))
+        # 0 for a sequence of padding alone, of which the least number would be left.
         return found * some
 
 
+#: Less than what layers give, also in float32, and still finite.
 _LOWEST = -1e30
-"""Less than what layers give, also in float32, and still finite."""
 
 
 def _mask_beside(x: Value) -> Value:

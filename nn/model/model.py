@@ -14,13 +14,13 @@ import numpy as np
 
 from nn import arguments, registry, tensor_files
 from nn.activation.activation import Linear
-from nn.arrays import BATCH, Array, DType, Shape, as_array, is_rows
+from nn.arrays import BATCH, Array, DType, Shape, all_finite, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.extension import checked_call, misfit
 from nn.layer.layer import Layer, name_layers
 from nn.model import model_file
-from nn.model.batches import ArraySource, Batch, all_finite, as_type
+from nn.model.batches import ArraySource, Batch, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History, Results
 from nn.model.network import check_names, freeze, losses_within, trace
@@ -561,8 +561,8 @@ class Functional(Model, configured=True):
     Raises ValueError for outputs that depend on other inputs, or on none of them, and for inputs that no output depends on.
     """
 
+    #: Arguments that a model file gives.
     _of_files: ClassVar[tuple[str, ...]] = ("calls", "added", "by_name")
-    """Arguments that a model file gives."""
 
     def __init__(
         self,

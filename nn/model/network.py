@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from nn.model.history import show
 from nn.model.objective import in_order
 from nn.model.structure import Structure
 from nn.value.graph import Graph, Placeholder
-from nn.value.store import VariableStore
+from nn.value.store import VariableStore, not_finite
 from nn.value.value import Node, Owner, Value, Variable
 
 if TYPE_CHECKING:
@@ -361,6 +362,9 @@ class Network(
         self._allocate(graph)
         for variable in self.store.everything:
             variable.set_value(values[variable.name])
+        # A warning: what a run has left can be looked at, however it ended.
+        if problem := not_finite((variable, variable.value) for variable in self.store.everything):
+            warnings.warn(f"of the model file {problem}", RuntimeWarning, stacklevel=2)
 
     def _allocate(self, graph: Graph) -> None:
         """Take over a graph and give every variable its memory and its first value."""

@@ -230,8 +230,8 @@ def _metric(given: object, loss: Loss) -> Metric:
     return metric
 
 
+#: Words of metrics of classes, with those of the metrics that they stand for where each output is a decision.
 _OF_DECISIONS = {"accuracy": "binary_accuracy", "macro_f1": "label_f1"}
-"""Words of metrics of classes, with those of the metrics that they stand for where each output is a decision."""
 
 
 def weighted(metrics: Any) -> Any:

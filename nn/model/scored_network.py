@@ -47,8 +47,8 @@ ClassWeight = Mapping[Any, float] | str | None
 Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
 _LOG = logging.getLogger(__name__)
+#: Shapes of samples for which the shapes of outputs are remembered.
 _MOST_SHAPES = 4096
-"""Shapes of samples for which the shapes of outputs are remembered."""
 
 
 class ScoredNetwork(

@@ -72,6 +72,7 @@ class Call:
         self.title = f"node {name[:80]!r} ({(node.op_type or '')[:40]})"
         builder.at = f"{self.title}: "
         self.given = {each.name or "": messages.from_attribute(each, file.path, self.title) for each in node.attribute}
+        # No argument of ONNX: operators with several results need the number.
         self.given["outputs"] = len(node.output)
         self.inputs: list[Operand | None] = [self._input(each) for each in node.input]
         # What is left out at the end is not given; in between it keeps its place.

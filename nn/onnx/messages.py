@@ -204,6 +204,7 @@ def to_array(tensor: TensorProto, path: Path | None, what: str = "") -> Array:
     if tensor.data_type == FLOAT16:
         # Half floats stand in the list as the numbers of their bits.
         return np.asarray(values, np.int64).astype(np.uint16).view(np.float16).reshape(shape)
+    # By way of int64, in which the numbers are read: large ones of uint64 are negative there.
     return np.asarray(values, np.int64 if dtype.kind in "iub" else dtype).astype(dtype).reshape(shape)
 
 
@@ -264,6 +265,7 @@ def from_attribute(attribute: AttributeProto, path: Path | None, what: str) -> A
     Raises ModelFileError for kinds that operators of nn do not take.
     """
     kind, name = attribute.type, _quoted(attribute.name)
+    # A field that is not written is 0.
     single = {1: attribute.f or 0.0, 2: attribute.i or 0, 5: attribute.g, 6: attribute.floats, 7: attribute.ints}
     if kind in single and single[kind] is not None:
         return single[kind]

@@ -23,6 +23,7 @@ from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
 from nn.onnx.nodes import NODES
 from nn.tensor_files import ModelFileError
 from nn.value.graph import Input, Placeholder, needed_by
+from nn.value.store import not_finite
 from nn.value.value import Node as Result
 from nn.value.value import Value
 
@@ -188,10 +189,16 @@ class Reader:
         inputs = list(entries.values()) if len(entries) > 1 else next(iter(entries.values()))
         made_model = Functional(inputs, outputs, dtype="float64" if builder.double else "float32")
         made_model.store  # noqa: B018 - makes the variables
-        for layer, arrays in builder.weights:
-            for variable in layer.variables:
-                if variable.bound:
-                    variable.set_value(arrays[variable.local_name or ""])
+        made = [
+            (variable, arrays[variable.local_name or ""])
+            for layer, arrays in builder.weights
+            for variable in layer.variables
+            if variable.bound
+        ]
+        if problem := not_finite(made):
+            raise ModelFileError(problem)
+        for variable, array in made:
+            variable.set_value(array)
         return made_model
 
     def run(self, graph: GraphProto, environment: dict[str, Operand]) -> None:

@@ -257,7 +257,11 @@ class Parts(Form):
     def meant(self, option: str, given: Any) -> Any:
         if isinstance(given, Mapping):
             return {key: self.meant(option, value) for key, value in given.items()}
-        return _readers()[self.part](option, given) if isinstance(given, str) else given
+        if not isinstance(given, str):
+            return given
+        from .named_parts import read  # noqa: PLC0415 - a job given classes does not load the tables of words
+
+        return read(self.part, option, given)
 
     def read(self, option: str, given: Any) -> Any:
         return self.meant(option, given)

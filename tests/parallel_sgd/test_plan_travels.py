@@ -169,6 +169,19 @@ class EndOnce(nn.callback.Callback):
 @pytest.mark.long
 @covers("DAT-2")
 @pytest.mark.processes
+def test_samples_that_were_left_as_they_came_are_warned_of():
+    """Arrays of floats are taken as they are, so those of `load` give nonsense where the job has normalised them."""
+    data = houses()
+    trained = train(network(len(data.columns)), data, Normalize(), epochs=1)
+    x, y = data.load()[2:]
+    said = r"as they were before Normalize, by which the model was trained: .* a DataFrame, or Normalize.of\(data\).apply\(x\)"
+    for ask in (trained.predict, lambda raw: trained.evaluate(raw, y)):
+        with pytest.warns(UserWarning, match=said):
+            ask(x)
+    trained.predict(Normalize.of(data).apply(x))
+    trained.predict(np.full_like(x, 1e9))  # strange in both ways, which says nothing
+
+
 def test_restarted_and_resumed_jobs_and_checkpoints_of_callbacks_keep_the_plan():
     data, mark = houses(), str(Path("ended").resolve())
 

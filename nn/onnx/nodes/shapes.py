@@ -277,8 +277,8 @@ def expand(call: Call) -> Operand:
     return x * as_value(np.ones(bounded(target)))
 
 
+#: Copies beside each other, each of which is an input of an operation.
 _MOST_TIMES: Final = 4096
-"""Copies beside each other, each of which is an input of an operation."""
 
 
 def tile(call: Call) -> Operand:

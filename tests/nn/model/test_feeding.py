@@ -473,10 +473,17 @@ def test_a_gradient_that_is_not_finite_is_found_whether_it_is_looked_at_or_what_
         fitted(x, label, model=model, stop_on_nan=False)
 
 
-def test_what_is_known_of_a_gradient_does_not_count_where_an_optimizer_changes_it():
-    ones = np.ones((2, WIDTH))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_known_of_a_gradient_does_not_count_where_an_optimizer_changes_it(threads, monkeypatch):
+    monkeypatch.setattr("nn.model.runner.blas_threads", lambda: threads)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", 2 * WIDTH * WIDTH * 4)
+    monkeypatch.setattr("nn.plan.stages.JOIN", 1)
+    ones = np.ones((2, WIDTH), "float32")
     model = fitted(ones, ones, model=built([-1, WIDTH], nn.layer.Dense(WIDTH), loss=nn.loss.MSELoss()))
-    assert [variable.name for variable in model.runner.surely_finite()] == ["dense_1/kernel"]
+    sure = set()
+    model.runner.step((ones,), (ones,), None, (0,), sure=sure)
+    assert [variable.name for variable in sure] == ["dense_1/kernel"]
+    assert (model.runner.lanes is not None) == (threads == 2)
     model.compile(nn.optimizer.OpContainer(Spoiling, nn.gradient_descent.SGDOptimizer))
     with pytest.raises(FloatingPointError, match="the gradient of variable 'dense_1/kernel' is not finite"):
         fitted(ones, ones, model=model)

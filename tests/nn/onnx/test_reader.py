@@ -347,3 +347,18 @@ def test_messages_keep_what_is_written_and_skip_what_is_not_known() -> None:
     for odd in (b"\x0b", b"\x0a\x05abc", b"\x15\x00", b"\xff" * 12, b"\x0a\x01\xff"):
         with pytest.raises(ModelFileError):
             AttributeProto.read(odd)
+
+
+def test_weights_that_are_not_finite_are_refused_and_constants_are_not() -> None:
+    model = network()
+    model.get_weights()
+    head = model.get_layer("head")
+    head.kernel.value[3, 1] = -np.inf
+    with pytest.raises(
+        ModelFileError, match=r"kernel' has 1 of \d+ numbers that are not finite, the first is -inf at \[3, 1\]"
+    ):
+        nn.onnx.from_bytes(nn.onnx.to_bytes(model))
+    mask = np.where(np.tri(4, dtype=bool), 0, -np.inf).astype(np.float32)
+    data = file_of(node("Add", "x mask", "y"), tensors={"mask": mask}, inputs=[info("x", "batch", 4, 4)], axes=3)
+    found = nn.onnx.from_bytes(data).predict(np.ones((2, 4, 4), np.float32))
+    assert np.array_equal(found, np.broadcast_to(1 + mask, (2, 4, 4)))
