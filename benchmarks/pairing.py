@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import contender
+from rpc.job.kernels import kernel_variables
 
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -41,14 +42,21 @@ class Result:
 
 
 def take_turns(
-    contenders: Mapping[str, tuple[str, str]], threads: int, rounds: int, checkouts: Mapping[str, Path] | None = None
+    contenders: Mapping[str, tuple[str, str]],
+    threads: int,
+    rounds: int,
+    checkouts: Mapping[str, Path] | None = None,
+    kernels: Mapping[str, str] | None = None,
 ) -> dict[str, Result]:
     """Time contenders, given as name -> (module, argument), in turns; the first round of each is thrown away.
 
-    They run with this product, or that of the checkout given for their name. Who begins a round ends the next one.
+    They run with this product, or that of the checkout given for their name, and with the kernels that OpenBLAS picks, or the
+    set given for their name. The contender that begins a round ends the next one.
     """
     teams = {
-        name: _Contender(module, argument, threads, (checkouts or {}).get(name, ROOT))
+        name: _Contender(
+            module, argument, threads, (checkouts or {}).get(name, ROOT), kernel_variables((kernels or {}).get(name, ""))
+        )
         for name, (module, argument) in contenders.items()
     }
     results = {name: Result([]) for name in teams}
@@ -77,11 +85,11 @@ def ratio(numerator: Result, denominator: Result) -> float:
 class _Contender:
     """A child process that does one round each time it is told to."""
 
-    def __init__(self, module: str, argument: str, threads: int, checkout: Path) -> None:
+    def __init__(self, module: str, argument: str, threads: int, checkout: Path, variables: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", contender.__file__, str(checkout), module, argument],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=checkout,
-            env={**environment(threads), "PYTHONPATH": str(checkout)},
+            env={**environment(threads), **variables, "PYTHONPATH": str(checkout)},
         )  # fmt: skip
 
     def round(self) -> dict[str, object]:

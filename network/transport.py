@@ -99,15 +99,27 @@ _BACKLOG = 1024  # connections that wait to be accepted
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
 
 
-class PortInUse(NetworkError):
+class PortRefused(NetworkError):
+    """Error: the system does not give us this port. `reason` tells why, as a clause whose subject is the port.
+
+    Args:
+        address: the address on which to listen.
+        reason: see above.
+        repair: a sentence that names the option.
+    """
+
+    def __init__(self, address: Address, reason: str, repair: str) -> None:
+        super().__init__(f"Port {address.port} on {address.host} {reason}. {repair}")
+        self.reason = reason
+
+
+class PortInUse(PortRefused):
     """Error: another process listens on this port. `holder` names it, as far as the system tells us."""
 
     def __init__(self, address: Address) -> None:
         self.holder = _holder(address)
-        super().__init__(
-            f"Port {address.port} on {address.host} is in use, by {self.holder}. If it is another worker, "
-            f"choose another port with --port, or 0 for a free one."
-        )
+        repair = "If it is another worker, choose another port with --port, or 0 for a free one."
+        super().__init__(address, f"is in use, by {self.holder}", repair)
 
 
 class SocketLink(Link):
@@ -327,7 +339,7 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 def listen_tcp(address: Address) -> socket.socket:
     """Open a listening, non-blocking TCP socket; port 0 picks a free one. On `::` it serves IPv4, too, elsewhere one family.
 
-    Raises: NetworkError naming the address; PortInUse, which names the repair; NetworkError where nothing could be encrypted.
+    Raises: NetworkError naming the address; PortRefused, which names the repair; NetworkError where nothing could be encrypted.
     """
     # at the start of an agent, not when its first caller comes
     check_library()
@@ -349,6 +361,9 @@ def listen_tcp(address: Address) -> socket.socket:
         sock.close()
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(address) from error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            repair = "Choose another port with --port, or 0 for a free one."
+            raise PortRefused(address, f"is refused to this user: {error.strerror}", repair) from error
         raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
     sock.setblocking(False)
     return sock

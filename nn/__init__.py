@@ -39,13 +39,4 @@ __getattr__, __dir__ = lazily(__name__, {
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
     "metric": "metric", "model": "model", "onnx": "onnx", "operation": "operation", "optimizer": "IOptimizer optimizer",
     "random": "random", "regularizer": "regularizer", "testing": "testing", "value": "Buffer Input Placeholder Value Variable",
-}, meant={
-    "Sequential": "nn.model.SequentialModel", "activations": "nn.activation", "callbacks": "nn.callback",
-    "constraints": "nn.constraint",
-    "datasets": "nn.dataset", "initializers": "nn.initializer", "layers": "nn.layer", "losses": "nn.loss",
-    "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
-    "regularizers": "nn.regularizer",
-    "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
-    "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm", "MaxPooling2D": "nn.layer.MaxPool",
-    "StringLookup": "nn.dataset.transforms.StringLookup", "TextVectorization": "nn.dataset.transforms.TextVectorization",
-}, meant_in="layer")  # fmt: skip
+})  # fmt: skip

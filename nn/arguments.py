@@ -292,6 +292,10 @@ class Configurable(Settled, unlisted=("argument",)):
             return {}
         return {name: self.argument(name) for name in list(inspect.signature(self._configured.__init__).parameters)[1:]}
 
+    def _config_within(self) -> dict[str, Any]:
+        """Return further arguments, as plain data, that a file holds of a part of another one."""
+        return {}
+
     def argument(self, name: str) -> Any:
         """Return one argument as `get_config` gives it."""
         value = getattr(self, name)

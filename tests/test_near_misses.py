@@ -116,6 +116,34 @@ def test_names_of_a_package() -> None:
     assert done.stderr.rstrip().endswith("Did you mean: 'ParallelSGD'?")
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "here"),
+    [
+        (nn, "load_model", "nn.model.Model.load"),
+        (nn, "SGD", "nn.gradient_descent.SGDOptimizer"),
+        (nn.gradient_descent, "Adam", "nn.gradient_descent.ADAMOptimizer"),
+        (nn.gradient_descent, "RMSprop", "nn.gradient_descent.RMSPropOptimizer"),
+        (parallel_sgd, "train", r"parallel_sgd.ParallelSGD\(model, data, transform\).parallel\(nodes\)"),
+        (parallel_sgd, "local", "parallel_sgd.local_workers"),
+    ],
+)
+def test_names_of_other_libraries_are_answered(package: Any, name: str, here: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here it is {here}$"):
+        getattr(package, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [("test_size", "test_fraction"), ("random_state", "seed"), ("target", "label"), ("drop", "index"), ("sep", "delimiter")],
+)
+def test_arguments_of_other_libraries_are_answered(name: str, here: str) -> None:
+    """Where the callable has an argument for it; another one lists its own."""
+    with pytest.raises(TypeError, match=f"^CSVDataset has no argument '{name}', but path, .*; did you mean '{here}'\\?$"):
+        nn.dataset.CSVDataset("x.csv", "y", **{name: 1})
+    with pytest.raises(TypeError, match=rf"^Dense has no argument '{name}', but units, [^;]*$"):
+        nn.layer.Dense(1, **{name: 1})
+
+
 @pytest.mark.parametrize("name", ["Plian", "plain", "PLAIN", "x", "", "Plain" * 10_000])
 def test_both_halves_suggest_the_same(name: str) -> None:
     """`nn` knows none of the other packages, so it has a function of its own; there are no more than these two."""

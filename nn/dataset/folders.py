@@ -325,6 +325,7 @@ class TextFolder(_Folders, configured=True):
 
     def _read(self, path: Path) -> str:
         try:
-            return path.read_text("utf-8")
+            # Without the mark of order that some programs write in front, which is no part of the first word.
+            return path.read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"TextFolder: '{path}' must be text in UTF-8: {error}") from error

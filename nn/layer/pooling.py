@@ -50,9 +50,9 @@ class PoolingLayer(Layer, ABC, configured=True):
 
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
-    """Return a length for all axes, or a list with one for each of two axes."""
-    # Checked as for images, because the rank of the inputs is not known yet.
-    found = window.lengths(owner, name, value, 2)
+    """Return a length for all axes, or a list with one for each."""
+    # As for images, because the rank of the inputs is not known yet; a list of one length is for sequences.
+    found = window.lengths(owner, name, value, 1 if isinstance(value, (list, tuple)) and len(value) == 1 else 2)
     return found[0] if isinstance(value, int) else list(found)
 
 

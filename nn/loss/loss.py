@@ -202,9 +202,12 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ign
         return probability_rows(name, label, dtype)
     places, count = shape[:-1], shape[-1]
     if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iufb":
+        of_texts = label.dtype.kind in "UT"
         raise ValueError(
             f"{name} labels must be integers of shape {places} or rows of shape {shape}, "
-            f"got {label.dtype} of shape {label.shape}"
+            f"got {'texts' if of_texts else label.dtype} of shape {label.shape}"
+            + "; np.unique(labels, return_inverse=True) gives the classes and their numbers"
+            * of_texts
         )
     if label.dtype.kind in "fb":
         label = _whole(name, label)

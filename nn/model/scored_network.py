@@ -378,6 +378,8 @@ class ScoredNetwork(
             aim.places, aim.losses, self._scored_names, self._labels_in_order(label), strict=True
         ):
             several = len(self._output_names) > 1
+            if given is None:
+                raise ValueError(f"{owner} needs the labels of its samples{f' for {name!r}' if several else ''}, got None")
             array = as_array(f"{owner} label of '{name}'" if several else f"{owner} 'label'", given)
             try:
                 shape = self._shape_of(place, samples) if lengths else (count, *graph.outputs[place].shape[1:])
@@ -398,7 +400,7 @@ class ScoredNetwork(
         known = label.dtype.names if isinstance(label, np.ndarray) else label if isinstance(label, Mapping) else None
         if known is not None:
             label = {name: label[name] for name in known if name in scored or name not in names}
-        elif isinstance(label, (list, tuple)) and len(label) == len(names):
+        elif isinstance(label, (list, tuple)) and len(label) == len(names) and _holds_parts(label):
             label = [label[place] for place in self._aim.places]
         elif len(scored) == 1 and not isinstance(label, (list, tuple)):
             label = [label]
@@ -448,6 +450,7 @@ class ScoredNetwork(
             weight = in_order("'sample_weight'", weight, self._scored_names)
         else:
             weight = (weight,) * len(aim.losses)
+        weight = tuple([None if each is None else as_array("'sample_weight'", each) for each in weight])
         return tuple(
             [
                 None
@@ -541,7 +544,12 @@ def _refuse_steps(names: Sequence[str], graph: Graph) -> None:
 def _only(label: Any, name: str) -> tuple[Any, ...]:
     if isinstance(label, Mapping):
         return in_order("'label'", label, (name,))
-    return tuple(label)
+    return tuple(label) if len(label) == 1 and _holds_parts(label) else (label,)
+
+
+def _holds_parts(given: Sequence[Any]) -> bool:
+    """Return whether a list holds labels of outputs, and not the numbers of one."""
+    return any(each is None or np.ndim(each) for each in given)
 
 
 def training_source(

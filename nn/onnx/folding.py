@@ -104,7 +104,10 @@ def slices(rank: int, shape: Sequence[Any], given: Sequence[Any]) -> dict[int, s
     starts, ends, axes, steps = (None if each is None else integers(np.asarray(each)) for each in given)
     if starts is None or ends is None or len(starts) != len(ends):
         raise ValueError("takes as many starts as ends")
-    axes = list(range(len(starts))) if axes is None else [axis % rank for axis in axes]
+    axes = list(range(len(starts))) if axes is None else axes
+    if any(not -rank <= axis < rank for axis in axes):
+        raise ValueError(f"an axis must be from {-rank} to {rank - 1}, got {axes}")
+    axes = [axis % rank for axis in axes]
     found = {}
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
         # A bound far out is that of the axis; backwards the end may lie before the first element.

@@ -125,7 +125,7 @@ def _known(call: Call, found: Operand) -> Any:
 
 def _part(call: Call, x: Operand, axis: int, place: int) -> Operand:
     """Return one step of x."""
-    key: tuple[Any, ...] = (slice(None),) * (axis % len(x.shape)) + (place,)
+    key: tuple[Any, ...] = (slice(None),) * call.axis(axis, len(x.shape)) + (place,)
     return call.builder.value(x)[key] if isinstance(x, Value) else np.asarray(x[key])
 
 

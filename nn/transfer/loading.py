@@ -16,6 +16,7 @@ from nn.transfer import keras_layout, torch_layout
 from nn.transfer.parts import Part, Piece, as_they_are, homes, owned, part_of
 from nn.transfer.sources import LayoutName, Source, read
 from nn.value.graph import Graph, Placeholder
+from nn.value.store import not_finite
 from nn.value.value import Node, Value, Variable
 
 Names: TypeAlias = Mapping[str, str | None] | Literal["order"] | None
@@ -118,6 +119,8 @@ class _Loading:
                 unused.pop(self._full(place, name), None)
         report = Loaded(taken, tuple(missing), tuple([self._shown(name) for name in unused]))
         self._check(report)
+        if problem := not_finite(made):
+            self._refuse(problem)
         for variable, array in made:
             variable.set_value(array)
         return report

@@ -162,9 +162,11 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             if waited > _LEAST:
                 sender, left = _sender(row, node, runs, places)
                 reached = min(now, max(left, opened))
-                yield Step("link", node, row.key, now - reached, row.peer)
                 # the sender's batch is followed; at most once around all workers, since clocks may disagree by a little
-                if opened < left and runs[sender][places[sender][row.key]].begin < reached and hops < len(runs):
+                is_followed = opened < left and runs[sender][places[sender][row.key]].begin < reached and hops < len(runs)
+                # of another wait nothing else is known, so all of it is the link's
+                yield Step("link", node, row.key, now - (reached if is_followed else opened), row.peer)
+                if is_followed:
                     hops += 1
                     node, place, now = sender, places[sender][row.key], reached
                     continue

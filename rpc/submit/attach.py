@@ -93,7 +93,8 @@ class Reclaimer:
         if not any(downloads.files.values()):
             if downloads.missing:
                 reasons = "; ".join(f"Node({node}): {reason.rstrip('.')}" for node, reason in sorted(downloads.missing.items()))
-                raise NetworkError(f"No files of {f'job {job}' if job else 'any job'} have come. {reasons}.")
+                told = f"No files of {f'job {job}' if job else 'any job'} have come. {reasons}. {downloads.remedy(job or '')}"
+                raise NetworkError(told.rstrip())
             raise UnknownJob(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
         return dict(sorted(downloads.files.items()))
 

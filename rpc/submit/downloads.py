@@ -30,6 +30,10 @@ OF_RUN: Final = "RUN-"
 """Begin of the names of files that belong to the run, not to the node: they do not stay in its folder."""
 
 
+NOT_SAVED: Final = "its files cannot be saved"
+"""Begin of the reason for which the files of a node are not here, where it is the disk of this program that refuses them."""
+
+
 class Downloads:
     """Downloads by node, into the folder of the run.
 
@@ -129,14 +133,14 @@ class Downloads:
         now = self._clock.monotonic()
         # only room comes back by itself; any other refusal is final
         if not is_full(error) or now >= self._full_since.setdefault(node, now) + ROOM_SECONDS:
-            self.give_up(node, f"its files cannot be saved: {error.strerror}")
+            self.give_up(node, f"{NOT_SAVED}: {error.strerror}")
             # the agent goes on sending what it was asked for
             if not isinstance(operation, FetchEnd):
                 self._unread[node] += 1
             return
         if self._full_since[node] == now:
-            words = "Node(%s): its files cannot be saved: %s. Trying again for up to %g s."
-            self._logger.warning(words, node, error.strerror, ROOM_SECONDS)
+            words = "Node(%s): %s: %s. Trying again for up to %g s."
+            self._logger.warning(words, node, NOT_SAVED, error.strerror, ROOM_SECONDS)
         self._spoiled.add(node)
         self._end_spoiled(node, operation)
 
@@ -171,6 +175,17 @@ class Downloads:
         for node in [node for node, heard in self._heard.items() if now >= heard + DOWNLOAD_SECONDS]:
             self.give_up(node, f"it has sent nothing for {DOWNLOAD_SECONDS:g} s")
             self._unread[node] += 1
+
+    def remedy(self, job: str) -> str:
+        """Return the sentence that says how the files of a job come that the disk did not take, "" where it took all.
+
+        Args:
+            job: its id, "" for the newest of each node.
+        """
+        if not any(reason.startswith(NOT_SAVED) for node, reason in self.missing.items() if node not in self.files):
+            return ""
+        command = f"psgd fetch {job}".rstrip()
+        return f"The workers keep their files: make room, then '{command}' brings them."
 
     def close(self) -> None:
         for node in self.open:

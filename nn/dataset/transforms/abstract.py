@@ -92,6 +92,10 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
         """Whether the order it gives the samples says which block of a job gets which; a job then leaves them there."""
         return False
 
+    def _left_out(self, x: Array) -> str:
+        """Return the name of this transform for samples that look as if they had not been through it, else ""."""
+        return ""
+
     @property
     def _limits(self) -> tuple[int, ...]:
         """Lengths to which a job cuts blocks of sequences, see `Buckets`; none: it cuts nothing."""

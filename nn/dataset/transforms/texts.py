@@ -156,7 +156,7 @@ class StringLookup(_OfTexts, configured=True):
         return {"vocabulary": most_frequent(Counter(texts.reshape(-1).tolist()), most)}
 
     def _encoded(self, texts: Array) -> Array:
-        ids = np.array(self._kind.lookup(texts.reshape(-1).tolist()), np.int32).reshape(texts.shape)
+        ids = np.fromiter(self._kind.lookup(texts.reshape(-1).tolist()), np.int32, texts.size).reshape(texts.shape)
         if not self.num_oov_indices and (ids < 0).any():
             raise ValueError(f"StringLookup 'vocabulary' must have every word, got {arguments.short(texts[ids < 0][0])}")
         # The look-up gives -1 for a word that is not known.

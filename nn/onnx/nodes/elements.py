@@ -13,7 +13,7 @@ from nn.arrays import Array
 from nn.onnx.axes import Order, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
-from nn.onnx.messages import BOOL, FLOATS
+from nn.onnx.messages import BOOL, FLOATS, dtype_of
 from nn.operation.operation import Operation
 from nn.value.value import Value, as_value
 
@@ -197,6 +197,7 @@ def cast(call: Call) -> Operand:
     to = call.given.get("to")
     if to == BOOL:
         return call.value(0).apply(operation.Compare("!="), as_value(0))
+    dtype_of(to, f"{call.title}: 'to'")  # texts are no numbers
     return _typed(call, to not in FLOATS)
 
 

@@ -54,6 +54,8 @@ def _padding(
         found = [(window.after, window.before) for window in windows]
     elif rule == "VALID":
         found = [(0, 0)] * axes
+    elif rule != "NOTSET":
+        raise call.refuse("'auto_pad' must be NOTSET, SAME_UPPER, SAME_LOWER or VALID", rule)
     else:
         pads = _per_axis(call, "pads", 2 * axes, 0)
         # First all that stand before, then all behind.
@@ -184,7 +186,9 @@ def pad(call: Call) -> Operand:
     if len(pads) != 2 * len(axes):
         raise call.refuse(f"'pads' must be {2 * len(axes)} numbers", pads)
     number = float(call.array(2).reshape(-1)[0]) if call.has(2) else float(call.given.get("value", 0.0))
-    widths = dict(zip((axis % rank for axis in axes), zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
+    widths = dict(
+        zip((call.axis(axis, rank) for axis in axes), zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True)
+    )
     # Negative ones cut off.
     x = cut(call, x, {
         axis: slice(max(-before, 0), x.shape[axis] - max(-behind, 0))
@@ -284,7 +288,7 @@ def _scales(call: Call, x: Value) -> list[float]:
     rank = len(x.shape)
     # From version 11 on a region of interest stands between x and the scales.
     place_of_scales = 1 if call.node.op_type == "Upsample" or call.version < 11 else 2
-    axes = [int(axis) % rank for axis in call.given.get("axes", range(rank))]
+    axes = [call.axis(axis, rank) for axis in call.given.get("axes", range(rank))]
     found = [1.0] * rank
     # Without elements it stands for none, and there are sizes.
     if call.has(place_of_scales) and call.array(place_of_scales).size:
