@@ -111,8 +111,4 @@ __getattr__, __dir__ = lazily(
         "sign": "AdamaxOptimizer LionOptimizer",
         "wrapping": "GradientAccumulation MovingAverage StochasticAverage",
     },
-    meant={
-        name: f"nn.gradient_descent.{WORDS[name.lower()]}"
-        for name in ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Muon", "Nadam", "RMSprop", "SGD")
-    },
 )
