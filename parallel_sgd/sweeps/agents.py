@@ -40,7 +40,7 @@ class Agents:
         return min(self._resting.values(), default=math.inf)
 
     def wake(self, now: float) -> None:
-        """Make those free that have rested until this moment."""
+        """Make those free that have rested until `now`, in monotonic seconds."""
         self._free += [agent for agent, until in self._resting.items() if until <= now]
         self._resting = {agent: until for agent, until in self._resting.items() if until > now}
 
@@ -62,11 +62,11 @@ class Agents:
             self._away.pop(agent, None)
 
     def rest(self, agents: Sequence[Address], now: float) -> None:
-        """Take back agents of which one is busy."""
+        """Take back agents of which one is busy; they rest from `now` on."""
         self._resting |= dict.fromkeys(agents, now + REST_SECONDS)
 
     def miss(self, agents: Sequence[Address], reasons: Mapping[Address, str], now: float) -> list[str]:
-        """Take back agents of which those with `reasons` cannot be reached; return the reasons that are new."""
+        """Take back agents of which those with `reasons` cannot be reached at `now`; return the reasons that are new."""
         self._free += [agent for agent in agents if agent not in reasons]
         self._resting |= dict.fromkeys(reasons, now + AWAY_SECONDS)
         new = [reason for agent, reason in reasons.items() if agent not in self._away]
@@ -74,7 +74,7 @@ class Agents:
         return new
 
     def lacking(self, count: int, now: float) -> str:
-        """Return why there are not `count` agents, and will not be; "" where they are there, or may come."""
+        """Return why there are not `count` agents at `now`, and will not be; "" where they are there, or may come."""
         gone = {
             agent: reason
             for agent, (since, reason) in self._away.items()
