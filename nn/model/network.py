@@ -197,8 +197,10 @@ class Network(
         return {name: value for name, value in super().get_config().items() if name not in ("input_shape", "seed", "dtype")}
 
     def _config_within(self) -> dict[str, Any]:
-        takes = "input_shape" in inspect.signature(type(self)).parameters
-        return {"input_shape": plain(self.input_shape)} if takes and self.input_shape is not None else {}
+        takes = inspect.signature(type(self)).parameters
+        config = {"input_shape": plain(self.input_shape)} if "input_shape" in takes and self.input_shape is not None else {}
+        # The type of numbers of the whole model is not one of its parts, which may also be used alone.
+        return config if "dtype" not in takes or self.dtype == np.float32 else {**config, "dtype": self.dtype.name}
 
     def trainable_variables(self) -> list[Variable]:
         """Return the trained variables in the order of their ids: layer by layer, as each layer made them."""
