@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import contender
+from rpc.job.kernels import kernel_variables
 
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -45,6 +46,7 @@ def take_turns(
     threads: int,
     rounds: int,
     checkouts: Mapping[str, Path] | None = None,
+    kernels: Mapping[str, str] | None = None,
     *,
     anew: bool = False,
 ) -> dict[str, Result]:
@@ -55,11 +57,14 @@ def take_turns(
         threads: BLAS threads of a process.
         rounds: how many count.
         checkouts: the product of a contender; default: this one.
+        kernels: the set of kernels of a contender; default: those that OpenBLAS picks.
         anew: whether each round has a process of its own. Where the arrays of a process lie is drawn when it starts and stays,
             and is worth as much as a half of the time of a pass over memory: of one process all rounds have the same luck.
     """
     teams = {
-        name: _Contender(module, argument, threads, (checkouts or {}).get(name, ROOT))
+        name: _Contender(
+            module, argument, threads, (checkouts or {}).get(name, ROOT), kernel_variables((kernels or {}).get(name, ""))
+        )
         for name, (module, argument) in contenders.items()
     }
     results = {name: Result([]) for name in teams}
@@ -90,9 +95,9 @@ def ratio(numerator: Result, denominator: Result) -> float:
 class _Contender:
     """A child process that does one round each time it is told to; it is started for the first of them."""
 
-    def __init__(self, module: str, argument: str, threads: int, checkout: Path) -> None:
+    def __init__(self, module: str, argument: str, threads: int, checkout: Path, variables: Mapping[str, str]) -> None:
         self._command = [sys.executable, "-W", "ignore", contender.__file__, str(checkout), module, argument]
-        self._environment = {**environment(threads), "PYTHONPATH": str(checkout)}
+        self._environment = {**environment(threads), **variables, "PYTHONPATH": str(checkout)}
         self._checkout = checkout
         self._process: subprocess.Popen[str] | None = None
 

@@ -365,7 +365,7 @@ def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
 
 
 def _chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[Any]]:
-    calls = zip(*iterables, strict=False)
+    calls = zip(*iterables, strict=False)  # uneven iterables end with the shortest, as in the standard executors
     # an empty list ends it: no iterable has anything left
     return iter(lambda: list(itertools.islice(calls, size)), [])
 
@@ -376,6 +376,7 @@ def _results(
     """Yield results in order; a caller that stops asking cancels the tasks that have not begun."""
     try:
         while futures:
+            # below 0 past the deadline: a result that is there is still given, as the standard executors give it
             left = None if deadline is None else deadline - time.monotonic()
             # taken before the next chunk is submitted, so that `buffersize` bounds what was computed and not asked for
             results = deque(futures[0].result(left))
@@ -418,7 +419,7 @@ def local_nodes(count: int, *, slots: int = 1) -> Iterator[NodeAssignment]:
     """
     with local_agents(count, slots=slots) as agents:
         nodes = NodeAssignment(key_file=agents.key_file)
-        nodes.lives = agents.lives
+        nodes.lives = agents.lives  # so that a lost node whose agent goes on may be told from one whose host is gone
         for number, address in enumerate(agents.addresses):
             nodes.add(number, address)
         yield nodes

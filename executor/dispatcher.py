@@ -161,6 +161,7 @@ class Dispatcher(Inbox):
         ends = self._finishing and not self._scheduler.unfinished
         if not (ends or self._has_requests or self._cancellations or self._restarts):
             links = [session.link for session in self._sessions.values()]
+            # only these: a socket with nothing to send is always writable, and the poll would return at once
             writing = [session.link for session in self._sessions.values() if session.pending_bytes]
             deadlines = [self._restarts.deadline, *([] if self._scheduler.deadline is None else [self._scheduler.deadline])]
             timeout = max(0.0, min(deadlines) - time.monotonic())
@@ -250,6 +251,7 @@ class Dispatcher(Inbox):
         for done in (done for done in said if done.kind == BROKEN):
             raise initializer_failure(done, node, self._names[node], self._setup)
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
+        # asked before the scheduler hears of the end, when it forgets the task
         again = frozenset(done.task for done in first if done.kind == FAILURE and self._is_tried_again(node, done))
         seconds = tuple(done.seconds for done in said)
         self._feed(plan.Finished(node, tuple(done.task for done in said), seconds, again))
@@ -259,6 +261,7 @@ class Dispatcher(Inbox):
             if done.task in again:
                 continue
             value, error = opened(done, self._tasks[done.task].function, node)
+            # a task may raise a ProtocolError as well, which comes with the remote traceback as its cause
             if isinstance(error, ProtocolError) and error.__cause__ is None:
                 problem = error
             self._tasks.complete(done.task, value, error)

@@ -22,6 +22,7 @@ class RemoteError(Exception):
         return str(self.args[0]) if self.args else ""  # KeyError would show it in quotes
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # of a plain one this is BaseException, of which a plain one is made again
         return remote_error, (str(self), self.type_name, type(self).__mro__[2]), vars(self)
 
 
@@ -39,7 +40,7 @@ def remote_error(message: str, type_name: str, base: object) -> RemoteError:
         return RemoteError(message, type_name)
 
 
-@functools.cache
+@functools.cache  # one class for each base, so that two such errors are of one kind here, too
 def _remote_kind(base: Any) -> type[RemoteError]:
     # a KeyboardInterrupt of a node must not end this program
     if base is Exception or not issubclass(base, Exception):

@@ -254,6 +254,7 @@ def user_classes(value: Any, level: int = 0) -> list[type]:
     elif kind in _DICTS:
         parts = [*value.keys(), *value.values()]
     elif is_user_module(kind.__module__):
+        # a named tuple has no `__dict__`
         parts = list(value) if isinstance(value, tuple) else list(getattr(value, "__dict__", {}).values())
     else:
         return []
@@ -291,9 +292,9 @@ class References:
         while self._todo and len(seen) < _MOST_LOOKED_AT:
             found = self._todo.pop()
             if id(found) not in seen:
-                seen[id(found)] = found
+                seen[id(found)] = found  # held, so that its id is not given to another object meanwhile
                 self._look_at(found)
-        self._todo.clear()
+        self._todo.clear()  # what lies beyond the bound must not be kept
 
     def hold(self) -> bool:
         """Tell if every name stands for the object that it stood for."""
@@ -330,6 +331,7 @@ class References:
         codes = [function.__code__]
         while codes:
             code = codes.pop()
+            # also names of attributes: a global of such a name is watched in vain, which costs at most a new packing
             self._note(function.__globals__, code.co_names)
             codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
 

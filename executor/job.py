@@ -138,7 +138,7 @@ def _ending(node: int, by: Coordinator) -> Ending:
         return Ending(detail, vanished=True)
     # the newest: a node may have been lost before
     verdict = next((verdict for verdict in reversed(by.verdicts) if verdict.node == node), None)
-    last = detail.strip().rpartition("\n")[2]
+    last = detail.strip().rpartition("\n")[2]  # of a traceback this is the line that names the error
     if state != "failed" or verdict is None:
         return Ending(f"it was {state}: {last}")
     reason = last
@@ -152,7 +152,7 @@ def _ending(node: int, by: Coordinator) -> Ending:
     return Ending(reason, verdict.work - 1, crashed=True)
 
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.5  # between looks while nothing is awaited
 _ASK_SECONDS = 0.02  # between looks while something is awaited
 MOST_VAIN = 3  # processes of a node, one after the other, that end before they have begun a task
 

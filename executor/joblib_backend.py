@@ -88,8 +88,9 @@ def _one_after_the_other() -> AbstractContextManager[Any]:
 class _OnExecutor:
     """Part of a joblib backend that is ours; joblib's own classes, which `register_joblib` adds, do the rest."""
 
+    # joblib then takes each result by `retrieve_result_callback`, in the thread of the callback
     supports_retrieve_callback = True
-    default_n_jobs = -1
+    default_n_jobs = -1  # all nodes, where the program says nothing
     parallel: Any
 
     def __init__(self, executor: ClusterExecutor, trusts: bool | None, **settings: Any) -> None:
@@ -105,7 +106,7 @@ class _OnExecutor:
         It is 1 only for n_jobs=1: then joblib computes in this process, which one node left alone is no reason for.
         """
         if n_jobs == 0:
-            raise ValueError("n_jobs == 0 in Parallel has no meaning")
+            raise ValueError("n_jobs == 0 in Parallel has no meaning")  # the text of joblib's own backends
         if n_jobs == 1:
             return 1
         nodes = len(self._executor.live_nodes)

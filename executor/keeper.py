@@ -136,7 +136,8 @@ def size_of(value: Any, level: int = 0) -> int:
     if isinstance(value, np.ndarray):
         # a view does not count its memory
         return sys.getsizeof(value) if value.base is None else value.nbytes
-    own = sys.getsizeof(value, 64)
+    own = sys.getsizeof(value, 64)  # 64 for types that do not tell their size
+    # their own size has their content in it
     if level == _LEVELS or isinstance(value, (str, bytes, bytearray, int, float)):
         return own
     if isinstance(value, dict):

@@ -186,6 +186,7 @@ class TaskOutput(logging.Handler):
         shown = raw if len(raw) <= self._left else _whole(raw[: self._left])
         self._left -= min(len(raw), self._left)
         if shown:
+            # a name stands in the meta of a frame, which is small, and a logger may have any
             self._say(self._task, kind, name[:200].encode("utf-8", "backslashreplace").decode(), shown)
 
     def _leave_child(self) -> None:
@@ -218,5 +219,5 @@ class _Tee:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Any:  # found in the class only, so `__getattr__` does not serve it
         return iter(self._stream)

@@ -247,7 +247,7 @@ def _arguments(error: BaseException) -> tuple[Any, ...]:
     # without them the text of the error would lack the file
     if isinstance(error, OSError) and len(args) == 2 and error.filename is not None:
         files = (error.filename,) if error.filename2 is None else (error.filename, None, error.filename2)
-        return (*args, *files)
+        return (*args, *files)  # in the place between is Windows' own error code
     return args
 
 
@@ -389,7 +389,7 @@ def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseExcept
     shown: dict[Any, Any] = told["shown"]
     args = [_item(item, shown.get(place)) for place, item in enumerate(told["args"])]
     if parts:
-        args = [*args[:1], parts]
+        args = [*args[:1], parts]  # the constructor of a group takes both
     base = _base_of(cls)
     try:
         # no code of the class: only its built-in base is made and initialised
@@ -408,11 +408,13 @@ def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseExcept
         return None
     message, printed = _printed(error, str)
     # an exception that prints something else would mislead; RemoteError says what was raised
+    # one that could not be shown there may print anything here
     return error if message == told["message"] or (printed and not told["printed"]) else None
 
 
 def _base_of(cls: type[BaseException]) -> type[BaseException]:
     """Find the built-in class that `cls` is, or extends."""
     built_in = vars(builtins)
+    # by identity: a user's class may have the name of a built-in one
     found: type[BaseException] = next(base for base in cls.__mro__ if built_in.get(base.__name__) is base)
     return found if issubclass(found, BaseException) else BaseException

@@ -102,7 +102,7 @@ class Initializer:
         function(*unpack_payload(*self._arguments, classes, registered))
         # by identity: a value that was set again to the same object needs no copy
         self._set = {name: item for name, item in space.items() if before.get(name, _NOTHING) is not item}
-        self._called, self._arguments, self._space = True, (b"", []), space
+        self._called, self._arguments, self._space = True, (b"", []), space  # freed, as it is not called again
 
     def share(self, objects: Mapping[str, Any]) -> None:
         """Set its globals where the code of a function that has just arrived, with its `objects`, finds them."""
@@ -150,11 +150,11 @@ class ReceivedValue:
 
         Raises: LookupError after `drop`.
         """
-        packed = self._packed
+        packed = self._packed  # looked up once: another thread may drop it meanwhile
         if packed is not None:
             # the packed form goes at once: never both in memory
             self._value, self._packed = (unpack_payload(*packed),), None
-        value = self._value
+        value = self._value  # again once, for the same reason
         if not value:
             raise LookupError("The broadcast value is not here any more: it was given up.")
         return value[0]

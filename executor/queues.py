@@ -216,6 +216,7 @@ class Outbox:
                 _send_message(session, ["run", batch])
                 batch, inline, size = [], 0, 0
             batch.append([number, function.number, task.many, tree, arrays, task.options.timeout or 0])
+            # about: a longer tree leaves the meta as an array, whose entry there is small
             inline += min(len(tree), 4096) + 64 * len(arrays)
             size += weight
         if batch:
@@ -235,7 +236,7 @@ def _send_message(session: Session, message: list[Any]) -> None:
             session.send()
 
 
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 5.0  # for the nodes to hang up
 
 
 def close_sessions(sessions: Collection[Session], seconds: float = CLOSE_SECONDS) -> None:

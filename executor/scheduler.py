@@ -76,7 +76,7 @@ class Scheduler(Machine):
 
     @property
     def running(self) -> int:
-        return sum(1 for node in list(self._nodes.values()) if node.at is not None)
+        return sum(1 for node in list(self._nodes.values()) if node.at is not None)  # a copy: other threads ask for this
 
     def holder(self, task: int) -> int | None:
         """Find the node that holds a task which is known to have begun nowhere."""
@@ -220,7 +220,7 @@ class Scheduler(Machine):
 
     def _drop_copy(self, task: int) -> bool:
         """Count a copy of a task as ended; return whether it was the only one."""
-        copies = self._copies.pop(task, 1)
+        copies = self._copies.pop(task, 1)  # one that is held once is not in the table
         if copies > 2:
             self._copies[task] = copies - 1
         return copies == 1

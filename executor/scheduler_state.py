@@ -184,6 +184,7 @@ class PendingTasks:
 
     def put_back(self, tasks: Iterable[int]) -> None:
         """Put tasks that a node held back before all others, in this order."""
+        # from the last one on: each is put in front of the others
         for task in reversed(list(tasks)):
             if task not in self._near:
                 self.free.appendleft(task)
@@ -214,6 +215,7 @@ class PendingTasks:
                     if task in self._bound:
                         del self._bound[task]
                         freed.append(task)
+        # `extendleft` turns the order round
         self.free.extendleft(reversed(freed))
 
     def forget(self, task: int) -> None:

@@ -243,6 +243,7 @@ class TaskQueue:
         while (message := self._session.take()) is not None:
             try:
                 self._obey(message.value)
+            # what taking apart a message of another shape may raise
             except (TypeError, ValueError, LookupError, AttributeError) as error:
                 raise ProtocolError(f"The submitter sent what is no message about tasks: {error}.") from error
 

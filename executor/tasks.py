@@ -317,7 +317,7 @@ class TaskFuture(Future[T]):
         """
         # the old one may be locked for ever by a thread that is not here
         self._condition = RareCondition()
-        self._waiters.clear()
+        self._waiters.clear()  # threads that wait on them are not here
         self._done_callbacks.clear()  # type: ignore[attr-defined]
         self._exception, self._state = error, _FINISHED
 
@@ -332,7 +332,7 @@ class RareCondition:
     __slots__ = ("_lock", "_real")
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # `TaskFuture.cancel` takes it twice
         self._real: threading.Condition | None = None
 
     def acquire(self) -> bool:

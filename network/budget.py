@@ -47,6 +47,7 @@ def check_tree(tree: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES)
     size = len(tree)
     if size > _SMALL_TREE:
         _check_lengths(tree)
+    # less 1: the objects may take the bytes of the tree beside the budget
     if size * (LARGEST_GROWTH - 1) > budget:
         limit = budget + size
         needed = object_bytes(tree, limit)
@@ -82,7 +83,7 @@ class Room:
     def __init__(self, tree: bytes, array_bytes: int) -> None:
         self._tree = tree
         self.limit = OBJECT_BYTES + len(tree) + 2 * array_bytes
-        self._plain, self._counted = LARGEST_GROWTH * len(tree), False
+        self._plain, self._counted = LARGEST_GROWTH * len(tree), False  # at most, until they are counted
 
     def check(self, made: int) -> None:
         """Check that `made` bytes have room. The objects of the tree are counted only where the bytes alone do not tell.

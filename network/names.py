@@ -12,7 +12,7 @@ _NOTHING: Final = MappingProxyType[Any, str]({})
 
 
 def lazily(
-    package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING
+    package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING, *, meant: Mapping[str, str] = _NOTHING
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make `__getattr__` and `__dir__` (PEP 562) of a package.
 
@@ -24,6 +24,7 @@ def lazily(
         package: its name.
         shown: module: names that come from it, with blanks between them.
         hidden: the same, but not shown: names for packages of this project that build on this one.
+        meant: name that people look for here: the way to write it, for the error.
     """
     homes = {name: home for homes in (hidden, shown) for home, names in homes.items() for name in names.split()}
 
@@ -32,7 +33,8 @@ def lazily(
             # the submodule itself, as `import network; network.errors` finds it after a plain import
             if name in shown:
                 return import_module(f"{package}.{name}")
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            here = f"; here it is {meant[name]}" if name in meant else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         # found in the module from now on: `__getattr__` is asked only for names that are absent
         setattr(sys.modules[package], name, value)
@@ -75,7 +77,9 @@ else:
     aead = LazyModule("cryptography.hazmat.primitives.ciphers.aead")
 
 
-def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:
+def did_you_mean(
+    name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING, least: float = 0.6
+) -> str:
     """Return `; did you mean 'Plain'?` for `Plian`, to stand at the end of a message; "" where no known word is near to it.
 
     Upper and lower case count as equal.
@@ -84,12 +88,15 @@ def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, mea
         name: the word that came.
         known: words that exist.
         quoted: whether texts stand in quotation marks, as other keys do by their `repr`.
-        meant: word: the one to name in its place.
+        meant: word: the one to name in its place, "" for none.
+        least: share of the letters that a near word has alike, and in the same order, 1 for the word itself.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - for messages only
 
     spelt = {str(each).casefold(): meant.get(each, each) for each in known}
     # the search takes quadratic time, and a name may be of any length
-    for near in get_close_matches(str(name).casefold()[:80], spelt, n=1):
+    for near in get_close_matches(str(name).casefold()[:80], spelt, n=1, cutoff=least):
+        if spelt[near] == "":
+            return ""
         return f"; did you mean {repr(spelt[near]) if quoted else spelt[near]}?"
     return ""

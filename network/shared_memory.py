@@ -33,8 +33,8 @@ PAGES = 1 << 15  # of an outbox; pages that were never written to take no memory
 BOARD_BYTES = (8 << 20) + 2 * PAGE_BYTES  # behind them, for data that peers look at without a message
 OUTBOX_BYTES = PAGES * PAGE_BYTES + BOARD_BYTES
 LEAST_BYTES = 16 << 10  # less is as fast on the connection
-ALIGNMENT = 64
-_TABLE_BYTES = 4 * PAGES
+ALIGNMENT = 64  # a cache line
+_TABLE_BYTES = 4 * PAGES  # a count of 32 bits for each page
 _COUNTS = 1 << 32
 LOADS_FIRST = platform.machine() in {"x86_64", "AMD64"}  # no load is seen by others after a store that follows it
 
@@ -245,7 +245,7 @@ class PeerMemory:
         self.handle = self._table.handle
         self._counts = self._table.memory.cast("I")
         self._held: dict[int, tuple[weakref.ref[Array], int]] = {}
-        self._fence = threading.Lock()
+        self._fence = threading.Lock()  # only to order memory, for which Python has no other means
 
     def take(self, page: int, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> Array:
         """Return the one array that begins on a page, read-only; the page is let go of when the array and all its views are

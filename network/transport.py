@@ -33,11 +33,11 @@ class Link(ABC):
     """Link, an end of a byte stream (TCP, Unix socket, shared memory) over which a `Session` runs.
 
     To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
-    `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
-    other brings a waiter of its own, the `wait` of a `Controller`; that takes plain sockets, too, by which other threads wake
-    the controller. The keys of a session come from the machines of `handshake`, which `dial` and `acceptor` run over sockets.
-    The listening sockets, and the path that peers of the host are told, are `rpc.agent.agent`'s; the choice of the one to call
-    is `dial`'s.
+    `tests/network/wires.py`, which a test demands. Without a `binding` its sessions are always sealed. `wait_sockets` waits
+    for one whose `fileno()` polls in both directions. Any other brings a waiter of its own, the `wait` of a `Controller`; that
+    takes plain sockets, too, by which other threads wake the controller. The keys of a session come from the machines of
+    `handshake`, which `dial` and `acceptor` run over sockets. The listening sockets, and the path that peers of the host are
+    told, are `rpc.agent.agent`'s; the choice of the one to call is `dial`'s.
     """
 
     peer: str  # address of the other end, for people
@@ -88,7 +88,7 @@ class Waiter(Protocol):
 NAME_SECONDS = 5.0
 """For a name server to tell the addresses on which to listen."""
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
-MAX_UNIX_PATH = 107
+MAX_UNIX_PATH = 107  # bytes: the system's address has 108, a zero at the end included
 ANYWHERE = "::"
 """Listening here, one socket serves all addresses of this machine, those of IPv4, too."""
 _IPV4_BY_IPV6 = "::ffff:"  # before an IPv4 address, of a peer that calls over IPv4 where that is listened on
@@ -99,15 +99,27 @@ _BACKLOG = 1024  # connections that wait to be accepted
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
 
 
-class PortInUse(NetworkError):
+class PortRefused(NetworkError):
+    """Error: the system does not give us this port. `reason` tells why, as a clause whose subject is the port.
+
+    Args:
+        address: the address on which to listen.
+        reason: see above.
+        repair: a sentence that names the option.
+    """
+
+    def __init__(self, address: Address, reason: str, repair: str) -> None:
+        super().__init__(f"Port {address.port} on {address.host} {reason}. {repair}")
+        self.reason = reason
+
+
+class PortInUse(PortRefused):
     """Error: another process listens on this port. `holder` names it, as far as the system tells us."""
 
     def __init__(self, address: Address) -> None:
         self.holder = _holder(address)
-        super().__init__(
-            f"Port {address.port} on {address.host} is in use, by {self.holder}. If it is another worker, "
-            f"choose another port with --port, or 0 for a free one."
-        )
+        repair = "If it is another worker, choose another port with --port, or 0 for a free one."
+        super().__init__(address, f"is in use, by {self.holder}", repair)
 
 
 class SocketLink(Link):
@@ -327,7 +339,7 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 def listen_tcp(address: Address) -> socket.socket:
     """Open a listening, non-blocking TCP socket; port 0 picks a free one. On `::` it serves IPv4, too, elsewhere one family.
 
-    Raises: NetworkError naming the address; PortInUse, which names the repair; NetworkError where nothing could be encrypted.
+    Raises: NetworkError naming the address; PortRefused, which names the repair; NetworkError where nothing could be encrypted.
     """
     # at the start of an agent, not when its first caller comes
     check_library()
@@ -349,6 +361,9 @@ def listen_tcp(address: Address) -> socket.socket:
         sock.close()
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(address) from error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            repair = "Choose another port with --port, or 0 for a free one."
+            raise PortRefused(address, f"is refused to this user: {error.strerror}", repair) from error
         raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
     sock.setblocking(False)
     return sock

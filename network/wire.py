@@ -223,6 +223,7 @@ def size_of(head: Sequence[int], value: object, sealed: bool = False, limits: Li
         return None
     if sealed:
         chunk = min(limits.data, RECORD_BYTES)
+        # arrays too large for the record of the meta: one frame for the meta, then those that they fill
         frames = 1 if raw <= min(limits.data, _TOGETHER) else 1 - (-raw // chunk)
     else:
         frames = max(1, -(-raw // limits.data))
@@ -234,6 +235,7 @@ def _length_of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
     """Return the bytes in the meta of a message that stand for an array, 0 for one that takes the long way."""
     if len(shape) > _MOST_DIMENSIONS or dtype.str not in DTYPES:
         return 0
+    # a byte each for the list and the text in the layout, four for the place in the tree
     return 6 + len(dtype.str) + sum(map(_length, shape))
 
 
@@ -243,7 +245,7 @@ def _length(number: int) -> int:
     if -32 <= number < 128:
         return 1
     if number < 0:
-        number = -2 * number - 1
+        number = -2 * number - 1  # its sign takes a bit
     if number < 1 << 8:
         return 2
     if number < 1 << 16:

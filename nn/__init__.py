@@ -39,23 +39,4 @@ __getattr__, __dir__ = lazily(__name__, {
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
     "metric": "metric", "model": "model", "onnx": "onnx", "operation": "operation", "optimizer": "IOptimizer optimizer",
     "random": "random", "regularizer": "regularizer", "testing": "testing", "value": "Buffer Input Placeholder Value Variable",
-}, meant={
-    "Sequential": "nn.model.SequentialModel", "activations": "nn.activation", "callbacks": "nn.callback",
-    "constraints": "nn.constraint",
-    "datasets": "nn.dataset", "initializers": "nn.initializer", "layers": "nn.layer", "losses": "nn.loss",
-    "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
-    "regularizers": "nn.regularizer",
-    "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
-    **{name: f"nn.layer.{name}" for name in (
-        "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "CategoryEncoding", "CenterCrop",
-        "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D",
-        "DepthwiseConv2D", "Dot", "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise",
-        "GlobalAveragePool", "GlobalMaxPool", "GroupNorm", "LSTM", "Lambda", "Layer", "LayerNorm", "Masking", "MaxPool",
-        "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Parameter", "Permute",
-        "RMSNorm", "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom",
-        "Recurrent", "RepeatVector", "Rescaling", "Reshape", "Resizing", "SeparableConv1D", "SeparableConv2D", "SimpleRNN",
-        "SpatialDropout", "Subtract", "TimeDistributed", "UpSampling", "ZeroPadding",
-    )},
-    "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm", "MaxPooling2D": "nn.layer.MaxPool",
-    "StringLookup": "nn.dataset.transforms.StringLookup", "TextVectorization": "nn.dataset.transforms.TextVectorization",
 })  # fmt: skip

@@ -189,16 +189,16 @@ class Settled(metaclass=Extension):
     """
 
     _settables: ClassVar[frozenset[str]] = frozenset()
+    #: Public names for the engine, which completion leaves out.
     _unlisted: ClassVar[frozenset[str]] = frozenset()
-    """Public names for the engine, which completion leaves out."""
 
+    #: The remedy in place of setting an attribute, by its name.
     _remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """The remedy in place of setting an attribute, by its name."""
 
     _configured: ClassVar[type[Any] | None] = None
 
+    #: Whether the constructor has returned.
     _made: bool = False
-    """Whether the constructor has returned."""
 
     def __init_subclass__(
         cls,
@@ -274,8 +274,8 @@ class Configurable(Settled, unlisted=("argument",)):
     `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.
     """
 
+    #: Whether an object that stands in several places is one, with one state, as a layer with its variables is.
     _one_everywhere: ClassVar[bool] = False
-    """Whether an object that stands in several places is one, with one state, as a layer with its variables is."""
 
     def __init_subclass__(cls, *, configured: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -289,6 +289,10 @@ class Configurable(Settled, unlisted=("argument",)):
         none, which suits classes with a constructor that takes no arguments.
         """
         return {name: self.argument(name) for name in _configured(type(self))}
+
+    def _config_within(self) -> dict[str, Any]:
+        """Return further arguments, as plain data, that a file holds of a part of another one."""
+        return {}
 
     def argument(self, name: str) -> Any:
         """Return one argument as `get_config` gives it."""

@@ -19,6 +19,7 @@ __all__ = [
     "OwnMemory",
     "Scratch",
     "Shape",
+    "all_finite",
     "as_array",
     "as_dtype",
     "empty",
@@ -116,9 +117,17 @@ def _aligned(allocate: Callable[..., Array], shape: Shape, dtype: np.dtype[Any])
 
 
 def as_array(what: str, value: Any) -> Array:
-    """Return `value` as an array; raise ValueError that begins with `what` where it is a masked array and masks numbers."""
+    """Return `value` as an array.
+
+    Raises ValueError that begins with `what` for a masked array that masks numbers, and for lists of different lengths.
+    """
     refuse_masked(what, value)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} must be an array, or lists of one length, got lists of several; nn.dataset.pad_sequences() makes one"
+        ) from error
 
 
 def refuse_masked(what: str, *values: Any) -> None:
@@ -133,6 +142,14 @@ def refuse_masked(what: str, *values: Any) -> None:
                     f"{what} must not be masked, got {masked.count_masked(part)} masked of {part.size} numbers: "
                     "fill them with filled(value), or leave their samples out"
                 )
+
+
+@np.errstate(over="ignore")
+def all_finite(array: Array) -> bool:
+    """Return whether every element is finite."""
+    # one pass without memory, which may overflow although all elements are finite
+    # NaN and infinity stay in a sum of squares.
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:

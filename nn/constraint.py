@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
+from nn.lazy import unknown
 from nn.value.value import Constraint as Constraint
 
 __all__ = ["Constraint", "MaxNorm", "MinMaxNorm", "NonNeg", "UnitNorm"]
@@ -17,8 +18,14 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Words of ConstraintName with the names of their classes, see `nn.names`."""
 
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown(__name__, name)
+
+
+#: Added to a norm by which is divided, as in Keras, so that zeros stay zeros.
 _SMALL = 1e-7
-"""Added to a norm by which is divided, as in Keras, so that zeros stay zeros."""
 
 
 class NonNeg(Constraint):

@@ -25,11 +25,11 @@ P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 Called = TypeVar("Called", bound=Callable[..., Any])
+#: Packages of classes that claim names and hide none; every other class is a user's.
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages of classes that claim names and hide none; every other class is a user's."""
 
+#: Arguments that may stand for a `*name` of a base.
 _MOST_EXTRA: Final = 8
-"""Arguments that may stand for a `*name` of a base."""
 
 
 class HiddenName(TypeError):
@@ -273,7 +273,8 @@ def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any], shown: s
         return None
     # what only files of models give is no help to a caller
     of_files = getattr(cls, "_of_files", ())
-    return unfit(shown or cls.__name__, parameters, args, keywords, getattr(maker, "aliases", {}), of_files)
+    package = cls.__module__.split(".")[1] if cls.__module__.startswith("nn.") else ""
+    return unfit(shown or cls.__name__, parameters, args, keywords, getattr(maker, "aliases", {}), of_files, package)
 
 
 def unfit(
@@ -283,6 +284,7 @@ def unfit(
     keywords: Mapping[str, Any],
     aliases: Mapping[str, str] = types.MappingProxyType({}),
     hidden: Collection[str] = (),
+    package: str = "",
 ) -> str | None:
     """Return the fault of a call: a keyword that is unknown, an argument too many, one that is missing; None if it fits.
 
@@ -293,6 +295,7 @@ def unfit(
         keywords: those by name.
         aliases: other names of parameters, with the parameter.
         hidden: parameters that messages do not list.
+        package: package of `nn` with the callable, "" for none.
     """
     kinds = {each.kind for each in parameters}
     # one that is there to be refused, and typed so, is none that a caller could give
@@ -305,7 +308,8 @@ def unfit(
     for name in keywords:
         if name not in known and name not in aliases and inspect.Parameter.VAR_KEYWORD not in kinds:
             listed = f"but {told}" if told else "it takes none"
-            return f"{shown} has no argument {name!r}, {listed}{did_you_mean(name, [*known, *aliases])}"
+            hint = remedy_of(shown, package, name, known) or did_you_mean(name, [*known, *aliases])
+            return f"{shown} has no argument {name!r}, {listed}{hint}"
     places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
     if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         if not known:
@@ -318,6 +322,24 @@ def unfit(
             return f"{shown} needs the argument {each.name!r}; {every}"
     twice = next((name for name in places[: len(args)] if name in {aliases.get(each, each) for each in keywords}), None)
     return None if twice is None else f"{shown} {twice!r} must be given once, got it by place and by name"
+
+
+def remedy_of(shown: str, package: str, name: str, known: Collection[str] = ()) -> str:
+    """Return a clause with the remedy for an argument of another library that a callable lacks, "" for any other.
+
+    Args:
+        shown: name of the callable in messages, "layer()" for a call of a layer.
+        package: package of `nn` with the callable.
+        name: the argument.
+        known: the arguments that the callable has.
+    """
+    from nn.keras_names import ARGUMENTS, SYNONYMS  # noqa: PLC0415 - for messages only
+
+    found = ARGUMENTS.get(f"{shown}.{name}") or ARGUMENTS.get(f"{package}.{name}")
+    if found:
+        return f"; {found}"
+    meant = SYNONYMS.get(name)
+    return f"; did you mean {meant!r}?" if meant in known else ""
 
 
 def level_of_user() -> int:
@@ -348,7 +370,8 @@ def checked_call(function: Called) -> Called:
             name = function.__name__ if own else function.__qualname__
             owner = type(args[0]).__name__ if own and args else ""
             shown = {"__init__": owner, "__call__": f"A call of {owner}"}.get(name, f"{name}()")
-            problem = unfit(shown, parameters, args[bound:], keywords)
+            package = "layer()" if name == "__call__" else ""
+            problem = unfit(shown, parameters, args[bound:], keywords, package=package)
             # where the arguments fit, the error is one of the function's own
             if problem is None:
                 raise

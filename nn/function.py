@@ -12,9 +12,11 @@ stand for values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from nn import arguments
 from nn.arrays import BATCH
+from nn.lazy import unknown
 from nn.operation.arithmetic import Compare, Maximum, Minimum, Where
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
@@ -33,6 +35,11 @@ __all__ = [
     "max_pool", "maximum", "mean", "min", "minimum", "normal", "not_equal", "reshape", "sin", "sqrt", "square", "stack",
     "stop_gradient", "sum", "swapaxes", "tensordot", "transpose", "where",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown(__name__, name)
 
 
 def exp(x: Operand) -> Node:

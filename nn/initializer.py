@@ -9,13 +9,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import Array, Shape
+from nn.lazy import unknown
 
 __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer", "LecunNormal",
@@ -33,6 +34,11 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType({
     "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "variance_scaling": "VarianceScaling", "zeros": "Zeros",
 })  # fmt: skip
 """Words of InitializerName with the names of their classes, see `nn.names`."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown(__name__, name)
 
 
 class Initializer(Configurable, ABC):

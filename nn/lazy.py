@@ -8,20 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 
-def lazily(
-    package: str, modules: Mapping[str, str], *, meant: Mapping[str, str] = MappingProxyType({})
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` (PEP 562) of `package` for {module: names that come from it, with blanks between}.
 
     Those modules are attributes of the package, as if it had imported them; one that is shown stands among its own names.
     Completion and `help()` go by `__dir__`: they show those names, and of loaded objects only modules of the package. Type
     checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
-
-    The error for an unknown name says which of `meant`, {name in another library: name here}, stands in its place.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -30,8 +27,7 @@ def lazily(
         if name in modules:
             return _imported(f"{package}.{name}")
         if name not in homes:
-            here = f"; here it is {meant[name]}" if name in meant else ""
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
+            raise unknown(package, name)
         value = getattr(_imported(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value
@@ -42,6 +38,21 @@ def lazily(
         return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
 
     return get, names
+
+
+def unknown(package: str, name: str) -> AttributeError:
+    """Return the error for a name that a package lacks, with the name here of what Keras calls so."""
+    module = sys.modules[package]
+    # `from nn import arguments` asks the package first, and takes the module where the package lacks the name. Tools ask
+    # for special names.
+    imported = "__path__" in vars(module) and find_spec(f"{package}.{name}") is not None
+    told = ""
+    if not imported and not name.startswith("_") and not getattr(module.__spec__, "_initializing", False):
+        from nn.keras_names import name_here  # noqa: PLC0415 - for this error alone
+
+        here = name_here(package, name)
+        told = f"; here it is {here}" if here else ""
+    return AttributeError(f"module {package!r} has no attribute {name!r}{told}", name=name, obj=module)
 
 
 def _imported(module: str) -> ModuleType:

@@ -26,6 +26,7 @@ _SAME = "same"
 _FUNCTION = "function"
 _FUNCTIONS = "nn.function"
 
+#: Modules of the classes of each kind, and their base classes. They are imported when a file names them.
 _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
     {
         "activation": ("nn.activation", "Activation"),
@@ -41,7 +42,6 @@ _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
         "weight_decay": ("nn.gradient_descent", "KernelDecay"),
     }
 )
-"""Modules of the classes of each kind, and their base classes. They are imported when a file names them."""
 
 _MODEL = ("nn.model", "Model")
 
@@ -100,7 +100,7 @@ def find_class(name: object, base: type[Any], custom_objects: CustomObjects) -> 
             own = name.removeprefix(_CUSTOM)[:80]
             raise UnknownClassError(f"class {own!r} is not part of nn; pass it as custom_objects={{{own!r}: <the class>}}")
     else:
-        found = find_built_in(name) if isinstance(name, str) else None
+        found = find_built_in(name) or find_model(name) if isinstance(name, str) else None
         if found is None:
             raise UnknownClassError(f"no class of nn is registered as {str(name)[:80]!r}")
     if not isinstance(found, type) or not issubclass(found, base):
@@ -146,7 +146,8 @@ def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
     if isinstance(value, Configurable):
         if id(value) in seen:
             return {_SAME: seen[id(value)]}
-        described = {"class": class_name(type(value)), "config": describe_arguments(value, seen)}
+        config = {**describe_arguments(value, seen), **value._config_within()}
+        described = {"class": class_name(type(value)), "config": config}
         # Numbered behind its arguments: `build` makes these first and counts in the same order.
         if value._one_everywhere:
             seen[id(value)] = len(seen)

@@ -6,17 +6,23 @@ theirs: so it is part of the gradient that a codec sends and a rule sees, unlike
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
+from nn.lazy import unknown
 from nn.value.value import Regularizer as Regularizer
 
 __all__ = ["L1", "L1L2", "L2", "Regularizer"]
 WORDS: Final[Mapping[str, str]] = MappingProxyType({"l1": "L1", "l1_l2": "L1L2", "l2": "L2"})
 """Words of RegularizerName with the names of their classes, see `nn.names`."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown(__name__, name)
 
 
 class L1L2(Regularizer, configured=True):

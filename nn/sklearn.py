@@ -46,8 +46,8 @@ from nn.random import keyed
 __all__ = ["NeuralClassifier", "NeuralRegressor", "TableEncoder"]
 
 MakeModel: TypeAlias = Callable[[int, int], Model]
+#: Rows of a sparse matrix that are dense at a time, for predictions.
 _ROWS = 1024
-"""Rows of a sparse matrix that are dense at a time, for predictions."""
 
 
 def _is_sparse(x: Any) -> bool:

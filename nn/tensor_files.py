@@ -82,8 +82,8 @@ _DTYPES = {
     )
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+#: The first half of a float32, which NumPy has no type for: read, and never written.
 _BFLOAT = "BF16"
-"""The first half of a float32, which NumPy has no type for: read, and never written."""
 
 
 class ModelFileError(ValueError):

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -49,6 +49,40 @@ class _Job:
         self.running.release()
 
 
+class _Meeting:
+    """A meeting of tasks, half-way: the last to come lets the others go on, and goes on itself without waiting."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._abandoned = count, False
+        self._come: list[int] = []
+        self._gates: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(count)]
+
+    def run(self, place: int, first: Callable[[], None], second: Callable[[], None]) -> None:
+        """Run the first task and, when all have come here, the second; not where another one failed."""
+        try:
+            first()
+            self._come.append(place)
+            if len(self._come) == self._count:
+                # Two that come at once may both find that all are here: to open a gate twice does no harm.
+                self._open()
+            while len(self._come) < self._count and not self._abandoned:
+                self._gates[place].get()
+        except BaseException:
+            self.abandon()
+            raise
+        if not self._abandoned:
+            second()
+
+    def abandon(self) -> None:
+        """Have no task wait any longer, and none begin as a second one."""
+        self._abandoned = True
+        self._open()
+
+    def _open(self) -> None:
+        for gate in self._gates:
+            gate.put(None)
+
+
 class Team:
     """Team of threads for several tasks at once. They may use the BLAS where that is limited to one thread.
 
@@ -61,11 +95,23 @@ class Team:
         self._jobs: SimpleQueue[_Job | None] | None = None
         self._process = 0
 
-    def run(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Run all tasks, the first in this thread, and return when all have ended; raise the error of the first that failed."""
+    def run(self, tasks: Sequence[Callable[[], None]], then: Sequence[Callable[[], None]] = ()) -> None:
+        """Run all tasks, the first in this thread, and return when all have ended; raise the error of the first that failed.
+
+        Args:
+            tasks: not more than the team has threads, where others follow.
+            then: as many tasks, or none, that begin when all of these have ended, each in the thread of the one in its place.
+                Only one thread has to wake up between them, where of two calls the caller and the others have to. Callers that
+                give such tasks take turns, or the threads of one would wait for those of another.
+        """
         if len(tasks) == 1:
-            tasks[0]()
+            for task in (*tasks, *then):
+                task()
             return
+        meeting = _Meeting(len(tasks)) if then else None
+        if meeting is not None:
+            pairs = enumerate(zip(tasks, then, strict=True))
+            tasks = [partial(meeting.run, place, first, second) for place, (first, second) in pairs]
         if self._jobs is None or self._process != os.getpid():  # threads do not live on in the child of a fork
             self._start()
         others = [_Job(task) for task in tasks[1:]]
@@ -73,6 +119,11 @@ class Team:
             self._jobs.put(other)  # type: ignore[union-attr]
         try:
             tasks[0]()
+        except BaseException:
+            # Also where Ctrl-C comes before the task begins: the others would wait for it.
+            if meeting is not None:
+                meeting.abandon()
+            raise
         finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)
         # After all have ended: the error of the first, in the order of the tasks.
@@ -278,4 +329,6 @@ def blas_threads() -> int:
 def limited_to_one_thread() -> AbstractContextManager[None]:
     """Let each caller of the BLAS compute alone meanwhile: several threads that call it would wait for each other."""
     blas = _openblas()
-    return nullcontext() if blas is None else blas.limited()
+    # Within a limit there is nothing to do: code that runs once in a step finds the caches full of the model and takes ten
+    # times as long.
+    return nullcontext() if blas is None or _LIMITED.get() else blas.limited()

@@ -57,4 +57,9 @@ __getattr__, __dir__ = lazily(
         "sweeps.results": "SweepResult",
         "sweeps.sweep": "sweep",
     },
+    meant={
+        **dict.fromkeys(("fit", "parallel", "train"), "parallel_sgd.ParallelSGD(model, data, transform).parallel(nodes)"),
+        **dict.fromkeys(("Job", "Trainer"), "parallel_sgd.ParallelSGD"),
+        **dict.fromkeys(("LocalCluster", "local"), "parallel_sgd.local_workers"),
+    },
 )

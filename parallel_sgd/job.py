@@ -29,7 +29,7 @@ from .driver.remote_run import run_on_agents
 from .errors import JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
-from .options.job_options import MEANT, JobOptions, options
+from .options.job_options import MEANT, ON_CPUS, JobOptions, options
 from .options.make_spec import make_spec, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
@@ -39,8 +39,8 @@ from .record.spared import spared
 if TYPE_CHECKING:
     from .writers.live import Followers
 
+#: Nodes whose addresses the log has.
 _MOST_LISTED: Final = 16
-"""Nodes whose addresses the log has."""
 # methods of other libraries that train
 _TRAINS: Final = ("fit", "train", "run", "compile", "fit_generator", "train_on_batch")
 P = ParamSpec("P")
@@ -74,6 +74,8 @@ def called_with(
                 # names of other libraries, with those that are meant here
                 hint = did_you_mean(unknown, (*signature.parameters, *MEANT), quoted=False, meant=MEANT)
                 every = f"; help({method.__qualname__}) tells all arguments"
+                if unknown in ON_CPUS:
+                    hint = ": it computes on CPUs, and on no other device"
                 raise TypeError(f"{method.__name__}() has no argument {unknown!r}{hint or every}") from None
             # two names of one option: both at once would hide one of the values
             for name, other in (("epoch", "epochs"), ("mission_title", "job_title")):
@@ -197,7 +199,9 @@ def run_job(
     shown = verbosity(options.verbose, short=short)
     with interrupts_put_off(), shown, telling("The job", _log):
         if not work.model.built:
-            raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
+            raise ValueError(
+                "ParallelSGD 'model' must have its variables: give it an input_shape and call setup() or compile()"
+            )
         options = options.without_words()
         spec = replace(make_spec(work.model, work.data, work.transform, options), about=about)
         # after the options, since loading may take minutes

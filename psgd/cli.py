@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from network import VERSION
+from network.names import did_you_mean
 from rpc import OptionParser, program_name
 
 Task = Callable[[argparse.Namespace], int]
@@ -67,7 +68,8 @@ MEANT: Final = {
     "diff": "compare",
     "info": "show",
     "status": "show",
-    **dict.fromkeys(("resume", "continue"), "submit --resume"),
+    **dict.fromkeys(("resume", "continue"), "run RUN --resume RUN --epochs N"),
+    **dict.fromkeys(("open", "view"), "report"),
     **dict.fromkeys(("repeat", "rerun", "retrain"), "run"),
     **dict.fromkeys(("ps", "queue", "top"), "jobs"),
     **dict.fromkeys(("log", "logs", "download"), "fetch"),
@@ -79,6 +81,11 @@ MEANT: Final = {
     "version": "--version",
 }
 """Words that other tools have, and what to suggest for each."""
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("export", "convert"), "a program writes ONNX by nn.model.Model.load(FILE).export('model.onnx')"),
+    **dict.fromkeys(("rename", "mv"), "a run keeps its name; --title names the next one"),
+}
+"""Words for which there is no command, and the way to it."""
 SHELLS: Final = ("bash", "zsh")
 # a script with all words, so no key waits for Python
 _COMPLETION = """_psgd() {{
@@ -163,6 +170,15 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
 
 class _Parser(OptionParser):
     """Parser that says in one line which argument is wrong, as the commands do."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        # without the list of all commands, in which the near one would be lost
+        if self.meant and not action.option_strings and action.choices is not None and value not in action.choices:
+            found = {name: f"'{self.prog} {name}'" for name in action.choices}
+            found |= {word: f"'{self.prog} {name}'" for word, name in self.meant.items()}
+            near = f"; {_ELSEWHERE[value]}" if value in _ELSEWHERE else did_you_mean(value, found, quoted=False, meant=found)
+            self.error(f"there is no command {value!r}{near}")
+        super()._check_value(action, value)
 
     def complain(self, message: str) -> None:
         # without the usage, which for twenty options is longer than a screen

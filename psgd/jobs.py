@@ -18,11 +18,11 @@ from rpc.submit.run_folder import path_of
 from . import above_0, positive
 from .cli import Task
 
+#: The options that `--help` of a command that trains shows; `--help-all` shows all of them.
 _FIRST: Final = (
     "model", "worker_count", "local", "dataset", "transform", "epoch", "block_size", "learn_rate", "codec", "on_failure",
     "resume", "mission_title",
 )  # fmt: skip
-"""The options that `--help` of a command that trains shows; `--help-all` shows all of them."""
 
 
 def run(parser: OptionParser) -> Task:
@@ -83,6 +83,9 @@ def _add_code(parser: argparse.ArgumentParser) -> None:
         help="import the files of code that the job names, each of which is told with its SHA-256 (default: only those that "
         "lie outside of the folder and whose hash its manifest lists)",
     )
+    if isinstance(parser, OptionParser):
+        # a right is given by its name, not by `--all`; and `--sign KEY` is another command
+        parser.in_full = ("allow_code", "signer")
     code.add_argument("--no-code", action="store_true", help="import no code that the job names, whatever the manifest lists")
 
 

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown, unreadable_in
-from rpc.support.console import in_columns
+from rpc.support.console import columns_of, fitted, in_columns
 
 from . import new_file
 from .cli import Task
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 _HEAD: Final = ("RUN", "BEGAN", "STATE", "FIGURES", "DIFFERS FROM THE DEFAULTS")
 _GAP: Final = "  "
-_NARROWEST: Final = 24
+_NARROWEST: Final = 24  # of the last column, however narrow the terminal is
 _CODES: Final = "Exit codes: 0 done, 1 a file cannot be written or deleted, 2 no run, or a wrong argument."
 
 
@@ -161,11 +160,23 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
     names = {facts["job"]: facts["run"] for facts in found}
     rows = [_HEAD, *(_row(facts, names) for facts in found)]
     # cut for eyes only: a pipe gets all of it
-    if sys.stdout.isatty():  # the last column ends with the line
-        widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
-        room = max(_NARROWEST, shutil.get_terminal_size().columns - sum(widths) - len(_GAP) * len(widths))
-        rows = [(*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 3]}...") for row in rows]
-    return in_columns(rows)
+    columns = columns_of(sys.stdout)
+    if not columns:
+        return in_columns(rows)
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
+    room = columns - sum(widths) - len(_GAP) * len(widths)
+    if room >= _NARROWEST:
+        # the last column ends with the line
+        return in_columns([(*row[:-1], _cut(row[-1], room)) for row in rows])
+    # a line of its own below each run, where there is too little room beside the others
+    indent = " " * (widths[0] + len(_GAP))
+    lines = in_columns([row[:-1] for row in rows]).splitlines()
+    differs = [fitted(indent + row[-1], sys.stdout) for row in rows]
+    return "\n".join(f"{_cut(line, columns)}\n{below}".rstrip() for line, below in zip(lines, differs, strict=True))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(0, room - 3)]}..."
 
 
 def _row(facts: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
@@ -223,7 +234,7 @@ def _show(given: argparse.Namespace) -> int:
         lines += ["settings that differ from the defaults:"]
         lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
     # none for a run without an epoch
-    told = [
+    last = [
         {name: value for name, value in row.items() if name not in COUNTED}
         for row in history.rows[-1:]
         if not platform.endswith(TIME_ONLY)
@@ -231,20 +242,23 @@ def _show(given: argparse.Namespace) -> int:
     # of all that were asked for, where the job file tells; callbacks may have ended it before
     asked = settings_of_run(Door(run.path)).get("epoch", "")
     epochs = int(asked) if asked.isdecimal() else 0
-    lines += [epoch_line(row, max(int(row[EPOCH]), epochs)) for row in told]
+    lines += [epoch_line(row, max(int(row[EPOCH]), epochs)) for row in last]
     lines += [f"best     {best}"] if best is not None else []
     lines += [f"{SIMULATED} {platform}: virtual seconds, not measured"] if platform else []
     lines += [f"clients  {history.rounds[-1]['ends']:.6g} s of their clock"] if history.rounds else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
-    lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
+    if effort is not None and effort.workers > 1:
+        lines += [f"         {effort.told(crowd_of(records) is not None)}"]
     if not records.went_well:
         for event in events(records):
             lines += [event.heading, *(f"  {question}: {answer}" for question, answer in event.answers)]
-    lines += [f"report   {shown(run.path / PAGE)}"] if (run.path / PAGE).is_file() else []
+    # paths are to be copied, so a narrow terminal does not break their lines
+    paths = [f"report   {shown(run.path / PAGE)}"] if (run.path / PAGE).is_file() else []
     # no link: the line must name a file of this run
     models = sorted(path for path in run.path.glob("Node-*-Retrieve/MODEL-*.model") if not path.is_symlink())
-    lines += [f"model    {shown(models[0])}"] if models else []
-    sys.stdout.write("".join(f"{_clean(line)}\n" for line in lines))
+    paths += [f"model    {shown(models[0])}"] if models else []
+    told = [fitted(_clean(line), sys.stdout) for line in lines]
+    sys.stdout.write("".join(f"{line}\n" for line in [*told, *map(_clean, paths)]))
     return 0
 
 

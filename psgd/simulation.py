@@ -9,6 +9,7 @@ from parallel_sgd.commands import calibrate as calibration
 from parallel_sgd.commands import options
 from parallel_sgd.commands import plan as planning
 from parallel_sgd.commands.output import carry_out
+from rpc import OptionParser
 
 from . import above_0, new_file, number, positive
 from .cli import Task
@@ -40,11 +41,14 @@ def calibrate(parser: argparse.ArgumentParser) -> Task:
     parser.add_argument("--force", action="store_true", help="replace the file if there is one")
     parser.add_argument("-m", "--model", metavar="FILE", help="model whose block step is timed (default: 784-128-128-10)")
     parser.add_argument("--dataset", metavar="NAME", help="its samples (default: random ones of its shape)")
-    parser.add_argument("--block-size", type=positive, default=16, metavar="N", help="samples of a block (default: 16)")
+    parser.add_argument(
+        "--block-size", "--batch-size", type=positive, default=16, metavar="N", help="samples per block (default: 16)"
+    )
     parser.add_argument(
         "--codecs", default=calibration.CODECS, metavar="NAME,..", help=f"codecs that are timed (default: {calibration.CODECS})"
     )
     options.add_output(parser)
+    # the code for nodes reads these, for which there are no options here
     parser.set_defaults(worker_count=None, wait=0.0, discovery=None)
     return partial(carry_out, calibration.calibrate)
 
@@ -75,8 +79,12 @@ def plan(parser: argparse.ArgumentParser) -> Task:
     parser.add_argument(
         "--local-steps", type=_numbers, default=[1, 8], metavar="N,..", help="batches between averages by LocalSGD (default: 8)"
     )
+    if isinstance(parser, OptionParser):
+        parser.in_full = ("local_steps",)  # `--local 2` is an option of the other commands
     parser.add_argument("--blocks", type=positive, metavar="N", help="blocks of a batch (default: the most workers)")
-    parser.add_argument("--block-size", type=positive, default=4, metavar="N", help="samples of a block (default: 4)")
+    parser.add_argument(
+        "--block-size", "--batch-size", type=positive, default=4, metavar="N", help="samples per block (default: 4)"
+    )
     parser.add_argument("--learn-rate", type=above_0, default=0.1, metavar="X", help="of SGD (default: 0.1)")
     parser.add_argument(
         "--epochs",

@@ -20,7 +20,7 @@ def sweep(parser: OptionParser) -> Task:
         "Runs that are done are known by their identity and not trained again; those that were interrupted are. Without "
         "--local, --launch or --workers each run computes in one process of this machine, as many at once as there are "
         "usable cores. Exit codes: 0 all are done, 1 some are not, 2 wrong argument or file, before anything runs, 3 not "
-        "started, 4 a node cannot be reached, 130 interrupted: what is done stays."
+        "started, 4 too few agents can be reached, 130 interrupted: what is done stays."
     )
     parser.add_argument("sweep_file", metavar="SWEEP.TOML", help="the sweep: model, data, options, grid and seeds")
     parser.add_argument("--retry", action="store_true", help="train runs again that have failed")
@@ -35,5 +35,6 @@ def sweep(parser: OptionParser) -> Task:
         "--local", type=positive, metavar="N", help="start N workers on this machine, and share them out among the runs"
     )
     options.add_output(parser)
+    parser.meant_options = options.in_a_sweep()
     parser.set_defaults(wait=0.0, discovery=None)
     return partial(carry_out, sweeping.sweep, short=True)

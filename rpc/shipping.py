@@ -304,7 +304,18 @@ def _dump(item: Any, names: Collection[str]) -> bytes:
     return buffer.getvalue()
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickler of code with the name of its file, by which a traceback tells the line."""
+
+    def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, types.CodeType):
+            # cloudpickle puts "<dynamic-code>" there from 3.1.3 on; the file is the eleventh argument of all Pythons from 3.8
+            _, given = self.dispatch_table[types.CodeType](item)
+            return types.CodeType, (*given[:10], item.co_filename, *given[11:])
+        return super().reducer_override(item)
+
+
+class _Pickler(_CodePickler):
     """Pickler of the user's modules, of which only the contents under `names` travel; the same code always gives the same
     bytes.
     """
@@ -338,7 +349,10 @@ class _LinelessPickler(_Pickler):
             # where exceptions are caught, which Python 3.10 has in the code itself
             caught = getattr(item, "co_exceptiontable", b"")
             return tuple, ((*parts, item.co_flags, *counts, caught, item.co_name),)
-        return super().reducer_override(item)
+        reduced = super().reducer_override(item)
+        if isinstance(item, type) and isinstance(reduced, tuple) and len(reduced) > 2:
+            reduced[2][0].pop("__firstlineno__", None)  # which classes have from Python 3.13 on
+        return reduced
 
 
 def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Callable[..., Any]:
@@ -392,7 +406,7 @@ def pack_trusted(value: Any, classes: Sequence[type]) -> tuple[bytes, list[np.nd
     return file.getvalue(), [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
 
 
-class _ResultPickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _ResultPickler(_CodePickler):
     def __init__(self, file: io.BytesIO, classes: Sequence[type], buffers: list[Any]) -> None:
         super().__init__(file, buffer_callback=buffers.append)
         # by number: the submitter must get instances of its own classes, not of copies

@@ -1,9 +1,13 @@
-"""A disk without room, for as long as a test wants it: every write takes its first bytes, and no more."""
+"""Disks without room, for as long as a test wants it."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +15,9 @@ from rpc.support import files
 
 
 class FullDisk:
-    """In place of `os.write`; `refused` counts the writes that failed while `full` was set."""
+    """In place of `os.write`: every write takes its first bytes, and no more. `refused` counts the writes that failed while
+    `full` was set.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._write = os.write
@@ -28,3 +34,23 @@ class FullDisk:
             return self._write(descriptor, data[:4])
         self.refused += 1
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, kibibytes: int) -> Iterator[Path]:
+    """A real disk of this size, where the test may mount one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def fill(file: Path) -> None:
+    """Have a file take all the room that its disk has."""
+    with contextlib.suppress(OSError), open(file, "ab", buffering=0) as other:
+        while other.write(bytes(4096)):
+            pass

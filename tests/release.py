@@ -1,26 +1,27 @@
 """The list of what a release needs: `python -m tests.release` tells what is done, with `--run` it does what commands can do.
 
-Facts are looked up each time. What a command has passed for this very commit is kept in `.venv/release.json`, so that a walk
+Facts are looked up each time. Which commands have passed for this very commit is kept in `.venv/release.json`, so that a walk
 can be taken up again where it ended. Nothing is tagged, sent or published.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .sources import ROOT
 
-COMMANDS = (
-    "make test", "make long", "make faults", "make steady", "make soak", "make mutants", "make extras", "make browser",
-    "make audit", "make docs", ".venv/bin/python -m build",
-)  # fmt: skip
+INTERRUPTED = 130
 
 
 class Fact(NamedTuple):
@@ -28,6 +29,13 @@ class Fact(NamedTuple):
 
     text: str
     lacks: Callable[[Path], str]
+
+
+class Step(NamedTuple):
+    """A command that must pass, and the function that returns what it needs and this machine lacks, "" where it has all."""
+
+    command: str
+    lacks: Callable[[], str] = str
 
 
 def read(root: Path, name: str, pattern: str) -> str:
@@ -44,12 +52,23 @@ def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("."))) if re.fullmatch(r"\d+\.\d+\.\d+", text) else ()
+
+
 def _numbered(root: Path) -> str:
-    return "" if re.fullmatch(r"\d+\.\d+\.\d+", version(root)) else f"network/__init__.py has VERSION {version(root)!r}"
+    return "" if _numbers(version(root)) else f"network/__init__.py has VERSION {version(root)!r}"
 
 
 def _untagged(root: Path) -> str:
-    return f"the tag v{version(root)} is there: raise VERSION" if _git(root, "tag", "--list", f"v{version(root)}") else ""
+    """Look at the tags of other commits: that of this one is no second release."""
+    here = set(_git(root, "tag", "--points-at", "HEAD").split())
+    others = [tag for tag in _git(root, "tag", "--list", "v*").split() if tag not in here]
+    if f"v{version(root)}" in others:
+        return f"the tag v{version(root)} is there: raise VERSION"
+    newest = max(others, key=lambda tag: _numbers(tag[1:]), default="")
+    later = _numbers(newest[1:]) > _numbers(version(root)) > ()
+    return f"{newest} is later than VERSION {version(root)!r}" if later else ""
 
 
 def _clean(root: Path) -> str:
@@ -58,14 +77,21 @@ def _clean(root: Path) -> str:
 
 def _dated(root: Path) -> str:
     heading = read(root, "CHANGELOG.md", r"^## (.+)$")
-    wanted = rf"{re.escape(version(root))} \(\d{{4}}-\d\d-\d\d\)"
-    return "" if re.fullmatch(wanted, heading) else f"CHANGELOG.md begins with '## {heading}', not '## {version(root)} (DATE)'"
+    found = re.fullmatch(rf"{re.escape(version(root))} \((\d{{4}}-\d\d-\d\d)\)", heading)
+    if found is None:
+        return f"CHANGELOG.md begins with '## {heading}', not '## {version(root)} (DATE)'"
+    try:
+        datetime.date.fromisoformat(found[1])
+    except ValueError as error:
+        return f"CHANGELOG.md has the date {found[1]}: {error}"
+    return ""
 
 
 def _cited(root: Path) -> str:
     told = read(root, "CITATION.cff", r"^version: (.+)$"), read(root, "CITATION.cff", r"^date-released: (.+)$")
     wanted = version(root), read(root, "CHANGELOG.md", r"^## .+ \((\d{4}-\d\d-\d\d)\)$")
-    return "" if told == wanted and all(told) else f"CITATION.cff has version {told[0]!r} and date-released {told[1]!r}"
+    lines = f"'version: {wanted[0]}' and 'date-released: {wanted[1] or 'DATE'}'"
+    return "" if told == wanted and all(told) else f"CITATION.cff must have the lines {lines}, got {told[0]!r} and {told[1]!r}"
 
 
 def _results(root: Path) -> str:
@@ -73,13 +99,42 @@ def _results(root: Path) -> str:
     return "" if f'("{version(root)}", ' in text else f"tests/equivalence/test_release.py has no row of {version(root)}"
 
 
+def _browser() -> str:
+    programs = ("node", "npm", os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+    return ", ".join(f"{name} is not here" for name in programs if shutil.which(name) is None)
+
+
+def _pythons() -> str:
+    # needs what the tests need, and the list is told by any Python
+    from . import pythons
+
+    wanted = pythons.supported((ROOT / "pyproject.toml").read_text("utf-8"))
+    ends = [each for each in (wanted[0], wanted[-1]) if each != sys.version_info[:2]]
+    found = pythons.find(ends, os.environ)
+    return ", ".join("Python {}.{} is not here".format(*each) for each in ends if each not in found)
+
+
 FACTS = (
     Fact("the version has three numbers", _numbered),
-    Fact("no release has this version yet", _untagged),
+    Fact("no other commit is a release of this version or a later one", _untagged),
     Fact("the changelog has its date", _dated),
     Fact("the citation has version and date", _cited),
     Fact("the results of this version are kept", _results),
     Fact("all is committed", _clean),
+)
+# first those that may fail without a fault of the code, for want of a network or a program; then by what they take
+STEPS = (
+    Step("make test"),
+    Step("make audit"),
+    Step("make docs"),
+    Step("make browser", _browser),
+    Step("make extras"),
+    Step("make long STRICT=--strict", _pythons),
+    Step("make faults"),
+    Step("make soak"),
+    Step("make steady"),
+    Step("make mutants"),
+    Step("make dist"),
 )
 
 
@@ -93,27 +148,82 @@ def unmet(root: Path) -> list[str]:
     return found
 
 
-def walk(root: Path, commands: tuple[str, ...], run: bool) -> int:
-    """Tell the list, and with `run` do its commands until one fails; return how many entries are left."""
-    left = len(unmet(root))
-    record = root / ".venv" / "release.json"
-    commit = _git(root, "rev-parse", "HEAD")
-    kept = json.loads(record.read_text("utf-8")) if record.exists() else {}
-    passed = kept.get("passed", []) if kept.get("commit") == commit else []
-    for number, command in enumerate(commands):
-        if run and not left and command not in passed:
+class Record:
+    """Notes of which commands have passed for the commit of a checkout, and how."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._path = root, root / ".venv" / "release.json"
+        self.commit = _git(root, "rev-parse", "HEAD")
+        try:
+            kept = json.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError):  # there is none, or it was cut off
+            kept = {}
+        passed = kept.get("passed") if kept.get("commit") == self.commit else None
+        self.passed: dict[str, str] = passed if isinstance(passed, dict) else {}
+
+    def add(self, command: str, how: str) -> None:
+        """Note that a command has passed."""
+        self.passed[command] = how
+        self._path.parent.mkdir(exist_ok=True)
+        whole = self._path.with_suffix(".new")
+        whole.write_text(json.dumps({"commit": self.commit, "passed": self.passed}), "utf-8")
+        whole.replace(self._path)
+
+    def moved(self) -> str:
+        """Return why what a command has shown is not about this commit, "" where it is."""
+        return "HEAD is another commit now" if _git(self._root, "rev-parse", "HEAD") != self.commit else _clean(self._root)
+
+
+def called(command: str, root: Path) -> int:
+    """Run a command to its end, also after Ctrl-C, which its processes get, too; return its exit code."""
+    interrupted = False
+    with subprocess.Popen(command.split(), cwd=root) as process:
+        while True:
+            try:
+                code = process.wait()
+                return INTERRUPTED if interrupted else code
+            except KeyboardInterrupt:
+                interrupted = True
+
+
+def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] = ()) -> int:
+    """Tell the list, and with `run` do its commands until one fails; return how many entries are left.
+
+    Args:
+        root: the checkout.
+        steps: the commands.
+        run: whether to run those that have not passed.
+        elsewhere: commands that are known to have passed for this commit on another machine.
+
+    Raises: KeyboardInterrupt after Ctrl-C, once the command has ended.
+    """
+    left, record = len(unmet(root)), Record(root)
+    for command in elsewhere:
+        record.add(command, "on another machine")
+    problems = {step.command: step.command not in record.passed and step.lacks() for step in steps}
+    may_run = run and not left and not any(problems.values())
+    for number, (command, _) in enumerate(steps):
+        if may_run and command not in record.passed:
             sys.stdout.write(f"    {command}\n")
             sys.stdout.flush()
-            if code := subprocess.run(command.split(), cwd=root, check=False).returncode:
-                sys.stdout.write(f"[ ] {command}: exit code {code}\n")
-                return len(commands) - number
-            passed.append(command)
-            record.parent.mkdir(exist_ok=True)
-            record.write_text(json.dumps({"commit": commit, "passed": passed}), "utf-8")
-        sys.stdout.write(f"[{'x' if command in passed else ' '}] {command}\n")
-    left += len([each for each in commands if each not in passed])
+            begin = time.monotonic()
+            code = called(command, root)
+            problem = f"exit code {code}" if code else record.moved() and f"passed, but {record.moved()}: once more"
+            if problem:
+                sys.stdout.write(f"[ ] {command}: {problem}\n")
+                if code == INTERRUPTED:
+                    raise KeyboardInterrupt
+                return len(steps) - number
+            record.add(command, f"{(time.monotonic() - begin) / 60:.1f} minutes")
+        how = record.passed.get(command) or problems[command]
+        sys.stdout.write(f"[{'x' if command in record.passed else ' '}] {command}{f': {how}' if how else ''}\n")
+    left += len([step for step in steps if step.command not in record.passed])
     if not left:
-        sys.stdout.write(f"All is done. Now: git tag -s v{version(root)}, and begin the next heading of CHANGELOG.md.\n")
+        tag = f"v{version(root)}"
+        sys.stdout.write(f"All is done. Now: git tag -s {tag} -m 'Release {version(root)}' && git push origin {tag}\n")
+        sys.stdout.write("What follows the tag, and how to take it back, is in CONTRIBUTING.md, Release.\n")
+    elif run and not may_run:
+        sys.stdout.write("Nothing was run: mend what has no x and tells why. CONTRIBUTING.md, Release, says how.\n")
     return left
 
 
@@ -121,7 +231,23 @@ def main() -> int:
     """Walk through the list; return 0 where all of it is done."""
     parser = argparse.ArgumentParser(prog="python -m tests.release", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--run", action="store_true", help="run the commands that have not passed for this commit")
-    return int(walk(ROOT, COMMANDS, parser.parse_args().run) > 0)
+    parser.add_argument(
+        "--passed",
+        action="append",
+        default=[],
+        choices=[step.command for step in STEPS],
+        metavar="COMMAND",
+        help="note that it has passed for this commit on another machine; repeatable",
+    )
+    options = parser.parse_args()
+    try:
+        return int(walk(ROOT, STEPS, options.run, options.passed) > 0)
+    except KeyboardInterrupt:
+        sys.stdout.write("Called again, it goes on with this command.\n")
+        return INTERRUPTED
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{parser.prog}: a release is made in a checkout with its history, by git: {error}\n")
+        return 2
 
 
 if __name__ == "__main__":

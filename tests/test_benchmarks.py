@@ -7,12 +7,17 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
+import nn
 from benchmarks.exchange import __main__ as exchange
 from benchmarks.exchange.workload import NETWORKS
 from benchmarks.language import __main__ as language
+from benchmarks.nn import __main__ as training
+from benchmarks.nn.bare import BareNetwork
 from benchmarks.pairing import Result
+from nn.threads import limited_to_one_thread
 
 from .sources import ROOT
 
@@ -30,10 +35,51 @@ def test_nn_is_measured_as_a_share_of_bare_products() -> None:
     assert min(map(float, rates.groups())) > 0
     rows = [line.split() for line in tables if "µs" in line and "torch" not in line]
     assert [name for name, *_ in rows] == ["nn", "bare"] * 2, found.stdout
-    for nn, bare in (rows[:2], rows[2:]):
-        assert nn[-2] == bare[-3], "of the bound, and how many times that of nn the bound takes"
-        assert float(nn[-2]) > 0
+    for ours, bare in (rows[:2], rows[2:]):
+        assert ours[-2] == bare[-3], "of the bound, and how many times that of nn the bound takes"
+        assert float(ours[-2]) > 0
         assert bare[-2] == "1.00"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_bare_step_computes_what_a_model_does(threads: int) -> None:
+    network = BareNetwork([6, 9, 7, 3], 8, threads)
+    model = nn.model.SequentialModel([-1, 6], [*(nn.layer.Dense(size, activation=nn.activation.ReLU()) for size in (9, 7))])
+    model.add(nn.layer.Dense(3, activation=nn.activation.Softmax()))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    model.compile(nn.gradient_descent.ADAMOptimizer)
+    model.set_weights([weight for pair in zip(network.kernels, network.biases, strict=True) for weight in pair])
+    x, label = np.random.default_rng(1).standard_normal((8, 6), dtype=np.float32), np.arange(8) % 3
+    before = network.values.copy()
+    with limited_to_one_thread():
+        for _ in range(3):
+            network.step(x, label)
+    network.close()
+    model.fit(x, label, epoch=3, batch_size=8, shuffle=False, verbose=0)
+    np.testing.assert_allclose(np.concatenate([weight.ravel() for weight in model.get_weights()]), network.values, atol=1e-6)
+    # Each step moves nearly all of them by the rate, a thousandth.
+    assert np.median(np.abs(network.values - before)) > 1e-3
+
+
+@pytest.mark.parametrize(("bare", "reached"), [(0.95, True), (0.94, False)])
+def test_training_is_compared_with_the_bare_step_and_with_other_kernels(
+    bare: float, reached: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With two threads a step may take 1.06 of the bare one. Others take twice as long, nn with other kernels half."""
+
+    def take_turns(
+        contenders: Mapping[str, object], threads: int, rounds: int, kernels: Mapping[str, str]
+    ) -> dict[str, Result]:
+        assert kernels == {"nn, Haswell": "Haswell"}
+        seconds = {"nn": 1.0, "bare products": 0.93, "bare step": bare, "nn, Haswell": 0.5}
+        return {name: Result([seconds.get(name, 2.0)] * rounds) for name in contenders}
+
+    monkeypatch.setattr(training, "take_turns", take_turns)
+    assert training.train("large", 2, 3, "Haswell", quick=True) is reached
+    said = capsys.readouterr().out
+    (row,) = [line.split() for line in said.splitlines() if line.startswith("  bare step")]
+    assert row[-4] == f"{bare:.2f}" and row[-1] == f"{bare * 2:.2f}"
+    assert ("goal reached" in said) is reached and ("bare step 0.94 < 0.943" in said) is not reached
 
 
 @pytest.mark.parametrize(("slow", "reached"), [(1.1, True), (1.2, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import re
@@ -25,6 +26,7 @@ from nn.model import Model
 from parallel_sgd import ParallelSGD, in_process, local_workers
 from parallel_sgd.__main__ import main
 from parallel_sgd.commands import output
+from parallel_sgd.commands.options import make_parser
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent import cli as agent_cli
@@ -118,7 +120,7 @@ def test_it_does_what_parallel_does(place: Path, agents: LocalNodes, capsys: pyt
 def test_parts_go_by_the_names_of_their_classes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert submit("--codec", "TopK", "--op-type", "LocalUpdate", "--sync-type", "SynchronizedSGD") == output.EXIT_OK
     assert submit("--codec", "asyncps", "--op-type", "gradientaveraging", "--sync-type", "stale:2") == output.EXIT_USAGE
-    assert "'codec' AsyncPS needs a parameter server among the nodes" in capsys.readouterr().err
+    assert "--codec AsyncPS needs a parameter server among the nodes: --ps\n" in capsys.readouterr().err
 
 
 def test_json_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,10 +247,22 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--psgd xsgd", r"--psgd 'xsgd' is unknown.* Known: .*SynchronizedSGD"),
         ("--psgd stale:some", r"--psgd stale: must be an integer, got 'some'"),
         ("--psgd stale:-1", r"StaleSynchronous 'staleness' must be an integer of at least 0, got -1"),
-        ("--psgd stale:2", r"'sync_type' StaleSynchronous\(2\) cannot run 'codec' Plain"),
-        ("--psgd asgd", r"'sync_type' AsynchronizedSGD cannot run 'codec' Plain"),
+        ("--psgd stale:2", r": --psgd StaleSynchronous\(2\) cannot run --codec Plain, "),
+        ("--psgd asgd", r": --psgd AsynchronizedSGD cannot run --codec Plain, "),
         ("--optimizer x", r"--optimizer 'x' is unknown.* Known: .*PSGDOptimizer"),
         ("--codec x", r"--codec 'x' is unknown.* Known: .*EFSign, .*FedAvg, .*Plain, .*QSGD, .*TopK"),
+        ("--optimizer adam", r"--optimizer 'adam' is unknown.* 'adam' is a word of --gradient-descent\."),
+        ("--gradient-descent psgd", r"--gradient-descent 'psgd' is unknown.* 'psgd' is a word of --optimizer\."),
+        ("--block-size 0", r": --block-size must be a positive integer, got 0"),
+        ("--checkpoint-every x", r": --checkpoint-every must be 'epoch', .*, or off, got 'x'"),
+        ("--min-workers 1", r": --min-workers needs --on-failure shrink, got 'fail'"),
+        ("--max-workers 3", r": --max-workers needs --discovery, which finds more workers, got 3 without one"),
+        ("--on-failure redundant", r": --on-failure can be 'redundant' with --redundancy of 2 or more"),
+        ("--bits portable --blas-threads 2", r": --bits 'portable' takes one BLAS thread, got --blas-threads 2"),
+        (
+            "--optimizer shardedpsgd --codec topk",
+            r": --optimizer \w+ exchanges .* and takes no other --codec than Plain, got TopK",
+        ),
         ("--optimizer gd", r"--optimizer 'gd' is unknown.* Known: .*PSGDOptimizer"),
         ("--gradient-descent x", r"--gradient-descent 'x' is unknown.* Known: .*ADAMOptimizer"),
         ("--block-assignment x", r"--block-assignment 'x' is unknown.* Known: .*IIDBlockAssignment"),
@@ -257,7 +271,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--codec-params bits", r"--codec-params must be KEY=VALUE, got 'bits'"),
         ("--gd-params 0.9", r"--gd-params come after the learning rate"),
         ("--learn-rate 0.1 --gd-params a,b", r"--gd-params must be numbers with commas between them, got 'a,b'"),
-        ("--learn-rate -1", r"'learn_rate' must be a number >= 0, got -1"),
+        ("--learn-rate -1", r": ADAMOptimizer --learn-rate must be a number >= 0, got -1"),
         ("--epochs 0", r": --epochs must be a positive integer, got 0"),
         ("--batch-size 2000", r"at least one batch of 2000 samples"),
         ("-n 3", r"worker.json lists 2 workers, but 3 were asked for"),
@@ -279,7 +293,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--wait -1", r": --wait must be a number >= 0, got -1"),
         ("--title a/b", r": --title must be able to stand in a file name"),
         ("--blas-threads many", r"--blas-threads must be an integer or auto, got 'many'"),
-        ("--redundancy 2", r"'redundancy' must not exceed the number of workers, got 2 for 1"),
+        ("--redundancy 2", r"Assignment --redundancy must not exceed the number of workers, got 2 for 1"),
         ("-m none.model", r"none\.model"),
         ("-m worker.json", r"The model file worker.json cannot be used: "),
         ("--dataset arraydataset", r"--dataset 'arraydataset' is unknown"),
@@ -296,6 +310,53 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
     assert not printed.out and "Traceback" not in printed.err
     last = printed.err.splitlines()[-1]
     assert last.startswith("job_submit.py: ") and re.search(message, last), printed.err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "'codec' AsyncPS needs a parameter server: parse_worker(n, ps=True)",
+            "--codec AsyncPS needs a parameter server: --ps",
+        ),
+        ("parallel() 'model' must be a Model", "--model must be a Model"),
+        (
+            "'max_workers' can be at most 2; use assignment_type=FixedBlockAssignment.of(blocks=4)",
+            "--max-workers can be at most 2; use --block-assignment fixed:4",
+        ),
+        (
+            "QSGD needs the parameter 'bits': pass codec_extra_parameters={'bits': ...}.",
+            "QSGD needs the parameter 'bits': pass --codec-params bits=...",
+        ),
+        ("so 'op_type' X, redundancy=1, or op_type=Y", "so --op-type X, --redundancy 1, or --op-type Y"),
+        (
+            "it had ended, or 'checkpoint_every' was None. Run 3 has one",
+            "it had ended, or --checkpoint-every was off. Run 3 has one",
+        ),
+        # values, arguments of parts, and words of others stay
+        ("'checkpoint_every' must be 'epoch', got 'seed'", "--checkpoint-every must be 'epoch', got 'seed'"),
+        ("'on_failure' must be one of 'fail', 'wait', got 'x'", "--on-failure must be one of 'fail', 'wait', got 'x'"),
+        ("QSGD 'bits' must be 2, 4 or 8, got 3", "QSGD 'bits' must be 2, 4 or 8, got 3"),
+        ("--codec 'seed' is unknown", "--codec 'seed' is unknown"),
+        ("--callback EarlyStopping has no argument 'seed'", "--callback EarlyStopping has no argument 'seed'"),
+        ("a, such as count=100,seed=2, is", "a, such as count=100,seed=2, is"),
+        ("Clients(seed=3) is wrong, and {'codec': 1} too", "Clients(seed=3) is wrong, and {'codec': 1} too"),
+        ("sweep() 'epoch' must be 1", "sweep() 'epoch' must be 1"),
+    ],
+)
+def test_an_error_of_parallel_goes_by_the_flags(error: str, said: str) -> None:
+    options = make_parser().parse_args(["-m", "dnn.model", "--op-type", "psgd"])
+    assert output.by_flags(error, options) == said
+    assert output.by_flags("'epoch' must be 3", argparse.Namespace(json=False)) == "'epoch' must be 3", (
+        "a sweep has no such flag"
+    )
+
+
+def test_what_code_of_the_user_says_stays(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = """raise ValueError("'seed' must be 7")"""
+    Path("mine.py").write_text(f"from nn.dataset import Digits\nclass Mine(Digits):\n    def load(self):\n        {wrong}\n")
+    assert submit("--dataset", "mine.py:Mine") == output.EXIT_USAGE
+    assert capsys.readouterr().err.endswith("job_submit.py: 'seed' must be 7\n")
 
 
 def test_a_model_or_a_data_set_that_is_not_there(
@@ -496,7 +557,7 @@ def test_the_program_goes_by_the_name_by_which_it_was_called(
     """Errors, the help, and the example in it; an argument of Python goes by the name of its option."""
     monkeypatch.setattr(sys, "argv", [called])
     assert submit("--codec", "SyncPS", "-n", "2") == output.EXIT_USAGE
-    assert f"{name}: 'codec' SyncPS needs a parameter server among the nodes: --ps\n" in capsys.readouterr().err
+    assert f"{name}: --codec SyncPS needs a parameter server among the nodes: --ps\n" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out

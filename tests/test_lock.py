@@ -8,7 +8,7 @@ import sys
 import pytest
 from packaging.requirements import Requirement
 
-from .sources import ROOT
+from .sources import ROOT, library_files
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,3 +41,38 @@ def test_each_line_of_the_lock_has_its_hashes_and_none_an_address(name: str) -> 
 
 def test_the_image_has_the_files_that_the_tests_ran_with() -> None:
     assert set(PINNED.findall(TEXTS["run"])) <= set(PINNED.findall(TEXTS["dev"])), "run 'make lock'"
+
+
+COMMANDS = re.compile(
+    r"`(?:[\w./]*/)?pip install (-[^`]+|[\w.'][^`]*)`|^\$ .*?pip install ([^&#\n]+)|pip install ([\w.'<>=, \[\]-]+)\"",
+    re.MULTILINE,
+)
+ELSE = {"pip", "atheris", "jupyterlab"}
+"""Projects of others that a text names, and that no table of pyproject.toml has."""
+
+
+def test_a_command_that_installs_names_what_an_index_has() -> None:
+    """This project is in none, so it goes by its folder; extras and groups are those that there are."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+    listed = (
+        entry
+        for table in ([project["project"]["dependencies"]], extras.values(), groups.values())
+        for row in table
+        for entry in row
+    )
+    known = {Requirement(entry).name.lower() for entry in listed} | ELSE
+    found = 0
+    for path in (*library_files(), *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")):
+        for told in COMMANDS.findall(path.read_text("utf-8")):
+            words = re.split(r"\s+", "".join(told).replace("'", "").strip().rstrip("."))
+            for before, word in zip(["", *words], words, strict=False):
+                local = re.fullmatch(r"\.+(?:\[(.+)\])?", word) if word else None
+                if before == "--group":
+                    assert word in groups, f"{path.name}: {told}"
+                elif local is not None:
+                    assert set((local[1] or "").split(",")) <= {*extras, ""}, f"{path.name}: {told}"
+                elif word and not word.startswith("-"):
+                    assert re.split(r"[<>=\[]", word)[0].lower() in known, f"{path.name}: {told}"
+                    found += 1
+    assert found > 10

@@ -22,6 +22,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.codec import Codec, Plain, compose
 from parallel_sgd.codec.choice import by_variable
 from parallel_sgd.commands.options import make_dataset, make_parser, make_transform, settings_of
+from parallel_sgd.options.named_parts import sync_forms
 from rpc.agent.cli import main as worker
 from rpc.collective.allreduce import check_op
 from rpc.launch import launcher_of
@@ -49,7 +50,7 @@ NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "class in a module": (command("--codec", "parallel_sgd.codec:Plian"), "has no 'Plian'; did you mean 'Plain'?"),
     "sync type": (command("--psgd", "assgd"), "did you mean 'ssgd'?"),
     "sync type with a number": (command("--psgd", "stal:4"), "; did you mean 'stale:N'?"),
-    "sync types": (command("--psgd", "foo"), ", SynchronizedSGD, ssgd, asgd, first:K, stale:N; or write"),
+    "sync types": (command("--psgd", "foo"), f", SynchronizedSGD, {', '.join(sync_forms())}; or write"),
     "assignment": (command("--block-assignment", "duplicat"), "did you mean 'DuplicateAssignment'?|did you mean 'duplicate'?"),
     "assignment with a number": (command("--block-assignment", "fixd:4"), "; did you mean 'fixed:BLOCKS'?"),
     "rule": (command("--gradient-descent", "adm"), "did you mean 'ADAMOptimizer'?"),
@@ -115,6 +116,34 @@ def test_names_of_a_package() -> None:
     assert done.stderr.rstrip().endswith("Did you mean: 'ParallelSGD'?")
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "here"),
+    [
+        (nn, "load_model", "nn.model.Model.load"),
+        (nn, "SGD", "nn.gradient_descent.SGDOptimizer"),
+        (nn.gradient_descent, "Adam", "nn.gradient_descent.ADAMOptimizer"),
+        (nn.gradient_descent, "RMSprop", "nn.gradient_descent.RMSPropOptimizer"),
+        (parallel_sgd, "train", r"parallel_sgd.ParallelSGD\(model, data, transform\).parallel\(nodes\)"),
+        (parallel_sgd, "local", "parallel_sgd.local_workers"),
+    ],
+)
+def test_names_of_other_libraries_are_answered(package: Any, name: str, here: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here it is {here}$"):
+        getattr(package, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [("test_size", "test_fraction"), ("random_state", "seed"), ("target", "label"), ("drop", "index"), ("sep", "delimiter")],
+)
+def test_arguments_of_other_libraries_are_answered(name: str, here: str) -> None:
+    """Where the callable has an argument for it; another one lists its own."""
+    with pytest.raises(TypeError, match=f"^CSVDataset has no argument '{name}', but path, .*; did you mean '{here}'\\?$"):
+        nn.dataset.CSVDataset("x.csv", "y", **{name: 1})
+    with pytest.raises(TypeError, match=rf"^Dense has no argument '{name}', but units, [^;]*$"):
+        nn.layer.Dense(1, **{name: 1})
+
+
 @pytest.mark.parametrize("name", ["Plian", "plain", "PLAIN", "x", "", "Plain" * 10_000])
 def test_both_halves_suggest_the_same(name: str) -> None:
     """`nn` knows none of the other packages, so it has a function of its own; there are no more than these two."""
@@ -161,6 +190,13 @@ def test_every_layer_is_found_from_nn_and_every_answer_exists() -> None:
     assert all(answers.values()), answers
     for answer in answers.values():
         attrgetter(answer)(nn)
+
+
+def test_a_new_layer_is_found_from_nn_without_another_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.layer, "__all__", [*nn.layer.__all__, "BrandNew"])
+    with pytest.raises(AttributeError, match=r"^module 'nn' has no attribute 'BrandNew'; here it is nn.layer.BrandNew$"):
+        nn.BrandNew  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(nn, "__wrapped__")
 
 
 @pytest.mark.parametrize(

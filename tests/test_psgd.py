@@ -116,11 +116,21 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("sumbit", "invalid choice: 'sumbit' .*; did you mean submit?"),
-        ("list", r"invalid choice: 'list' .*; did you mean runs\?"),
-        ("diff a b", r"invalid choice: 'diff' .*; did you mean compare\?"),
-        ("resume last", r"invalid choice: 'resume' .*; did you mean submit --resume\?"),
-        ("logs", r"invalid choice: 'logs' .*; did you mean fetch\?"),
+        ("sumbit", r"psgd: there is no command 'sumbit'; did you mean 'psgd submit'\?"),
+        ("list", r"there is no command 'list'; did you mean 'psgd runs'\?"),
+        ("diff a b", r"there is no command 'diff'; did you mean 'psgd compare'\?"),
+        ("resume last", r"there is no command 'resume'; did you mean 'psgd run RUN --resume RUN --epochs N'\?"),
+        ("export digits-1", r"there is no command 'export'; a program writes ONNX by nn.model.Model.load\(FILE\)"),
+        ("rename a b", "there is no command 'rename'; a run keeps its name"),
+        ("xyzzy", r"there is no command 'xyzzy' \('psgd --help' tells"),
+        ("submit --resume last", "Which model? .* 'psgd run runs/latest --resume last' goes on with model, data and options"),
+        ("submit --resume a-1", r"'psgd run a-1 --resume a-1' goes on"),
+        (
+            "submit -m x --lr 0.1 --batch_size 8",
+            "--lr 0.1 --batch_size 8; did you mean --learn-rate, --batch-size?",
+        ),
+        ("submit -m dnn.model --optimizer sgd", "--optimizer 'sgd' is a rule of gradient descent: --gradient-descent sgd"),
+        ("logs", r"there is no command 'logs'; did you mean 'psgd fetch'\?"),
         ("submit -m x --dataste digits", "unrecognized arguments: --dataste digits; did you mean --dataset?"),
         ("submit --epochs many", "argument --epochs: invalid int value: 'many'"),
         ("submit -m nowhere.model", "The model file nowhere.model cannot be read: No such file or directory."),
@@ -154,8 +164,8 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("worker --new-key --key-file dnn.model/key", "Key file dnn.model/key cannot be written: dnn.model is no directory; "),
         ("stop", "the following arguments are required: JOB"),
         ("stop ", "argument JOB: must be a job's id, as 'psgd jobs' shows it, got ''"),
-        ("help runs", r"invalid choice: 'help' .*; did you mean --help-all\?"),
-        ("version", r"invalid choice: 'version' .*; did you mean --version\?"),
+        ("help runs", r"there is no command 'help'; did you mean 'psgd --help-all'\?"),
+        ("version", r"there is no command 'version'; did you mean 'psgd --version'\?"),
         ("verify .", "/[^ ]* is no folder of a run: it has neither job.toml nor manifest.json"),
         ("runs --directory none", "--directory must be the directory with runs/, got 'none': there is none"),
         ("show --directory dnn.model", "--directory must be the directory with runs/, got 'dnn.model': it is a file"),
@@ -228,7 +238,7 @@ def test_the_help_of_training_shows_what_one_needs_first(command: str, capsys: p
             cli.main([command, asked])
         printed = capsys.readouterr().out
         assert printed.startswith(f"usage: psgd {command} ") and "Exit codes: 0" in printed
-        shown[asked] = set(re.findall(r"^  (?:-\w \w+, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help", "--help-all"}
+        shown[asked] = set(re.findall(r"^  (?:-\w(?: \w+)?, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help", "--help-all"}
     needed = {
         "model",
         "local",

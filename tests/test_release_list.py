@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +40,10 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *arguments], check=True)
 
 
+def commit(folder: Path) -> None:
+    git(folder, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "-q", "--allow-empty", "-m", "Go on")
+
+
 @pytest.mark.parametrize(
     ("changes", "lacks"),
     [
@@ -47,7 +53,11 @@ def git(folder: Path, *arguments: str) -> None:
             "CHANGELOG.md begins with '## 1.2.0 (unreleased)', not '## 1.2.0 (DATE)'",
         ),
         ({"network___init___py": 'VERSION = "1.2"\n'}, "VERSION '1.2'"),
-        ({"CITATION_cff": "version: 1.1.0\ndate-released: 2026-11-01\n"}, "CITATION.cff has version '1.1.0'"),
+        (
+            {"CITATION_cff": "version: 1.1.0\ndate-released: 2026-11-01\n"},
+            "'date-released: 2026-12-01', got '1.1.0' and '2026-11-01'",
+        ),
+        ({"CHANGELOG_md": "## 1.2.0 (2026-11-31)\n"}, "CHANGELOG.md has the date 2026-11-31: "),
         ({"tests_equivalence_test_release_py": "RESULTS = {}\n"}, "has no row of 1.2.0"),
     ],
 )
@@ -62,25 +72,111 @@ def test_what_is_lacking_is_told(
 def test_what_is_not_committed_or_tagged_already_is_told(tmp_path: Path) -> None:
     place = project(tmp_path)
     git(place, "tag", "v1.2.0")
+    commit(place)
     (place / "new.txt").write_text("new")
     assert release.unmet(place) == ["the tag v1.2.0 is there: raise VERSION", "git status tells changes"]
+
+
+def test_a_tag_of_this_commit_is_no_other_release(tmp_path: Path) -> None:
+    place = project(tmp_path)
+    git(place, "tag", "v1.2.0")
+    assert release.unmet(place) == []
+    commit(place)
+    assert release.unmet(place) == ["the tag v1.2.0 is there: raise VERSION"]
+    git(place, "tag", "-d", "v1.2.0")
+    git(place, "tag", "v1.10.0", "HEAD~1")
+    git(place, "tag", "v1.9.9", "HEAD~1")
+    assert release.unmet(place) == ["v1.10.0 is later than VERSION '1.2.0'"]
+
+
+def steps(*commands: str) -> list[release.Step]:
+    return [release.Step(command) for command in commands]
 
 
 def test_commands_run_once_for_a_commit_and_end_at_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = project(tmp_path)
     (place / "ran").mkdir()
-    commands = (f"{sys.executable} -m pathlib", "mkdir ran/first", "mkdir ran/absent/second", "mkdir ran/third")
-    assert release.walk(place, commands, run=False) == 4 and not (place / "ran/first").exists()
-    assert release.walk(place, commands, run=True) == 2 and (place / "ran/first").exists()
+    listed = steps(f"{sys.executable} -c pass", "mkdir ran/first", "mkdir ran/absent/second", "mkdir ran/third")
+    assert release.walk(place, listed, run=False) == 4 and not (place / "ran/first").exists()
+    assert release.walk(place, listed, run=True) == 2 and (place / "ran/first").exists()
     (place / "ran/absent").mkdir()
-    assert release.walk(place, commands, run=True) == 0  # `mkdir ran/first` would fail, were it run again
-    assert (place / "ran/third").exists() and "All is done. Now: git tag -s v1.2.0" in capsys.readouterr().out
-    git(place, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "-q", "--allow-empty", "-m", "Go on")
-    assert release.walk(place, commands, run=False) == 4
+    assert release.walk(place, listed, run=True) == 0  # `mkdir ran/first` would fail, were it run again
+    printed = capsys.readouterr().out
+    assert (place / "ran/third").exists() and "All is done. Now: git tag -s v1.2.0 -m 'Release 1.2.0'" in printed
+    assert re.search(r"^\[x\] mkdir ran/third: \d+\.\d minutes$", printed, re.MULTILINE)
+    commit(place)
+    assert release.walk(place, listed, run=False) == 4
+
+
+def test_what_has_passed_elsewhere_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = project(tmp_path)
+    (place / "ran").mkdir()
+    listed = steps("mkdir ran/absent/first", "mkdir ran/second")
+    assert release.walk(place, listed, run=True, elsewhere=["mkdir ran/absent/first"]) == 0
+    assert "[x] mkdir ran/absent/first: on another machine\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("touch new.txt", "git status tells changes"), ("git checkout -q HEAD~1", "HEAD is another commit now")],
+)
+def test_a_command_counts_for_the_commit_alone_that_it_has_tried(
+    command: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = project(tmp_path)
+    commit(place)
+    assert release.walk(place, steps(command, "mkdir .venv/second"), run=True) == 2
+    assert f"[ ] {command}: passed, but {said}: once more\n" in capsys.readouterr().out
+    assert not (place / ".venv/second").exists()
+
+
+def test_what_this_machine_lacks_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = project(tmp_path)
+    listed = [*steps("mkdir ran"), release.Step("mkdir page", lambda: "a browser is not here")]
+    assert release.walk(place, listed, run=True) == 2 and not (place / "ran").exists()
+    assert "[ ] mkdir page: a browser is not here\nNothing was run: " in capsys.readouterr().out
+    assert release.walk(place, listed, run=True, elsewhere=["mkdir page"]) == 0, "what has passed needs nothing more"
+
+
+def test_ctrl_c_ends_the_walk_with_its_command(tmp_path: Path) -> None:
+    """The command has the time that it takes to end, nothing of it is noted, and the walk goes on with it."""
+    place = project(tmp_path)
+    slow = """
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: sys.exit('in order'))
+print('on', flush=True)
+time.sleep(60)
+"""
+    (place / ".venv").mkdir()
+    (place / ".venv/slow.py").write_text(slow)
+    program = f"""
+import sys
+from tests import release
+release.ROOT = release.Path({str(place)!r})
+release.STEPS = [release.Step("mkdir .venv/first"), release.Step({f"{sys.executable} .venv/slow.py"!r})]
+sys.argv[1:] = ["--run"]
+sys.exit(release.main())
+"""
+    walk = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert walk.stdout is not None
+    while walk.stdout.readline() != "on\n":
+        assert walk.poll() is None
+    os.killpg(walk.pid, signal.SIGINT)  # as a terminal does
+    said = walk.communicate(timeout=60)[0]
+    assert walk.returncode == 130 and said.startswith("in order\n") and "Traceback" not in said, said
+    assert said.endswith("slow.py: exit code 130\nCalled again, it goes on with this command.\n")
+    assert list(release.Record(place).passed) == ["mkdir .venv/first"]
 
 
 def test_the_files_of_this_project_agree() -> None:
     assert release.version(ROOT) == VERSION == release.read(ROOT, "CITATION.cff", r"^version: (.+)$")
     assert release.read(ROOT, "CHANGELOG.md", r"^## ([\d.]+)") == VERSION
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    assert {command.split()[1] for command in release.COMMANDS if command.startswith("make ")} <= targets
+    assert {step.command.split()[1] for step in release.STEPS} <= targets

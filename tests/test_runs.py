@@ -17,6 +17,7 @@ import pytest
 
 from parallel_sgd import in_process, simulated
 from tests.processes.training.jobs import digits_job
+from tests.screen import Screen
 from tests.statements import covers
 
 
@@ -66,6 +67,19 @@ def nobody(place: Path) -> Iterator[None]:
 def test_a_run_that_went_on_names_the_one_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(epoch=1, checkpoint_every="epoch"), train(resume="last")
     assert "resume=digits-1, " in psgd(capsys, "runs")[1].splitlines()[1]
+    assert ["resume", "default", "digits-1"] in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])
+    assert "of a run with clients" not in Path("compare.html").read_text("utf-8")
+
+
+def test_a_command_that_takes_a_model_names_that_of_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the name of a run, or its folder, is given in its place."""
+    name = train(epoch=1)
+    for given in (name, f"runs/{name}"):
+        code, _, said = psgd(capsys, "predict", given, "rows.csv")
+        assert code == 2 and said.endswith(
+            f" The model that this run has trained is 'runs/{name}/Node-0-Retrieve/MODEL-digits-N(0).model'.\n"
+        )
+    assert "has trained" not in psgd(capsys, "predict", "nothing", "rows.csv")[2]
 
 
 @covers("RUN-10")
@@ -92,6 +106,20 @@ def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         found[0]["figures"]["accuracy"] == json.loads((place / "runs/other-1/outcome.json").read_text())["figures"]["accuracy"]
     )
+
+
+def test_lists_end_with_a_terminal(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 80 columns, as of 120: nothing is wider, and the narrow one, too, tells what differs."""
+    name = train(seed=7, commit_every=3)
+    whole = psgd(capsys, "runs")[1]
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr("sys.stdout", screen := Screen())
+        assert cli.main(["runs"]) == 0 and cli.main(["show", name]) == 0
+        shown = screen.getvalue()
+        assert max(map(len, shown.splitlines())) <= columns and "seed=7" in shown and "one alone would" in shown, shown
+    monkeypatch.undo()
+    assert max(map(len, whole.splitlines())) > 100
 
 
 @covers("RUN-10")

@@ -1,5 +1,7 @@
 """The wheel, installed in a fresh environment outside the repository, trains two local workers and brings all it needs; the
 archive of the sources builds it, and tests itself.
+
+With PSGD_DIST, a folder, these are the files there, as `make dist` has built them of a commit.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from pathlib import Path
 
 import pytest
 
+from network import VERSION
+
 pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor", "psgd")
+BUILT = os.environ.get("PSGD_DIST", "")
 
 IMPORT_ALL = """
 import importlib, pathlib, pkgutil, sys
@@ -45,6 +50,16 @@ def call(*command: str | Path, cwd: Path, **environment: str) -> str:
     )
     assert finished.returncode == 0, f"{command}:\n{finished.stdout[-2000:]}\n{finished.stderr[-3000:]}"
     return finished.stdout
+
+
+def built(kind: str, source: Path, folder: Path) -> Path:
+    """Build the wheel or the archive of a folder with sources, or return the one that is built; there is no other file of its
+    kind."""
+    if not BUILT:
+        call(sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", folder, source, cwd=folder)
+    (file,) = Path(BUILT or folder).glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    assert file.name.startswith(f"parallel_sgd-{VERSION}")
+    return file
 
 
 def check_page(wheel: Path) -> None:
@@ -82,12 +97,14 @@ def test_the_archive_of_the_sources_builds_and_tests_itself(tmp_path: Path) -> N
     source = tmp_path / "source"
     left = shutil.ignore_patterns(".[!d]*", "runs", "site", "build", "dist", "*.egg-info", "__pycache__", "Node-*-Retrieve")
     shutil.copytree(ROOT, source, ignore=left)
-    call(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, source, cwd=tmp_path)
-    (archive,) = tmp_path.glob("parallel_sgd-*.tar.gz")
+    archive = built("sdist", source, tmp_path)
     with tarfile.open(archive) as content:
         content.extractall(tmp_path / "unpacked", filter="data")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     kept = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    if BUILT:  # of the commit alone, and the folder may have more
+        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+        kept &= {*listed}
     assert kept - {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*")} <= {"MANIFEST", "PKG-INFO"}
     slice_of_tests = ["tests/test_lock.py", "tests/test_layering.py", "tests/nn/loss/test_losses.py", "tests/test_citations.py"]
     done = call(sys.executable, "-m", "pytest", "-q", *slice_of_tests, cwd=unpacked)
@@ -106,8 +123,7 @@ def test_the_wheel_works_outside_the_repository(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "setup.py", "_psgd_packages.py"):
         shutil.copy(ROOT / name, source / name)
-    call(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("parallel_sgd-*.whl")
+    wheel = built("wheel", source, tmp_path)
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     for package in PACKAGES:

@@ -7,13 +7,18 @@ import sys
 import psgd
 
 from benchmarks import machine
+from benchmarks.nn.bare import BARE
 from benchmarks.nn.bound import BOUND
 from benchmarks.nn.workload import EAGER, WORKLOADS, repetitions
 from benchmarks.pairing import Result, ratio, run_child, take_turns
+from rpc.agent.kernel_sets import runnable
 
 OURS = "nn"
 IMPORT_LIMIT = 0.25
 """Seconds that `import nn` may take on top of `import numpy`."""
+
+WITHIN = {2: 1.06}
+"""So many times the bare step training may take, by the number of threads."""
 
 PREDICTIONS = {name: {1: 1.8, 1024: 1.0} if name == "small" else {1024: 1.0} for name in WORKLOADS}
 """What predictions of a batch size must reach against torch eager."""
@@ -34,13 +39,19 @@ def main() -> int:
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
     parser.add_argument("--quick", action="store_true", help="only torch eager as a peer")
+    parser.add_argument(
+        "--kernels",
+        default="",
+        choices=runnable(),
+        help="training with this set of OpenBLAS's kernels, too, in a second column",
+    )
     options = parser.parse_args()
     reached = True
     for threads in options.threads:
         machine.show(threads)
         for name in options.workloads:
             if "train" in options.tasks:
-                reached &= train(name, threads, options.rounds, quick=options.quick)
+                reached &= train(name, threads, options.rounds, options.kernels, quick=options.quick)
             if "steady" in options.tasks:
                 reached &= steady(name, threads)
             if "predict" in options.tasks:
@@ -54,11 +65,13 @@ def main() -> int:
     return 0 if reached else 1
 
 
-def train(name: str, threads: int, rounds: int, *, quick: bool) -> bool:
+def train(name: str, threads: int, rounds: int, kernels: str, *, quick: bool) -> bool:
     """Print one table of training; return whether the goals are reached."""
     workload = WORKLOADS[name]
     task = f"train:{name}"
     contenders = {OURS: ("benchmarks.nn.ours", task), BOUND: ("benchmarks.nn.bound", task)}
+    if workload.hidden and workload.activation == "relu":
+        contenders[BARE] = ("benchmarks.nn.bare", task)
     contenders[EAGER] = ("benchmarks.nn.torch_peer", f"{task}:eager")
     if not quick:
         contenders["torch fused Adam"] = ("benchmarks.nn.torch_peer", f"{task}:fused")
@@ -69,13 +82,17 @@ def train(name: str, threads: int, rounds: int, *, quick: bool) -> bool:
             contenders["scikit-learn"] = ("benchmarks.nn.sklearn_peer", name)
         contenders["jax.jit"] = ("benchmarks.nn.jax_peer", name)
         contenders["Keras on JAX"] = ("benchmarks.nn.keras_peer", name)
+    other = f"{OURS}, {kernels}" if kernels else ""
+    if other:
+        contenders[other] = contenders[OURS]
     print(f"{workload.title}, batch {workload.batch}, {threads} thread{'s' * (threads != 1)}: a step")
-    results = take_turns(contenders, threads, rounds)
+    results = take_turns(contenders, threads, rounds, kernels={other: kernels})
     goals = {EAGER: workload.goals.get(threads, 1.0)}
     if workload.best:
-        goals = {contender: goals.get(contender, 1.0) for contender in contenders if contender != OURS}
+        goals = {contender: goals.get(contender, 1.0) for contender in contenders if contender not in (OURS, other)}
     goals[BOUND] = workload.share
-    return table(results, workload.steps, goals)
+    goals[BARE] = 1 / WITHIN[threads] if threads in WITHIN else 0.0
+    return table(results, workload.steps, goals, other)
 
 
 def predict(name: str, batch: int, goal: float, threads: int, rounds: int) -> bool:
@@ -104,14 +121,21 @@ def steady(name: str, threads: int) -> bool:
     return worst[OURS] <= STEADY
 
 
-def table(results: dict[str, Result], steps: int, goals: dict[str, float]) -> bool:
+def table(results: dict[str, Result], steps: int, goals: dict[str, float], other: str = "") -> bool:
     """Print of each its time, how many times that of nn it is, its share of the bound, and its worst round as a multiple of its
-    median; return whether the goals are reached."""
+    median; return whether the goals are reached.
+
+    Args:
+        results: rounds of each contender, nn and the bare products among them.
+        steps: steps of a round.
+        goals: how many times that of nn the time of a contender must be.
+        other: contender that stands for nn in a further column; "": none.
+    """
     if results[OURS].note:
         print(f"  {OURS}: {results[OURS].note}")
         return False
     missed = []
-    print(f"  {'':<20} {'median':>12}  x of nn  of bound  worst", flush=True)
+    print(f"  {'':<20} {'median':>12}  x of nn  of bound  worst{f'  x of {other}' if other else ''}", flush=True)
     for contender, result in results.items():
         if result.note:
             print(f"  {contender:<20} not measured: {result.note}")
@@ -119,9 +143,13 @@ def table(results: dict[str, Result], steps: int, goals: dict[str, float]) -> bo
         times = ratio(result, results[OURS])
         share = "" if results[BOUND].note else f"{ratio(results[BOUND], result):.2f}"
         worst = max(result.seconds) / result.median
-        print(f"  {contender:<20} {result.median / steps * 1e6:9.0f} µs  {times:7.2f}  {share:>8}  {worst:5.2f}", flush=True)
+        beside = f"  {ratio(result, results[other]):{len(other) + 5}.2f}" if other else ""
+        print(
+            f"  {contender:<20} {result.median / steps * 1e6:9.0f} µs  {times:7.2f}  {share:>8}  {worst:5.2f}{beside}",
+            flush=True,
+        )
         if times < goals.get(contender, 0):
-            missed.append(f"{contender} {times:.2f} < {goals[contender]}")
+            missed.append(f"{contender} {times:.2f} < {goals[contender]:.3g}")
     print(f"  missed: {'; '.join(missed)}" if missed else "  goal reached", flush=True)
     return not missed
 

@@ -4,7 +4,8 @@
     OMP_NUM_THREADS=2 python -m benchmarks.nn.layers --threads 2 [layer ...]
 
 Times are those of a thread's processor, shortest of many in turns, so that other work on the machine matters little; with
-several threads they are those of a clock, and the machine has to be free.
+several threads they are those of a clock, and the machine has to be free. A turn is then many steps, after a pause: threads of
+torch look for more work on the core that those of nn would need.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nn
+from benchmarks.pairing import SPINNING_SECONDS
 from nn import activation, layer
 from nn.arrays import Array
 from nn.model.section import Section
@@ -28,6 +30,8 @@ from nn.threads import Team
 from nn.value.graph import Graph
 
 BATCH, ROUNDS = 32, 40
+TURNS = 4
+"""With several threads: of `ROUNDS` / `TURNS` steps each."""
 
 Clock = Callable[[], float]
 Step = Callable[[Clock], float]
@@ -43,6 +47,7 @@ class Case(NamedTuple):
         theirs: makes that of torch, of `torch.nn`, or a function.
         front: whether torch's samples have their channels in front.
         backward: whether the gradients of input and variables are computed, too.
+        alone: whether it is computed without a product in front, as it is where there are several inputs.
     """
 
     shapes: Sequence[tuple[int, ...]]
@@ -50,9 +55,11 @@ class Case(NamedTuple):
     theirs: Callable[[Any], Callable[..., Any]]
     front: bool = False
     backward: bool = True
+    alone: bool = False
 
 
 ROWS, LINES, SEQUENCE, IMAGE, PIXELS = (1024,), (64, 128), (128, 32), (16, 16, 64), (32, 32, 3)
+STEPS, STATE = (24, 32), (32,)
 
 
 def of_numbers(name: str, function: Callable[[Any], Callable[..., Any]]) -> Case:
@@ -64,6 +71,23 @@ def of_numbers(name: str, function: Callable[[Any], Callable[..., Any]]) -> Case
 def of_two(make: Callable[[], layer.Layer], function: Callable[[Any], Callable[..., Any]]) -> Case:
     """Return the case of a layer that combines two values."""
     return Case([ROWS, ROWS], make, function)
+
+
+def of_recurrence(kind: str, count: int, **options: Any) -> Case:
+    """Return the case of a recurrent layer with dropout of its state, of which torch has cells, and users write the loop.
+
+    Args:
+        kind: name of the layer here, and of torch's cell without its last word.
+        count: how many states it has.
+        options: arguments of the layer.
+    """
+    cell = {"SimpleRNN": "RNNCell"}.get(kind, f"{kind}Cell")
+    return Case(
+        [STEPS],
+        lambda: getattr(layer, kind)(32, recurrent_dropout=0.3, **options),
+        lambda n: dropped(n, getattr(n, cell), count),
+        alone=True,
+    )
 
 
 def of_images(make: Callable[[], layer.Layer], function: Callable[..., Any]) -> Case:
@@ -112,7 +136,21 @@ CASES: dict[str, Case] = {
     "Conv1DTranspose": Case(
         [(64, 32)], lambda: layer.Conv1DTranspose(16, 4, 2, "same"), lambda n: n.ConvTranspose1d(32, 16, 4, 2, 1), front=True
     ),
-    "Bidirectional LSTM": Case([(24, 32)], lambda: layer.Bidirectional(layer.LSTM(32)), lambda n: last_step(n)),
+    "LSTM states": Case(
+        [STEPS, STATE, STATE],
+        lambda: layer.LSTM(32, return_sequences=True, return_state=True),
+        lambda n: with_states(n, n.LSTM),
+    ),
+    "GRU states": Case(
+        [STEPS, STATE], lambda: layer.GRU(32, return_sequences=True, return_state=True), lambda n: with_states(n, n.GRU)
+    ),
+    "LSTM stateful": Case(
+        [STEPS], lambda: layer.LSTM(32, return_sequences=True, stateful=True), lambda n: carrying(n), alone=True
+    ),
+    "LSTM dropout": of_recurrence("LSTM", 2),
+    "GRU dropout": of_recurrence("GRU", 1),
+    "SimpleRNN dropout": of_recurrence("SimpleRNN", 1),
+    "Bidirectional LSTM": Case([STEPS], lambda: layer.Bidirectional(layer.LSTM(32)), lambda n: last_step(n)),
     "TimeDistributed": Case([(16, 64)], lambda: layer.TimeDistributed(layer.Dense(64)), lambda n: n.Linear(64, 64)),
     "Dot": Case([(16, 64), (16, 64)], layer.Dot, lambda n: lambda a, b: a @ b.mT),
     "GroupNorm": Case([IMAGE], lambda: layer.GroupNorm(8), lambda n: n.GroupNorm(8, 64), front=True),
@@ -173,6 +211,49 @@ def last_step(n: Any) -> Any:
             return super().forward(x)[0][:, -1]
 
     return LastStep(32, 32, bidirectional=True, batch_first=True)
+
+
+def with_states(n: Any, kind: Any) -> Any:
+    """Return a module: a recurrence that takes the states before the first step and gives those after the last one."""
+
+    class WithStates(kind):  # type: ignore[misc]
+        def forward(self, x: Any, *states: Any) -> Any:
+            before = [state[None] for state in states]
+            made, last = super().forward(x, tuple(before) if len(before) > 1 else before[0])
+            return [made, *(last if isinstance(last, tuple) else (last,))]
+
+    return WithStates(*STATE, *STATE, batch_first=True)
+
+
+def carrying(n: Any) -> Any:
+    """Return a module: an LSTM that begins with the states that the batch before has ended with."""
+
+    class Carrying(n.LSTM):  # type: ignore[misc]
+        states: Any = None
+
+        def forward(self, x: Any) -> Any:
+            made, last = super().forward(x, self.states)
+            self.states = [state.detach() for state in last]
+            return made
+
+    return Carrying(*STATE, *STATE, batch_first=True)
+
+
+def dropped(n: Any, kind: Any, count: int) -> Any:
+    """Return a module: the last state of a cell that sees the same part of its state in all steps."""
+    import torch
+
+    class Dropped(kind):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            states = [torch.zeros(len(x), *STATE) for _ in range(count)]
+            mask = n.functional.dropout(torch.ones_like(states[0]), 0.3)
+            for step in x.unbind(1):
+                hidden = states[0] * mask
+                made = super().forward(step, (hidden, states[1]) if count > 1 else hidden)
+                states = list(made) if count > 1 else [made]
+            return states[0]
+
+    return Dropped(*STATE, *STATE)
 
 
 def maximum(a: Any, b: Any) -> Any:
@@ -291,9 +372,18 @@ def main() -> int:
         draws: Callable[..., Array] = draw.standard_normal if case.backward else partial(draw.integers, 0, 64)
         xs = [draws(size=(BATCH, *shape)).astype(np.float32) for shape in case.shapes]
         run, other = step_of_nn(case, xs, threads), step_of_torch(case, xs, threads)
-        times = np.array([[run(clock), other(clock)] for _ in range(ROUNDS)]).min(axis=0)
+        if threads == 1:
+            times = np.array([[run(clock), other(clock)] for _ in range(ROUNDS)]).min(axis=0)
+        else:
+            times = np.array([[turn(run, clock), turn(other, clock)] for _ in range(TURNS)]).min(axis=0)
         print(f"{name:<20} {times[0] * 1e6:6.0f} µs {times[1] * 1e6:6.0f} µs  {times[1] / times[0]:9.2f}", flush=True)
     return 0
+
+
+def turn(step: Step, clock: Clock) -> float:
+    """Return the seconds of the shortest of some steps, which begin when threads of the other side have come to rest."""
+    time.sleep(SPINNING_SECONDS)
+    return min(step(clock) for _ in range(ROUNDS // TURNS))
 
 
 def step_of_nn(case: Case, xs: Sequence[Array], threads: int) -> Step:
@@ -301,7 +391,7 @@ def step_of_nn(case: Case, xs: Sequence[Array], threads: int) -> Step:
     entries, one = [nn.Input(shape) for shape in case.shapes], case.ours()
     # In a model products decide which large results threads share out: the layer is computed as behind one.
     front = layer.Dense(case.shapes[0][-1], name="front")
-    alone = len(entries) > 1 or len(case.shapes[0]) == 1 or not case.backward
+    alone = case.alone or len(entries) > 1 or len(case.shapes[0]) == 1 or not case.backward
     values = [*entries] if alone else [front(entries[0]), *entries[1:]]
     model = nn.model.Model(entries, one(values if len(values) > 1 else values[0]))
     model.setup("mse")
@@ -309,25 +399,35 @@ def step_of_nn(case: Case, xs: Sequence[Array], threads: int) -> Step:
     if not alone:
         section, entry = Section(model.graph, front.name, None), nn.Input(case.shapes[0])
         graph, whole = Graph(entry, section.copy(entry)), section.whole()
-    shapes, dtype = [x.shape for x in xs], np.dtype(np.float32)
+    dtype, outputs = np.dtype(np.float32), len(graph.outputs)
+    states = [np.zeros((len(xs[0]), *each.shape[1:]), dtype) for each in graph.carried]
+    graph, shapes = graph.carrying(), [x.shape for x in (*xs, *states)]
     plan = Plan(graph, shapes, dtype, training=True, input_gradient=True, team=Team(threads), whole=whole)
     mode = Mode(training=True, key=(0, 0, 0, 0))
-    (output,) = plan.forward(tuple(xs), mode)
-    gradient = np.random.default_rng(1).standard_normal(output.shape).astype(np.float32)
+    made = plan.forward((*xs, *states), mode)[:outputs]
+    gradients = [np.random.default_rng(1).standard_normal(output.shape).astype(np.float32) for output in made]
 
     def run(clock: Clock) -> float:
         start = clock()
-        plan.forward(tuple(xs), mode)
+        ends = plan.forward((*xs, *states), mode)[outputs:]
+        # As a model does it: backward reads the states before the batch.
+        states[:] = [end.copy() for end in ends]
         seconds = clock() - start
         if case.backward:
-            # Not part of the time: the layer behind writes it there, and torch is given it as it lies.
-            np.copyto(plan.output_gradients[0], gradient)
+            # Not part of the time: the layer behind writes them there, and torch is given them as they lie.
+            for target, gradient in zip(plan.output_gradients, gradients, strict=False):
+                np.copyto(target, gradient)
             start = clock()
             plan.backward(None)
             seconds += clock() - start
         return seconds
 
     return run
+
+
+def several(made: Any) -> list[Any]:
+    """Return the results of a module as a list, also where there is one."""
+    return made if isinstance(made, list) else [made]
 
 
 def step_of_torch(case: Case, xs: Sequence[Array], threads: int) -> Step:
@@ -339,7 +439,7 @@ def step_of_torch(case: Case, xs: Sequence[Array], threads: int) -> Step:
     for x in inputs:
         x.requires_grad_(case.backward)
     made = case.theirs(torch.nn)
-    gradient = torch.randn(made(*inputs).shape)
+    gradients = [torch.randn(each.shape) for each in several(made(*inputs))]
 
     def run(clock: Clock) -> float:
         for x in inputs:
@@ -347,9 +447,9 @@ def step_of_torch(case: Case, xs: Sequence[Array], threads: int) -> Step:
         if isinstance(made, torch.nn.Module):
             made.zero_grad()
         start = clock()
-        found = made(*inputs)
+        found = several(made(*inputs))
         if case.backward:
-            found.backward(gradient)
+            torch.autograd.backward(found, gradients)
         return clock() - start
 
     return run

@@ -182,6 +182,7 @@ class Collection(Generic[T]):
 
     def _collected(self, *further: Step) -> list[Any]:
         parts = self._lineage.compute(self._runner, range(self.partitions), further)
+        # by number: a partition that was missed at first came last
         return [item for number in range(len(parts)) for item in parts[number]]
 
     # ---- keeping computed partitions

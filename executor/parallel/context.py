@@ -287,13 +287,14 @@ class ReadRecords:
         (path, start, end), inside = item
         with open(path, "rb") as file:
             top, names = self._header(file) if self.header else (-1, [])
-            file.seek(max(0, start - 1))
+            file.seek(max(0, start - 1))  # one byte before, to see whether a record begins at `start`
             begins = not start or (file.read(1) == b"\n" and not inside)
             position = start
             for number, record in enumerate(_records(file, start, inside)):
                 if position >= end:
                     return
                 if number or begins:  # else it is the end of a record of the range before
+                    # the record that has the names may have more behind them, after a lone carriage return
                     for fields in self._parse(record)[position == top :]:
                         yield self._named(fields, names, path) if self.header else fields
                 position += len(record)
@@ -313,6 +314,7 @@ class ReadRecords:
     def _parse(self, record: bytes) -> list[list[str]]:
         """Return the fields of a record; more than one where lone carriage returns end them, none for an empty line."""
         text = record.decode(self.encoding)
+        # `newline=""` as `csv` demands: line feeds in quotes must stay
         return [fields for fields in csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter) if fields]
 
     @staticmethod
@@ -333,5 +335,5 @@ def _records(file: IO[bytes], start: int, inside: bool) -> Iterator[bytes]:
         if not inside:
             yield b"".join(parts)
             parts = []
-    if parts:
+    if parts:  # the last record may lack its line feed, or its closing quote
         yield b"".join(parts)

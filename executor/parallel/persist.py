@@ -41,7 +41,7 @@ class Persisted:
     @property
     def step(self) -> Keep:
         """Step behind a partition that a task has just made: hand it out."""
-        return Keep(None, hand_out=True)
+        return Keep(None, hand_out=True)  # no shelf: this process keeps what is handed out
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
         """Return plans that begin with a kept partition, for those of `wanted` that are kept; here it is the input.
@@ -140,6 +140,7 @@ class PersistedOnNodes(Persisted):
     def _copy(self, number: int, part: list[Any]) -> None:
         live = set(self._executor.live_nodes)
         asked, places = self._asked[number], self._places.get(number, set())
+        # by what they were asked to keep, so that copies on their way count
         burden = Counter(node for places in self._asked.values() for node in places)
         others = sorted(live - asked, key=lambda node: (burden[node], node))  # those that keep the fewest partitions first
         for node in others[: self._replicas - len(places & live)]:

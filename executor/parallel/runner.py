@@ -83,6 +83,7 @@ class ExecutorRunner(Runner):
                 return opened(call.open(plan, futures[number].result()))
             except BrokenExecutor:
                 futures[number] = call.submit(number, plan)  # raises when the whole executor is broken
+        # the last loss is not caught: a task that costs every worker its life must not go on
         return opened(call.open(plan, futures[number].result()))
 
 
@@ -169,7 +170,7 @@ def run_shipped(
     return pack_payload(pipeline(number, unpack_payload(tree, arrays, classes, registered)), classes, registered)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=32)  # the tasks of a stage bring the same bundle
 def _loaded(objects: bytes, code: bytes) -> tuple[Callable[[int, Any], Any], Sequence[type], Registered]:
     restored, classes = load(objects, code)
     return restored["pipeline"], classes, {converter.type: converter for converter in restored["registered"]}
@@ -182,6 +183,7 @@ def workers_of(executor: Executor) -> int:
     client = dask_client(executor)
     if client is not None:
         return max(1, int(sum(client.nthreads().values())))
+    # private, but the standard library tells it in no other way
     for name in ("_max_workers", "num_workers"):  # of the standard library, of mpi4py
         count: object = getattr(executor, name, None)
         if isinstance(count, int) and count > 0:
@@ -236,6 +238,7 @@ class Scattered:
         number, self._made = self._made, self._made + 1
         with _large_is_right():
             # the result of a task, which is run again where a worker is lost; scattered data would be gone
+            # not pure: Dask would hash the value, to find an equal one
             self._futures[number] = self._client.submit(_itself, value, pure=False)
         return Broadcast(Given(number, value), lambda: self._futures.pop(number, None))
 

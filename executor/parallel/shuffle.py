@@ -174,7 +174,7 @@ class Sorted(Lineage):
         total = sum(map(len, keys))
         step = max(1, total // (SAMPLES * self.count))
         samples: list[Any] = []
-        start = step // 2
+        start = step // 2  # in the middle of a step, so that neither end weighs more
         for own in keys:
             places = range(start, len(own), step)
             samples += at(own, places)
@@ -184,6 +184,7 @@ class Sorted(Lineage):
 
     def _place(self, keys: Column, border: Any) -> int:
         """Find the place in a run of the first key that does not come before `border`."""
+        # as Python's numbers: NumPy would compare an integer of 64 bits with a float as two floats
         plain = methodcaller("item") if isinstance(keys, np.ndarray) else None
         if self._reverse:
             # bisect knows ascending order only
@@ -203,7 +204,7 @@ def column(items: list[Any]) -> Column:
     """
     kinds = set(map(type, items))
     try:
-        if kinds == {int}:
+        if kinds == {int}:  # by exact type: True must not come back as 1
             return np.array(items, np.int64)
         if kinds == {float}:
             return np.array(items, np.float64)
@@ -232,13 +233,14 @@ def stable_hash(key: Any) -> int:
 
     Raises: TypeError for any other key.
     """
+    # it equals the Python value, and must come into the same bucket
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, numbers.Number):
         # equal numbers of all types have equal hashes, by Python's own rule; nan equals nothing, so any place will do
         return hash(key) & _MASK if key == key else 0
     if isinstance(key, str):
-        return zlib.crc32(key.encode("utf-8", "surrogatepass"))
+        return zlib.crc32(key.encode("utf-8", "surrogatepass"))  # a lone surrogate may be a key, too
     if isinstance(key, bytes):
         return zlib.crc32(key)
     if key is None:

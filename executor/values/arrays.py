@@ -90,6 +90,7 @@ def dtype_of(described: Any, level: int = 0) -> Any:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
+    # NumPy 1 has no more than 32 axes
     if len(of(shape, list)) > 32 or not all(type(length) is int and 0 <= length < 1 << 62 for length in shape):
         raise ValueError("no shape")
     return tuple(shape)
@@ -140,6 +141,7 @@ def _objects_to(value: Array) -> Any:
 
 
 def _objects_from(content: Any, shape: tuple[int, ...]) -> Array:
+    # `np.array` would make rows of items that are lists
     items = np.fromiter(content, object, len(content)) if type(content) is list else unpack_texts(content)
     return items.reshape(shape)
 
@@ -175,14 +177,14 @@ def _described_weight(described: Any) -> int:
 
 
 def _scalar_from(data: Any) -> Any:
-    made = of(data, np.ndarray)[()]
+    made = of(data, np.ndarray)[()]  # of an array without axes this gives a scalar
     if data.ndim or not isinstance(made, np.generic):
         raise ValueError("no scalar")
     return made
 
 
 def _masked_to(value: Any) -> Any:
-    if value is np.ma.masked:
+    if value is np.ma.masked:  # there is one such object, which programs compare by identity
         return None
     mask = None if value.mask is np.ma.nomask else np.asarray(value.mask)
     return np.asarray(value.data), mask, np.asarray(value.fill_value), bool(value.hardmask)
@@ -237,6 +239,7 @@ def pack_texts(items: list[Any]) -> tuple[Any, ...]:
 def texts_weight(data: Any) -> int:
     """Estimate the bytes of the texts, and of the one in which they arrive."""
     characters, sizes = data
+    # Python keeps a text at the width of its widest character: 1 byte up to 4
     width = 1 if not characters.size or characters.max() < 0x80 else 4
     return int(_TEXT * sizes.size + 2 * width * characters.size)
 
@@ -295,6 +298,7 @@ def _to(value: Any) -> Any:
         return form, shape, [value.data, value.offsets]
     # dok and lil have no arrays of their own
     entries = value.tocoo()
+    # older versions of SciPy have no `coords`
     return form, shape, [entries.data, *getattr(entries, "coords", (entries.row, entries.col))]
 
 

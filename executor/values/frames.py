@@ -53,6 +53,7 @@ def distinct_from(data: Any) -> Any:
             raise ValueError("labels of any kind come as keys")
         return data
     labels, name = parts(data, dict, dict)
+    # without `tupleize_cols` tuples stay labels of one level
     return pandas_module().Index(
         np.fromiter(labels, object, len(labels)), dtype=object, name=_label_from(name), tupleize_cols=False
     )
@@ -159,6 +160,7 @@ def _frequency_of(frequency: Any) -> str | None:
 def _index_from(data: Any) -> Any:
     content, name, frequency = data
     checked_column(content, len(content))
+    # without `tupleize_cols` tuples stay labels of one level
     made = pandas_module().Index(content, dtype=content.dtype, name=_label_from(name), copy=False, tupleize_cols=False)
     if frequency is not None:
         if not isinstance(made, (pandas_module().DatetimeIndex, pandas_module().TimedeltaIndex)):
@@ -180,7 +182,7 @@ def _range_index_from(data: Any) -> Any:
 
 
 def _multi_to(index: Any) -> Any:
-    levels = [distinct_to(level.rename(None)) for level in index.levels]
+    levels = [distinct_to(level.rename(None)) for level in index.levels]  # names travel apart, with the index
     return levels, [np.asarray(codes) for codes in index.codes], [_label_to(name) for name in index.names]
 
 

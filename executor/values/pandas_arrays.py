@@ -37,7 +37,7 @@ def _masked_from(kind: str, data: Any) -> Any:
 
 def _strings_to(array: Any) -> Any:
     missing_is_nan = isinstance(array.dtype.na_value, float)
-    storage = "python" if array.dtype.storage == "python" else "pyarrow"
+    storage = "python" if array.dtype.storage == "python" else "pyarrow"  # pandas 2.1 has a third word for the latter
     return pack_texts(array.to_numpy(dtype=object, na_value=None).tolist()), storage, missing_is_nan
 
 

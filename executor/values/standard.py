@@ -78,7 +78,7 @@ def _decimal_to(value: Decimal) -> str:
 
 
 def _decimal_from(data: Any) -> Decimal:
-    if len(of(data, str)) > MOST_DIGITS + 64:
+    if len(of(data, str)) > MOST_DIGITS + 64:  # beside them there are a sign, a point and an exponent
         raise ValueError(f"more than {MOST_DIGITS} digits")
     return Decimal(data)
 
@@ -92,7 +92,7 @@ def _fraction_from(data: Any) -> Fraction:
 
 def _fraction_weight(data: Any) -> int:
     numerator, denominator = parts(data, int, int)
-    return SMALL + int(numerator.bit_length() + denominator.bit_length()) // 7
+    return SMALL + int(numerator.bit_length() + denominator.bit_length()) // 7  # Python keeps 30 bits in 4 bytes
 
 
 def _time_to(value: datetime.time) -> tuple[Any, ...]:

@@ -111,7 +111,7 @@ class ProxiedConnection:
             raise OSError(code, "the target does not let us in")
         try:
             self._far.getpeername()
-        except OSError:
+        except OSError:  # no error and no peer: it is still on its way
             return False
         self._connecting = False
         return True

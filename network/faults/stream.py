@@ -41,7 +41,7 @@ class Shape:
 
     def throttle(self, bytes_per_second: float | None) -> None:
         """Let at most `bytes_per_second` pass; None: no limit."""
-        if bytes_per_second is not None and not bytes_per_second > 0:
+        if bytes_per_second is not None and not bytes_per_second > 0:  # written so that nan is refused as well
             raise ValueError(f"throttle 'bytes_per_second' must be positive or None, got {bytes_per_second!r}.")
         with self._changing():
             self.rate = bytes_per_second
@@ -122,7 +122,7 @@ class Shape:
 
 
 def _checked(method: str, name: str, value: float) -> float:
-    if not value >= 0:
+    if not value >= 0:  # written so that nan is refused as well
         raise ValueError(f"{method} '{name}' must not be negative, got {value!r}.")
     return value
 

@@ -17,8 +17,8 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 _RATE = math.sqrt(2 / math.pi)
 # From section 2 of the paper; weights that were trained with it expect it to the digit.
 _CUBIC = 0.044715
+#: From here on the tanh of the approximation is 1 in every digit.
 _FAR_TANH = 8.0
-"""From here on the tanh of the approximation is 1 in every digit."""
 
 
 class GELU(Activation, configured=True):

@@ -66,8 +66,8 @@ def log_beside_zero(x: Array, out: Array) -> None:
     np.log1p(out, out=out)
 
 
+#: From here on s(-x) is 0 in every digit: larger numbers may stand here, so that no infinity meets a 0.
 _FAR = 1000.0
-"""From here on s(-x) is 0 in every digit: larger numbers may stand here, so that no infinity meets a 0."""
 
 
 class SiLU(Activation):

@@ -93,5 +93,6 @@ class CSVLogger(Callback, configured=True):
 
 def _text(rows: Sequence[Sequence[object]]) -> str:
     buffer = io.StringIO()
+    # The default of `csv` is the end of lines of Windows.
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue()

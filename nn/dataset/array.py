@@ -395,6 +395,7 @@ def _numbers(name: str, value: ArrayLike) -> Array:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise TypeError(
             f"ArrayDataset '{name}' must hold booleans, integers or floats of at most 64 bits, got dtype {array.dtype}"
+            + ("; apply() of TextVectorization or StringLookup makes numbers of texts" if array.dtype.kind in "UO" else "")
         )
     if array.ndim == 0 or len(array) == 0:
         raise ValueError(f"ArrayDataset '{name}' must hold at least one sample, got shape {array.shape}")

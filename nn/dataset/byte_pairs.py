@@ -24,9 +24,10 @@ __all__ = ["BytePairs"]
 _FORMAT: Final = "psgd.byte-pairs/1"
 _BYTES: Final = 256
 _SINGLE: Final = [bytes([each]) for each in range(_BYTES)]
+_LONGEST: Final = 1024  # bytes of a token: each pair may double them, and a file of pairs may be a stranger's
+#: Pieces that tokens do not cross: words with a blank in front, numbers, signs, and blanks. Every byte is in one class; the
+#: lengths are bounded, as the time for a piece grows with the square of its length.
 _PIECES: Final = re.compile(rb" ?[A-Za-z_\x80-\xff]{1,32}| ?[0-9]{1,3}| ?[^\sA-Za-z_0-9\x80-\xff]{1,8}|\s{1,32}(?!\S)|\s{1,32}")
-"""Pieces that tokens do not cross: words with a blank in front, numbers, signs, and blanks. Every byte is in one class; the
-lengths are bounded, as the time for a piece grows with the square of its length."""
 
 
 class BytePairs(Configurable, configured=True):
@@ -60,6 +61,11 @@ class BytePairs(Configurable, configured=True):
                     raise ValueError(f"BytePairs 'merges': token {number} must join tokens below {number}, got {each}")
             pairs.append((pair[0], pair[1]))
             spelled.append(spelled[pair[0]] + spelled[pair[1]])
+            if len(spelled[-1]) > _LONGEST:
+                raise ValueError(
+                    f"BytePairs 'merges': token {number} must have at most {_LONGEST} bytes, got {len(spelled[-1])}"
+                )
+        # Of a pair that comes twice the first token would never be used.
         if len(set(pairs)) < len(pairs):
             pair = next(each for each, count in Counter(pairs).items() if count > 1)
             raise ValueError(f"BytePairs 'merges' must be different pairs, got {pair} twice")
@@ -129,7 +135,7 @@ class BytePairs(Configurable, configured=True):
             if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("merges"), list):
                 raise ValueError(f"expected 'format' {_FORMAT!r} and a list 'merges', got {arguments.short(found)}")
             return cls(found["merges"])
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"'{place}' holds no byte pairs: {error}") from error
 
     def argument(self, name: str) -> Any:
@@ -167,6 +173,7 @@ def _learned(pieces: Counter[bytes], most: int) -> list[tuple[int, int]]:
         count, pair = heapq.heappop(heap)
         if -count != counts[pair]:
             continue
+        # A pair that comes once saves nothing.
         if count > -2:
             break
         token = _BYTES + len(found)

@@ -63,7 +63,8 @@ class CharacterText(TextWindows, configured=True):
     def _read(self, path: str) -> str:
         found = find_given(path, self)
         try:
-            return found.read_text("utf-8")
+            # Without the mark of order that some programs write in front of a text.
+            return found.read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"CharacterText: '{found}' must be text in UTF-8: {error}") from error
 

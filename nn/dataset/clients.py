@@ -21,7 +21,7 @@ from nn.random import keyed
 
 __all__ = ["LEAF", "ClientDataset", "ClientFolders", "SyntheticClients"]
 
-_DIMENSIONS, _CLASSES = 60, 10
+_DIMENSIONS, _CLASSES = 60, 10  # of the published synthetic data
 _LEAST: Final = 50  # samples of a client of the synthetic data
 _MOST_BYTES: Final = 2 << 30
 _MOST_NAMED: Final = 5

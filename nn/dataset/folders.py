@@ -67,6 +67,7 @@ class _Folders(DrawingDataset, configured=True):
     def classes(self) -> list[str]:
         """The names of the classes, which are those of their folders, by their numbers."""
         root = find_folder(self.directory, self)
+        # Hidden folders are those of tools, and no classes.
         names = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
         if self.class_names is None:
             if not names:
@@ -283,6 +284,7 @@ class TextFolder(_Folders, configured=True):
     def plan(self) -> Plan:
         """The plan of a column of texts and one of classes; reads the files."""
         label = Label("class", classes=tuple(self.classes), dtype="int64")
+        # Filled, as a text that is missing is one without words.
         return Plan((self._kind,), (label,), missing="fill")
 
     @cached_property
@@ -323,6 +325,7 @@ class TextFolder(_Folders, configured=True):
 
     def _read(self, path: Path) -> str:
         try:
-            return path.read_text("utf-8")
+            # Without the mark of order that some programs write in front, which is no part of the first word.
+            return path.read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"TextFolder: '{path}' must be text in UTF-8: {error}") from error

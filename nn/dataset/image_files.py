@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -118,22 +117,26 @@ def _converted(path: Path, image: Array, mode: ColorMode) -> Image:
 
 
 def _by_pillow(path: Path, mode: ColorMode) -> Image:
-    opened = _pillow(path)
+    pillow = _pillow(path)
     try:
-        with opened(path) as image:
+        with pillow.open(path) as image:
             if image.width * image.height > _MOST_PIXELS:
                 raise ValueError(f"'{path}' must have at most {_MOST_PIXELS} pixels, got {image.width} x {image.height}")
+            if image.mode.startswith("I;16"):
+                # The higher byte of two: Pillow cuts what is above 255 off, which leaves white.
+                return _converted(path, (np.asarray(image) >> 8).astype(np.uint8)[..., None], mode)
+            if image.mode in ("I", "F"):
+                raise ValueError(f"'{path}' must have one or two bytes for each colour of a pixel, got the mode {image.mode!r}")
             pixels = np.array(image.convert(_MODES[mode]), np.uint8)
     # Pillow raises SyntaxError for some damaged files, and errors of its own, derived from OSError, for others.
-    except (OSError, SyntaxError, EOFError) as error:
-        raise ValueError(f"'{path}' is damaged, or no image: {error}") from error
+    except (OSError, SyntaxError, EOFError, pillow.DecompressionBombError) as error:
+        raise ValueError(f"'{path}' is damaged, too large, or no image: {error}") from error
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
-def _pillow(path: Path) -> Callable[..., Any]:
+def _pillow(path: Path) -> Any:
     try:
         from PIL import Image as pillow  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ImportError(f"'{path}' needs Pillow: pip install pillow. Files {', '.join(PLAIN)} are read without it") from error
-    opened: Callable[..., Any] = pillow.open
-    return opened
+    return pillow

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nn import arguments
+from nn.arrays import Array, as_array
 
 __all__ = ["pad_sequences"]
 
@@ -42,11 +44,24 @@ def pad_sequences(
     owner = "pad_sequences"
     arguments.one_of(owner, "padding", padding, ("pre", "post"))
     arguments.one_of(owner, "truncating", truncating, ("pre", "post"))
+    try:
+        kind = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"{owner}() 'dtype' must be a type of NumPy, got {arguments.short(dtype)}") from error
+    if not isinstance(sequences, Iterable):
+        raise TypeError(f"{owner}() 'sequences' must be lists of numbers, got {arguments.short(sequences)}")
     arrays = []
     for place, each in enumerate(sequences):
         if not hasattr(each, "__len__") or isinstance(each, (str, bytes)):
             raise TypeError(f"{owner}() 'sequences' must be lists of numbers, got {arguments.short(each)} at {place}")
-        arrays.append(np.asarray(each))
+        array = as_array(f"{owner}() 'sequences' {place}", each)
+        if len(array) and kind.kind in "biuf" and array.dtype.kind not in "biuf":
+            raise TypeError(f"{owner}() 'sequences' must be lists of numbers, got {arguments.short(each)} at {place}")
+        if len(array) and kind.kind in "iu" and not _holds(kind, array):
+            raise ValueError(
+                f"{owner}() 'sequences' must hold numbers of {kind}, got {array.min()} to {array.max()} at {place}"
+            )
+        arrays.append(array)
     longest = max((len(each) for each in arrays), default=0)
     length = longest if maxlen is None else arguments.integer(owner, "maxlen", maxlen, minimum=1)
     # Empty sequences have no shape of their own.
@@ -55,9 +70,17 @@ def pad_sequences(
         raise ValueError(
             f"{owner}() 'sequences' must hold entries of one shape, got {' and '.join(map(str, sorted(shapes)[:2]))}"
         )
-    made = np.full((len(arrays), length, *(shapes.pop() if shapes else ())), value, dtype)
+    if kind.kind in "biuf" and not isinstance(value, Real):
+        raise TypeError(f"{owner}() 'value' must be a number, got {arguments.short(value)}")
+    made = np.full((len(arrays), length, *(shapes.pop() if shapes else ())), value, kind)
     for row, array in zip(made, arrays, strict=True):
         kept = array[max(len(array) - length, 0) :] if truncating == "pre" else array[:length]
         if len(kept):
             row[(length - len(kept) if padding == "pre" else 0) :][: len(kept)] = kept
     return made
+
+
+def _holds(kind: np.dtype[np.generic], array: Array) -> bool:
+    """Return whether a type of whole numbers has room for all numbers of an array; what is behind the point is cut off."""
+    limits = np.iinfo(kind.name)
+    return bool(np.isfinite(array).all()) and limits.min <= array.min() and array.max() <= limits.max

@@ -25,8 +25,8 @@ class TextWindows(AbsDataset):
         stride: ids from one window to train on to the next; None: `length`.
     """
 
+    #: Plural of the things that have ids, for messages.
     _unit: ClassVar[str]
-    """Plural of the things that have ids, for messages."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import Configurable
-from nn.arrays import Array, Shape, empty, zeros
+from nn.arrays import CACHE_LINE, Array, Shape, empty, zeros
 from nn.extension import is_ours, renamed, shown
 from nn.gradient_descent.numerics import clip_factor
 from nn.gradient_descent.schedule import Schedule
@@ -23,10 +23,14 @@ CHUNK = 64 * 1024
 """Elements handled at a time: parameters, gradients, two slots and a scratch array of this size fit into an L2 of 1.25 MiB.
 Where they do not, fewer calls into NumPy still gain more than the way through L3 costs."""
 
-SHARED_CHUNK = 2 * CHUNK
-"""The same in each of several threads, which meet at the interpreter's lock after every call into NumPy."""
+SHARED_CHUNK = 4 * CHUNK
+"""The same in each of several threads, which meet at the interpreter's lock after every call into NumPy: a thread that finds it
+taken wakes up some 30 us later, so that fewer calls save more than the caches."""
 
-LEAST_SHARED = 4 * SHARED_CHUNK
+LEAST_SHARE = 2 * CHUNK
+"""Elements that each of several threads must have."""
+
+LEAST_SHARED = 4 * LEAST_SHARE
 """Shorter vectors are done before another thread has woken up."""
 
 NORM_CHUNK = 32 * 1024
@@ -267,9 +271,10 @@ class IGradientDescent(
         if team is None or length < LEAST_SHARED or not vars(type(self)).get("concurrent") or type(gradients) is not np.ndarray:
             self._update(parameters, gradients, slice(0, length), CHUNK)
             return
-        lanes = min(team.size, length // SHARED_CHUNK)
-        # At whole chunks, so that no two lanes write to one cache line.
-        cuts = [length * lane // lanes // CHUNK * CHUNK for lane in range(lanes)] + [length]
+        lanes = min(team.size, length // LEAST_SHARE)
+        # By whole cache lines, so that no two lanes write to one.
+        line = CACHE_LINE // parameters.itemsize
+        cuts = [length * lane // lanes // line * line for lane in range(lanes)] + [length]
         rules = [self._for_lane(lane) for lane in range(lanes)]
         team.run(
             [

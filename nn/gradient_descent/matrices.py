@@ -260,8 +260,8 @@ class MuonOptimizer(MatrixRule, configured=True):
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 """The polynomial of Jordan et al., steepest at 0 of those that keep values about 1 there."""
 
+#: Added to norms of gradients, which may be 0.
 _LEAST = 1e-7
-"""Added to norms of gradients, which may be 0."""
 
 
 def _roll(mean: Array, value: Array, kept: float, scratch: Array) -> None:

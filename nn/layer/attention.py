@@ -107,6 +107,7 @@ class MultiHeadAttention(Layer, configured=True):
         heads = queries.apply(Attention(self.causal), keys, values, *([] if mask is None else [mask]))
         # Two axes contracted: the heads are joined by the product itself.
         made = _apply(self._output, heads, 2)
+        # The result has the positions of the query.
         made.mask = query.mask
         return made
 

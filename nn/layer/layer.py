@@ -14,7 +14,7 @@ from nn import arguments
 from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable, part
 from nn.arrays import Shape
-from nn.extension import Extension, check_object, checked_call, is_ours, shown
+from nn.extension import Extension, check_object, checked_call, is_ours, remedy_of, shown
 from nn.initializer import Initializer
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
@@ -73,8 +73,8 @@ class Layer(
     several: ClassVar[bool] = False
     """Whether it combines several values. It is then called on a list of them (or on one), and `build` and `call` get lists."""
 
+    #: Whether it may be called on values beside its first one, `build` and `call` getting a list then.
     _further: ClassVar[bool] = False
-    """Whether it may be called on values beside its first one, `build` and `call` getting a list then."""
 
     given_name: str
     variables: list[Variable] = shown("_own_variables")
@@ -136,7 +136,7 @@ class Layer(
     def __call__(self, x: Inputs, *others: NoReturn, **settings: NoReturn) -> Node:
         """Build the layer if it is not, and return its output for `x`, a value, or a list of values where it takes several."""
         if settings:
-            hint = "; fit() trains, predict() and evaluate() do not" if "training" in settings else ""
+            hint = next(filter(None, (remedy_of("layer()", "", name) for name in settings)), "")
             raise TypeError(f"{self.describe()} is called without named arguments, got {', '.join(settings)}{hint}")
         if others:
             raise TypeError(
@@ -160,6 +160,13 @@ class Layer(
                 check_object(self)  # its variables may hide what `call` needs
                 self.built = True
             output = self.call(values if self.several or len(values) > 1 else values[0])
+        except TypeError as error:
+            if "__array_ufunc__" not in str(error):
+                raise
+            raise TypeError(
+                f"{self.describe()}: a function of NumPy takes arrays, and got a value of the graph; nn.function has those of "
+                "values"
+            ) from error
         except ValueError as error:
             message = str(error)
             if message.startswith(self.describe()):

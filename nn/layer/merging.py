@@ -174,6 +174,7 @@ class Dot(Layer, configured=True):
         pair = list(axes) if isinstance(axes, (list, tuple)) else [axes, axes]
         if len(pair) != 2:
             raise ValueError(f"Dot 'axes' must be an axis or a pair of axes, got {axes!r}")
+        # Counted from the end: behind the batch there are two axes at most.
         first, second = (arguments.integer(self, "axes", axis, minimum=-2) for axis in pair)
         self.axes = (first, second)
         self.normalize = arguments.flag(self, "normalize", normalize)

@@ -50,9 +50,9 @@ class PoolingLayer(Layer, ABC, configured=True):
 
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
-    """Return a length for all axes, or a list with one for each of two axes."""
-    # Checked as for images, because the rank of the inputs is not known yet.
-    found = window.lengths(owner, name, value, 2)
+    """Return a length for all axes, or a list with one for each."""
+    # As for images, because the rank of the inputs is not known yet; a list of one length is for sequences.
+    found = window.lengths(owner, name, value, 1 if isinstance(value, (list, tuple)) and len(value) == 1 else 2)
     return found[0] if isinstance(value, int) else list(found)
 
 
@@ -142,11 +142,12 @@ class GlobalMaxPool(Layer, configured=True):
         steps = _mask_beside(x)
         # Not x * steps, as for the mean: the 0 of a masked step would be the greatest of negative numbers.
         found, some = (value.max(places, self.keepdims) for value in (where(steps, x, _LOWEST), steps))
+        # 0 for a sequence of padding alone, of which the least number would be left.
         return found * some
 
 
+#: Less than what layers give, also in float32, and still finite.
 _LOWEST = -1e30
-"""Less than what layers give, also in float32, and still finite."""
 
 
 def _mask_beside(x: Value) -> Value:

@@ -20,8 +20,8 @@ from nn.operation.encoding import Encode, Encoding
 from nn.resampling import Interpolation, largest_in_proportion, nearest_cells
 from nn.value.value import Value
 
+#: Least deviation that is divided by, as in Keras.
 _SMALLEST = 1e-7
-"""Least deviation that is divided by, as in Keras."""
 
 
 class Normalization(Layer, configured=True):
@@ -151,9 +151,11 @@ def _along(shape: Shape, statistic: Array) -> Array:
     """Return numbers of a few features for each place of the axis before: NumPy combines long rows several times as fast."""
     if statistic.ndim < 2 or not 1 < shape[-1] < _FEW or shape[-2] in (BATCH, LENGTH):
         return statistic
+    # A copy lies in one piece, so that NumPy takes both axes for one long row.
     return np.broadcast_to(statistic, (*statistic.shape[:-2], shape[-2], shape[-1])).copy()
 
 
+# Features; rows of more are long enough by themselves.
 _FEW = 64
 
 

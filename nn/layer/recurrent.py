@@ -13,6 +13,7 @@ from nn.activation import ActivationName
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, LENGTH, Array, Shape
+from nn.extension import checked_call
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Orthogonal, Zeros
 from nn.layer.layer import Inputs, Layer, bounds, chosen, direct, penalty
 from nn.operation.elementwise import StopGradient
@@ -183,6 +184,7 @@ class Recurrent(Layer, configured=True):
         return [made[:, -2], made[:, -1]] if with_cell else [made[:, -1]]
 
     # of the base it takes one value more; what the base takes besides is there to be refused
+    @checked_call
     def __call__(  # type: ignore[override]
         self, x: Inputs, initial_state: Value | Sequence[Value] | None = None
     ) -> Any:
@@ -192,9 +194,14 @@ class Recurrent(Layer, configured=True):
             x: sequences (batch, time, features).
             initial_state: the states before the first step, one for each that the layer has, each (batch, units); None: 0.
         """
-        states = [initial_state] if isinstance(initial_state, Value) else list(initial_state or ())
-        given: list[Value] = [x] if isinstance(x, Value) else list(x)
-        return self._parts(super().__call__([*given, *states] if states else x))
+        if initial_state is None:
+            return self._parts(super().__call__(x))
+        states: list[Any] = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
+        if not states or not all(isinstance(each, Value) for each in states):
+            raise TypeError(
+                f"{self.describe()} 'initial_state' must be values of a graph, got {arguments.short(initial_state)}"
+            )
+        return self._parts(super().__call__([*(x if isinstance(x, (list, tuple)) else [x]), *states]))
 
     def _parts(self, made: Node) -> Any:
         """Return the results of the layer of the one that its operation gives."""

@@ -13,8 +13,8 @@ from nn.arrays import Array, Shape
 from nn.loss.loss import ClassLoss, Taken, ignored
 from nn.operation.operation import Operation
 
+#: How far from 1 the sum of a row may lie; float32 rounds thousands of classes much better than this.
 _ROUNDING = 1e-2
-"""How far from 1 the sum of a row may lie; float32 rounds thousands of classes much better than this."""
 
 
 class Cross_Entropy(ClassLoss, configured=True):

@@ -169,8 +169,8 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
             )
 
 
+#: How far outside of 0..1 an output may lie that still is a probability, computed with roundings.
 _ROUNDING = 1e-3
-"""How far outside of 0..1 an output may lie that still is a probability, computed with roundings."""
 
 
 class Hinge(Loss):

@@ -36,15 +36,15 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     >>> nn.testing.check_loss_gradient(Mean(), np.zeros(5), np.ones((5, 2)))
     """
 
+    #: Where `allocate` gets memory that lasts from `value` to the next run. A runner sets it for a copy.
     _memory: Scratch = OwnMemory()
-    """Where `allocate` gets memory that lasts from `value` to the next run. A runner sets it for a copy."""
 
     absorbs: ClassVar[type[Operation] | None] = None
     """An operation that the loss contains. A model that ends in it hands the loss the values before it, and takes its value
     for the metrics from `prediction`, which such a loss has to define."""
 
+    #: Kind of the values that it takes: a model that ends in others is refused.
     _takes: ClassVar[Taken] = "any"
-    """Kind of the values that it takes: a model that ends in others is refused."""
 
     @property
     def _ignores(self) -> bool:
@@ -202,9 +202,12 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ign
         return probability_rows(name, label, dtype)
     places, count = shape[:-1], shape[-1]
     if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iufb":
+        of_texts = label.dtype.kind in "UT"
         raise ValueError(
             f"{name} labels must be integers of shape {places} or rows of shape {shape}, "
-            f"got {label.dtype} of shape {label.shape}"
+            f"got {'texts' if of_texts else label.dtype} of shape {label.shape}"
+            + "; np.unique(labels, return_inverse=True) gives the classes and their numbers"
+            * of_texts
         )
     if label.dtype.kind in "fb":
         label = _whole(name, label)

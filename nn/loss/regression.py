@@ -140,8 +140,8 @@ class HuberLoss(DifferenceLoss, configured=True):
         np.multiply(self._clipped.reshape(difference.shape), share, out=out)
 
 
+#: From here on log cosh d is |d| - log 2 in every digit.
 _FAR = 20.0
-"""From here on log cosh d is |d| - log 2 in every digit."""
 
 
 class TanhLoss(DifferenceLoss):

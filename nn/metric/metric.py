@@ -47,8 +47,8 @@ class Metric(Configurable):
 
     _given_name: str | None = None
 
+    #: The word of the metric that this one holds, where it was given by its word.
     _word: str = ""
-    """The word of the metric that this one holds, where it was given by its word."""
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None:
@@ -225,10 +225,10 @@ class TwoClassMetric(Metric):
     alike, as in Keras. So are rows of two beside a loss of decisions, of which `setup` tells the metric.
     """
 
+    #: The number that a score must exceed to be taken for positive, where no threshold is given.
     _boundary: float = 0.5
-    """The number that a score must exceed to be taken for positive, where no threshold is given."""
+    #: Whether each output is a decision of its own, also where there are two.
     _each: bool = False
-    """Whether each output is a decision of its own, also where there are two."""
 
     def look_at(self, *, decisions: bool, each: bool) -> None:
         """Take in the meaning that the model's loss gives its outputs.

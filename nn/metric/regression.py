@@ -203,7 +203,8 @@ class RelativeMeanSquareError(Metric):
         """Add one batch; raise ValueError also for another number of outputs than before."""
         label, prediction = as_arrays(self, label, prediction)
         blocks = number_pairs(self, label, prediction)
-        outputs = label.size // len(label) if label.size else 1
+        # By the shape: a batch may be empty.
+        outputs = math.prod(label.shape[1:])
         # A copy, because `add` overwrites its terms.
         self._labels_of(outputs).add(label.astype(np.float64).reshape(len(label), outputs))
         with np.errstate(over="ignore", invalid="ignore"):

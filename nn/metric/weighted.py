@@ -57,13 +57,27 @@ class Weighted(Metric, configured=True):
             label: labels as the metric takes them.
             prediction: predictions of the model (batch, ...).
             weight: weights of the samples (batch,), or of their positions (batch, ...); None: all 1.
+
+        Raises:
+            ValueError: for weights of another shape, and unless all are finite numbers of at least 0.
         """
+        if np.shape(prediction)[:1] == (0,):
+            # The metric looks at the shapes.
+            self.metric.update(label, prediction)
+            return
         terms = self.metric._terms(label, prediction)
         count = len(terms[0])
         given = np.ones(count) if weight is None else as_array("Weighted 'weight'", weight)
+        if given.shape[:1] != (count,) or given.dtype.kind not in "iufb" or not given.size or terms[0].size % given.size:
+            raise ValueError(
+                f"Weighted 'weight' must hold one number for each of the {count} samples, got {given.dtype} of shape "
+                f"{given.shape}"
+            )
         weights = given.astype(np.float64).reshape(-1)
-        if given.shape[:1] != (count,) or not weights.size or terms[0].size % weights.size:
-            raise ValueError(f"Weighted 'weight' must hold one number for each of the {count} samples, got {given.shape}")
+        # Written so that NaN counts as wrong.
+        wrong = weights[~((weights >= 0) & (weights < np.inf))]
+        if wrong.size:
+            raise ValueError(f"Weighted 'weight' must hold finite numbers of at least 0, got {wrong[0]:g}")
         # One row for each weight: that of a sample goes to all its positions, that of a position to its outputs.
         rows = (weights.size, -1)
         each = np.broadcast_to(weights[:, None], terms[0].reshape(rows).shape)

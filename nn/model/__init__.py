@@ -21,4 +21,4 @@ __getattr__, __dir__ = lazily(__name__, {
     "convolutional": "AlexNet LeNet5 ResNet20", "decoder": "CachedDecoder",
     "history": "History", "model": "Fragment Functional Model",
     "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",
-}, meant={"Sequential": "nn.model.SequentialModel", "load_model": "nn.model.Model.load"})  # fmt: skip
+})  # fmt: skip

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn import arguments
-from nn.arrays import LENGTH, Array, Shape, as_array, empty, fits
+from nn.arrays import LENGTH, Array, Shape, all_finite, as_array, empty, fits
 from nn.data import DataFeeder
 from nn.random import keyed
 
@@ -86,14 +85,6 @@ def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
         return array[rows]
     # mode: 'raise' would go through a buffer
     return array.take(rows, axis=0, out=memory[: len(rows)], mode="clip")
-
-
-@np.errstate(over="ignore")
-def all_finite(array: Array) -> bool:
-    """Return whether every element is finite."""
-    # one pass without memory, which may overflow although all elements are finite
-    # NaN and infinity stay in a sum of squares.
-    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def first_bad_sample(x: Array, given: Array | None, places: Sequence[int] | Array | None) -> str | None:

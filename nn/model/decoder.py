@@ -30,8 +30,8 @@ APART = (Broadcasting, Elementwise, LayerNormalize, RMSNormalize, DropoutOperati
 KEPT = 4
 """Plans that are kept: that of one position, and of other numbers those made last."""
 
+#: Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions.
 _Moving: TypeAlias = tuple[Array, Variable | Constant, int]
-"""Memory for the part of a value that belongs to the positions at hand, the value, and its axis of positions."""
 
 
 class CachedDecoder(Settled):
@@ -262,11 +262,20 @@ class Picker:
         self._random = random
 
     def __call__(self, scores: Array) -> Array:
-        """Return an id for each row of scores ``(batch, vocabulary)``."""
+        """Return an id for each row of scores ``(batch, vocabulary)``, which is none with a score of minus infinity.
+
+        Raises FloatingPointError where the greatest score of a row is not finite.
+        """
+        greatest = scores.max(axis=1, keepdims=True)
+        if not np.isfinite(greatest).all():
+            row = int(np.argmin(np.isfinite(greatest)))
+            raise FloatingPointError(
+                f"generate() must have finite scores to pick an id by, got {greatest[row, 0]:g} as the greatest of sample {row}"
+            )
         if not self._temperature:
             return np.asarray(scores.argmax(axis=1))
         scaled = scores.astype(np.float64)
-        scaled -= scaled.max(axis=1, keepdims=True)  # before the division: a low temperature overflows nothing
+        scaled -= greatest  # before the division: a low temperature overflows nothing
         scaled /= self._temperature
         if self._top_k is not None and self._top_k < scaled.shape[1]:
             worse = np.argpartition(-scaled, self._top_k - 1, axis=1)[:, self._top_k :]

@@ -14,20 +14,20 @@ import numpy as np
 
 from nn import arguments, registry, tensor_files
 from nn.activation.activation import Linear
-from nn.arrays import BATCH, Array, DType, Shape, as_array, is_rows
+from nn.arrays import BATCH, Array, DType, Shape, all_finite, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.extension import checked_call, misfit
 from nn.layer.layer import Layer, name_layers
 from nn.model import model_file
-from nn.model.batches import ArraySource, Batch, all_finite, as_type
+from nn.model.batches import ArraySource, Batch, as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History, Results
 from nn.model.network import check_names, freeze, losses_within, trace
 from nn.model.scored_network import evaluation_source, split_validation, training_source
 from nn.model.section import FragmentRunner, Section
 from nn.model.trained_network import TrainedNetwork
-from nn.model.training import Training
+from nn.model.training import Training, where_not_finite
 from nn.plan.plan import OnGradient
 from nn.registry import CustomObjects
 from nn.tensor_files import ModelFileError
@@ -270,7 +270,8 @@ class Model(
         with np.errstate(all="ignore"):
             loss, seen = self.runner.step(batch.x, batch.label, None, self._key_or_next(None), batch.weight)
             if not math.isfinite(loss) or not all_finite(self.store.gradients):
-                raise FloatingPointError(f"train_on_batch() stopped: the loss is {loss}, or a gradient is not finite")
+                where = where_not_finite(self, batch, loss)
+                raise FloatingPointError(f"train_on_batch() stopped: the loss is {loss}; {where}")
             found = self._results_of(batch, loss, seen)
             # In the order in which backward completes the gradients, as in `fit`.
             for variable in reversed(self.store.variables):
@@ -371,7 +372,7 @@ class Model(
             half.take_over(self)
         # The loss belongs to the half with the output.
         if self.has_loss:
-            back.setup(deepcopy(self.loss), *deepcopy(self.metrics))
+            back.setup(deepcopy(self.loss), *deepcopy(self.metrics), loss_weights=list(self._aim.factors))
         return front, back
 
     def _whole_and_place(self) -> tuple[Model, dict[str, Any] | None]:
@@ -383,6 +384,7 @@ class Model(
     def to_bytes(self) -> bytes:
         return model_file.pack(self)
 
+    @checked_call
     def export(self, path: str | os.PathLike[str], format: Literal["onnx"] = "onnx") -> None:
         """Write the model as a file for other programs; see `nn.onnx.save`, which also tells the errors.
 
@@ -563,8 +565,8 @@ class Functional(Model, configured=True):
     Raises ValueError for outputs that depend on other inputs, or on none of them, and for inputs that no output depends on.
     """
 
+    #: Arguments that a model file gives.
     _of_files: ClassVar[tuple[str, ...]] = ("calls", "added", "by_name")
-    """Arguments that a model file gives."""
 
     def __init__(
         self,

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _RULE = "rule:"
 _KEYS = {"model", "part", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed", "callbacks"}
+#: A field that may be missing, where no variable is frozen.
 _FROZEN = "frozen"
-"""A field that may be missing, where no variable is frozen."""
+#: A field that may be missing, where there is no plan of columns.
 _INPUTS = "inputs"
-"""A field that may be missing, where there is no plan of columns."""
+#: A field that may be missing, where there is one output: factors of the losses, and the number of each metric's output.
 _OUTPUTS = "outputs"
-"""A field that may be missing, where there is one output: factors of the losses, and the number of each metric's output."""
 _OPTIONAL = {_FROZEN, _INPUTS, _OUTPUTS}
 
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from nn import arguments, tensor_files
 from nn.activation.activation import Linear
 from nn.arguments import Configurable
-from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
+from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype, plain
 from nn.extension import checked_call, renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
 from nn.model.objective import in_order
 from nn.model.structure import Structure
 from nn.value.graph import Graph, Placeholder
-from nn.value.store import VariableStore
+from nn.value.store import VariableStore, not_finite
 from nn.value.value import Node, Owner, Value, Variable
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ class Network(
     _store: VariableStore | None
     _trainable: bool
     _structure: Structure | None
+    _one_everywhere: ClassVar[bool] = True
+
     given_name: str = ""
     """The name by which a model stands in others, "" where it has none."""
 
@@ -191,6 +195,10 @@ class Network(
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments that shape the model."""
         return {name: value for name, value in super().get_config().items() if name not in ("input_shape", "seed", "dtype")}
+
+    def _config_within(self) -> dict[str, Any]:
+        takes = "input_shape" in inspect.signature(type(self)).parameters
+        return {"input_shape": plain(self.input_shape)} if takes and self.input_shape is not None else {}
 
     def trainable_variables(self) -> list[Variable]:
         """Return the trained variables in the order of their ids: layer by layer, as each layer made them."""
@@ -354,6 +362,9 @@ class Network(
         self._allocate(graph)
         for variable in self.store.everything:
             variable.set_value(values[variable.name])
+        # A warning: what a run has left can be looked at, however it ended.
+        if problem := not_finite((variable, variable.value) for variable in self.store.everything):
+            warnings.warn(f"of the model file {problem}", RuntimeWarning, stacklevel=2)
 
     def _allocate(self, graph: Graph) -> None:
         """Take over a graph and give every variable its memory and its first value."""
@@ -464,7 +475,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
     losses = losses_within(Graph(placeholder, output))
     graph = Graph(placeholder, [output, *losses], len(losses))
     # by first call and not by their place in the graph, so that names do not depend on how branches are walked
-    name_layers(sorted(graph.layers, key=naming.place))
+    name_layers(sorted(graph.layers, key=naming.place), again=True)
     # After the layers, as a variable of a layer bears its name.
     for name, value in vars(model).items():
         if isinstance(value, Variable) and value.local_name is None:

@@ -61,7 +61,9 @@ def in_order(what: str, given: Any, names: Sequence[str]) -> tuple[Any, ...]:
         known = tuple(fields or given)
         for name in names:
             if name not in known:
-                raise ValueError(f"{what} must have a part for each of {', '.join(names)}, got none for '{name}'")
+                others = [str(each) for each in known if each not in names]
+                instead = f", but {arguments.short(others[0])}" if others else ""
+                raise ValueError(f"{what} must have a part for each of {', '.join(names)}, got none for '{name}'{instead}")
         for name in known:
             if name not in names:
                 hint = arguments.did_you_mean(name, names)
@@ -228,8 +230,8 @@ def _metric(given: object, loss: Loss) -> Metric:
     return metric
 
 
+#: Words of metrics of classes, with those of the metrics that they stand for where each output is a decision.
 _OF_DECISIONS = {"accuracy": "binary_accuracy", "macro_f1": "label_f1"}
-"""Words of metrics of classes, with those of the metrics that they stand for where each output is a decision."""
 
 
 def weighted(metrics: Any) -> Any:

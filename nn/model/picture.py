@@ -15,6 +15,7 @@ from nn.model.diagram import Box, Diagram, shape_text
 
 CHARACTER = 7.3
 """Pixels that a character takes: 12 pixel type of one width."""
+# Pixels: of a box, between rows of boxes, around the picture, and of the title.
 HEIGHT = 44
 SPACE = 42
 MARGIN = 24
@@ -28,15 +29,17 @@ _RULES = (
     "rect{stroke:#4a6fa5;fill:#eaf1fb}", ".input{stroke:#777;fill:#f2f2f2}", ".own{stroke:#a5844a;fill:#fbf4e6}",
     ".shared{stroke-dasharray:5 3}", "path{fill:none;stroke:#555;stroke-width:1.3}",
 )  # fmt: skip
+#: For this picture only: within a page, such as a notebook, a style holds everywhere.
 _STYLE = "".join(f".psgd-model {rule}" for rule in _RULES)
-"""For this picture only: within a page, such as a notebook, a style holds everywhere."""
 
 
 def draw(title: str, diagram: Diagram) -> str:
     """Return the SVG text of a diagram under a `title`. A dashed box is a layer used several times, with the same variables."""
     texts = [_texts(box) for box in diagram.boxes]
+    # 12 pixels on each side of the text.
     widths = [max(_width(line) for line in lines) + 24 for lines in texts]
     placement = Placement(widths, [box.sources for box in diagram.boxes])
+    # The title is of 15 pixels, other text of 12.
     width = max(placement.width, _width(title) * 15 / 12) + 2 * MARGIN
     height = TITLE + len(placement.rows) * (HEIGHT + SPACE) - SPACE + 2 * MARGIN
     shift = (width - placement.width) / 2
@@ -46,6 +49,7 @@ def draw(title: str, diagram: Diagram) -> str:
         f"<title>{_clean(title)}</title><style>{_STYLE}</style>",
         '<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<polygon points="0,1 8,4 0,7" fill="#555"/></marker></defs>',
+        # White under the picture, whichever colour the page has.
         f'<rect x="0" y="0" width="{width:.0f}" height="{height:.0f}" style="fill:#fff;stroke:none"/>',
         f'<text class="title" x="{width / 2:.1f}" y="{MARGIN + 8}">{_clean(title)}</text>',
         *(_arrow(arrow, placement, shift) for arrow in placement.arrows),
@@ -96,6 +100,7 @@ def _port(arrow: Arrow, placement: Placement) -> float:
     """Return how far from the middle of its box an arrow ends: side by side with the others, in the order they come from."""
     ends = [other for other in placement.arrows if other.target == arrow.target]
     ends.sort(key=lambda other: (other.spots[-2].x, other.source))
+    # Closer together where the box is too narrow for all.
     width = min(PORT, placement.spots[arrow.target].width / (len(ends) + 1))
     return (ends.index(arrow) - (len(ends) - 1) / 2) * width
 
@@ -105,6 +110,7 @@ def _top(row: int) -> int:
 
 
 def _width(text: str) -> float:
+    # Wide characters take the room of two.
     return CHARACTER * sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 

@@ -4,6 +4,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from typing import Any, Literal, NamedTuple
 
@@ -19,9 +20,9 @@ from nn.operation.arithmetic import Compare
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan, bytes_held
-from nn.threads import Team, blas_threads
+from nn.threads import Team, blas_threads, limited_to_one_thread
 from nn.value.graph import Graph, Kept
-from nn.value.value import Constant, Node, Variable
+from nn.value.value import Constant, Node, Value
 
 KEPT_BYTES = 128 * 1024**2
 """Bytes of the plans that are kept, besides the memory that all share: of small batches and short sequences many, as clients of
@@ -122,35 +123,40 @@ class Runner:
         weight: tuple[Array | None, ...] | None = None,
         on_loss: Callable[[float], None] | None = None,
         add: bool = False,
+        sure: set[Value] | None = None,
     ) -> tuple[float, tuple[Array, ...]]:
         """Compute loss, predictions and all gradients of one block; the predictions are valid until the next run.
 
         `weight` (batch,) weighs the losses of the samples, or of their positions, (batch, ...). `on_loss` is told the loss
-        before there is any gradient. `add`: the gradients are added to those of the block before.
+        before there is any gradient. `add`: the gradients are added to those of the block before. A set `sure` takes the
+        variables with gradients that are known to be finite without a look at them.
         """
         with self._lock:
             compiled = self._compile("train", x, weight)
             plan, losses = compiled.plan, compiled.losses
             self._last = plan
-            outputs = compiled.run(x, Mode(True, key))
-            value = self._value(losses, label, outputs, weight)
-            if on_loss is not None:
-                # Before gradients are computed, so that a loss that is not finite stops the step.
-                on_loss(value)
-            gradients = plan.output_gradients
-            for scored in losses:
-                place, loss, factor, axes, _ = scored
-                each = None if weight is None else weight[place]
-                if axes > 1 or self.masked:
-                    loss.gradient(*self._flat[place], _rows(gradients[place], axes), self._weights[place])
-                else:
-                    loss.gradient(label[place], outputs[place], gradients[place], each)
-                if factor != 1:
-                    np.multiply(gradients[place], factor, out=gradients[place])
-            if self._shares:
-                self._write_shares(plan)
-            plan.backward(on_gradient, add)
-            return value, self._seen(losses, outputs)
+            # One limit for the whole step, unless `on_gradient`, which may compute by other means, is called in between.
+            limit = limited_to_one_thread() if plan.lanes is not None and on_gradient is None else nullcontext()
+            with limit:
+                outputs = compiled.run(x, Mode(True, key))
+                value = self._value(losses, label, outputs, weight)
+                if on_loss is not None:
+                    # Before gradients are computed, so that a loss that is not finite stops the step.
+                    on_loss(value)
+                gradients = plan.output_gradients
+                for scored in losses:
+                    place, loss, factor, axes, _ = scored
+                    each = None if weight is None else weight[place]
+                    if axes > 1 or self.masked:
+                        loss.gradient(*self._flat[place], _rows(gradients[place], axes), self._weights[place])
+                    else:
+                        loss.gradient(label[place], outputs[place], gradients[place], each)
+                    if factor != 1:
+                        np.multiply(gradients[place], factor, out=gradients[place])
+                if self._shares:
+                    self._write_shares(plan)
+                plan.backward(on_gradient, add, sure)
+                return value, self._seen(losses, outputs)
 
     def last_prediction(self, seen: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the model's own outputs of the last step, given its predictions as metrics take them."""
@@ -320,10 +326,6 @@ class Runner:
     def lanes(self) -> Team | None:
         """The threads that computed the last step; None where they are those of the BLAS, which may be spinning still."""
         return None if self._last is None else self._last.lanes
-
-    def surely_finite(self) -> set[Variable]:
-        """Return variables with gradients of the last step that are known to be finite without a look at them."""
-        return set() if self._last is None else self._last.surely_finite()
 
     def first_not_finite(self) -> str | None:
         """Say where the last step first got a number that is not finite: a variable or a layer; None if all are finite."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import part
-from nn.arrays import BATCH, LENGTH, Array, DType, Shape, as_array
+from nn.arrays import BATCH, LENGTH, Array, DType, Shape, all_finite, as_array
 from nn.data import DataFeeder
 from nn.extension import checked_call, renamed
 from nn.loss import LossName
@@ -27,7 +27,6 @@ from nn.model.batches import (
     Batch,
     Source,
     StreamSource,
-    all_finite,
     as_type,
     check_finite,
     check_samples,
@@ -48,8 +47,8 @@ ClassWeight = Mapping[Any, float] | str | None
 Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
 _LOG = logging.getLogger(__name__)
+#: Shapes of samples for which the shapes of outputs are remembered.
 _MOST_SHAPES = 4096
-"""Shapes of samples for which the shapes of outputs are remembered."""
 
 
 class ScoredNetwork(
@@ -399,6 +398,8 @@ class ScoredNetwork(
             aim.places, aim.losses, self._scored_names, self._labels_in_order(label), strict=True
         ):
             several = len(self._output_names) > 1
+            if given is None:
+                raise ValueError(f"{owner} needs the labels of its samples{f' for {name!r}' if several else ''}, got None")
             array = as_array(f"{owner} label of '{name}'" if several else f"{owner} 'label'", given)
             try:
                 shape = self._shape_of(place, samples) if lengths else (count, *graph.outputs[place].shape[1:])
@@ -419,7 +420,7 @@ class ScoredNetwork(
         known = label.dtype.names if isinstance(label, np.ndarray) else label if isinstance(label, Mapping) else None
         if known is not None:
             label = {name: label[name] for name in known if name in scored or name not in names}
-        elif isinstance(label, (list, tuple)) and len(label) == len(names):
+        elif isinstance(label, (list, tuple)) and len(label) == len(names) and _holds_parts(label):
             label = [label[place] for place in self._aim.places]
         elif len(scored) == 1 and not isinstance(label, (list, tuple)):
             label = [label]
@@ -469,6 +470,7 @@ class ScoredNetwork(
             weight = in_order("'sample_weight'", weight, self._scored_names)
         else:
             weight = (weight,) * len(aim.losses)
+        weight = tuple([None if each is None else as_array("'sample_weight'", each) for each in weight])
         return tuple(
             [
                 None
@@ -562,7 +564,12 @@ def _refuse_steps(names: Sequence[str], graph: Graph) -> None:
 def _only(label: Any, name: str) -> tuple[Any, ...]:
     if isinstance(label, Mapping):
         return in_order("'label'", label, (name,))
-    return tuple(label)
+    return tuple(label) if len(label) == 1 and _holds_parts(label) else (label,)
+
+
+def _holds_parts(given: Sequence[Any]) -> bool:
+    """Return whether a list holds labels of outputs, and not the numbers of one."""
+    return any(each is None or np.ndim(each) for each in given)
 
 
 def training_source(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from nn import arguments
 from nn.activation import ActivationName
@@ -16,8 +16,11 @@ from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
 from nn.value.value import Value
 
+Part: TypeAlias = Layer | Model
+"""A layer, or a model of one input and one output, which stands for its layers."""
 
-class _BuiltLayers(tuple[Layer, ...]):
+
+class _BuiltLayers(tuple[Part, ...]):
     """The layers of a model that is built: changes that a list allows are refused with the remedy."""
 
     __slots__ = ()
@@ -35,6 +38,9 @@ class _BuiltLayers(tuple[Layer, ...]):
 class SequentialModel(Model, configured=True):
     """Layers one after the other.
 
+    A model may stand among them, such as one that was trained before: its layers are those of this one, too, with the same
+    variables, and its `trainable` freezes them.
+
     >>> model = nn.model.SequentialModel(input_shape=[-1, 784])
     >>> model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
     >>> model.setup(nn.loss.Cross_Entropy())
@@ -45,7 +51,7 @@ class SequentialModel(Model, configured=True):
     def __init__(
         self,
         input_shape: Sequence[int | None] | None = None,
-        layers: Sequence[Layer] = (),
+        layers: Sequence[Part] = (),
         *,
         seed: int = 0,
         dtype: DType = "float32",
@@ -58,21 +64,23 @@ class SequentialModel(Model, configured=True):
                 "these are the second argument: write SequentialModel(layers=[...])"
             )
         super().__init__(input_shape, seed=seed, dtype=dtype)
-        self._layers: list[Layer] = []
+        self._layers: list[Part] = []
         for layer in layers:
             self.add(layer)
 
     @property
-    def layers(self) -> list[Layer] | tuple[Layer, ...]:
+    def layers(self) -> list[Part] | tuple[Part, ...]:
         """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model stays as it was built."""
         return _BuiltLayers(self._layers) if self.built else self._layers
 
     @checked_call
-    def add(self, layer: Layer) -> None:
-        """Append a layer; raise ValueError once `setup` has built the model."""
-        arguments.instance("SequentialModel.add()", "layer", layer, Layer)
+    def add(self, layer: Part) -> None:
+        """Append a layer, or a model of one input and one output; raise ValueError once `setup` has built this model."""
+        if not isinstance(layer, Model):
+            arguments.instance("SequentialModel.add()", "layer", layer, Layer)
         if self.built:
-            raise ValueError(f"the model is set up, so {layer.describe()} cannot be added; add layers before setup()")
+            called = layer.describe() if isinstance(layer, Layer) else type(layer).__name__
+            raise ValueError(f"the model is set up, so {called} cannot be added; add layers before setup()")
         self._layers.append(layer)
 
     def call(self, x: Value) -> Value:

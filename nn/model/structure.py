@@ -80,5 +80,5 @@ def _parts(owner: Configurable) -> Mapping[str, tuple[object, ...]]:
     return {name: parts for name, parts in found.items() if parts}
 
 
+#: Attributes that the package keeps for itself.
 _OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer", "_marks"})
-"""Attributes that the package keeps for itself."""

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, all_finite
 from nn.callback.callback import Callback
 from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, Source, all_finite, first_bad
+from nn.model.batches import Batch, Source, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
+from nn.plan.plan import OnGradient
+from nn.value.value import Value, Variable
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
@@ -40,6 +42,8 @@ class Training:
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
         # an optimizer of one's own may change gradients while they come
         self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
+        # Nothing is to be told to one that takes the gradients from the store.
+        self._on_gradient: OnGradient | None = None if self._keeps_gradients else self._tell
         self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
         self._metrics: Sequence[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
@@ -109,16 +113,18 @@ class Training:
     def _batch(self, batch: Batch, epoch: int, number: int) -> None:
         # numbers that are not finite are told by an error with their place, or wanted; not by warnings besides
         with np.errstate(all="ignore"):
+            sure: set[Value] | None = set() if self._stop_on_nan and self._keeps_gradients else None
             loss, predictions = self._runner.step(
                 batch.x,
                 batch.label,
-                lambda variable: self._optimizer.gradient_ready(variable, 0),
+                self._on_gradient,
                 # The last number is the block of the batch: in one process there is one.
                 (self._seed, epoch, number, 0),
                 batch.weight,
+                sure=sure,
             )
             # Before the rule runs: the parameters stay as they were.
-            if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients()):
+            if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients(sure)):
                 raise self._not_finite(loss, batch, epoch, number)
             # The lanes of the plan are free now.
             self._optimizer.rule.team = self._runner.lanes
@@ -148,6 +154,9 @@ class Training:
         if not small or number % MOST_WAITING == 0:
             self._update_metrics()
 
+    def _tell(self, variable: Variable) -> None:
+        self._optimizer.gradient_ready(variable, 0)
+
     def _update_metrics(self) -> None:
         """Have the metrics take in the labels and predictions that wait for them."""
         waiting, self._waiting = self._waiting, []
@@ -155,37 +164,44 @@ class Training:
             for place, metric in self._scored:
                 metric._weigh(labels[place], predictions[place], weights[place] if weights else None)
 
-    def _finite_gradients(self) -> bool:
+    def _finite_gradients(self, sure: set[Value] | None) -> bool:
         store = self._model.store
-        sure = self._runner.surely_finite() if self._keeps_gradients else set()
         # Without any that is sure one look goes over the whole vector.
         looked_at = [each.gradient for each in store.variables if each not in sure] if sure else [store.gradients]
         return all(map(all_finite, looked_at)) and (not store.buffers or all_finite(store.buffer_changes))
 
     def _not_finite(self, loss: float, batch: Batch, epoch: int, number: int) -> FloatingPointError:
         """Say where it began: in the samples, in a layer, in the loss, or on the way back. The parameters are as they were."""
-        where = first_bad(batch, self._model._input_names)
-        if where is None and math.isfinite(loss):
-            where = f"the gradient of {self._first_bad_gradient()} is not finite"
-        elif where is None:
-            found = self._runner.first_not_finite()
-            where = f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
         return FloatingPointError(
-            f"fit() stopped in epoch {epoch + 1} at batch {number + 1}: the loss is {loss}; {where} "
-            "(fit(stop_on_nan=False) goes on)"
+            f"fit() stopped in epoch {epoch + 1} at batch {number + 1}: the loss is {loss}; "
+            f"{where_not_finite(self._model, batch, loss)} (fit(stop_on_nan=False) goes on)"
         )
-
-    def _first_bad_gradient(self) -> str:
-        """Return the first variable, as backward goes, with a gradient that is not finite."""
-        store = self._model.store
-        # As backward goes, so that the first one found is where it began.
-        variables = [*reversed(store.variables), *store.buffers]
-        return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
     def _results(self) -> Results:
         self._update_metrics()
         parts = (self._parts / self._samples).tolist() if self._several else ()
         return Results(self._aim.results(self._loss_sum / self._samples, parts))
+
+
+def where_not_finite(model: TrainedNetwork, batch: Batch, loss: float) -> str:
+    """Return where the last step of a model first got a number that is not finite, as a clause.
+
+    Args:
+        model: of which the step was computed.
+        batch: that of the step.
+        loss: that of the step.
+    """
+    found = first_bad(batch, model._input_names)
+    if found is not None:
+        return found
+    if math.isfinite(loss):
+        store = model.store
+        # As backward goes, so that the first one found is where it began.
+        variables = [*reversed(store.variables), *store.buffers]
+        first = next(variable.name for variable in variables if not all_finite(variable.gradient))
+        return f"the gradient of variable '{first}' is not finite"
+    found = model.runner.first_not_finite()
+    return f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
 
 
 class Progress:

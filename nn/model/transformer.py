@@ -8,7 +8,7 @@ import numpy as np
 
 from nn import arguments
 from nn.activation.gelu import GELU
-from nn.arrays import Array, DType, Shape
+from nn.arrays import Array, DType, Shape, as_array
 from nn.initializer import Initializer, Uniform
 from nn.layer.attention import MultiHeadAttention
 from nn.layer.core import Dense, Embedding
@@ -145,7 +145,7 @@ class Transformer(Model, configured=True):
         Raises:
             TypeError or ValueError: for arguments that are not as said, and before `setup`.
         """
-        given = np.asarray(ids)
+        given = as_array("generate() 'ids'", ids)
         if given.ndim not in (1, 2) or not given.size or given.dtype.kind not in "iu":
             raise ValueError(
                 f"generate() 'ids' must be whole numbers (n,) or (batch, n), at least one, got {given.dtype} {given.shape}"

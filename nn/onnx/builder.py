@@ -84,6 +84,7 @@ class Builder:
             part: number of the part of the arrays, where they hold weights of several layers.
             given: arguments of its constructor.
         """
+        # Arguments by `repr`, as lists have no hash; arrays by `id`, as two layers may have equal weights.
         key = (kind, part, repr(sorted(given.items())), *map(id, sources))
         if key not in self._layers:
             self._kept.extend(sources)
@@ -100,6 +101,7 @@ class Builder:
         """
         if tuple(shape) == x.shape:
             return x
+        # An index needs no length of the axes that stay; a reshape does.
         made_value = x[_key(x.shape, shape)] if LENGTH in x.shape else x.reshape(*shape)
         if x in self.uncut:
             self.uncut.add(made_value)
@@ -172,6 +174,7 @@ class Builder:
     def _layer_name(self, sources: Sequence[Array]) -> str | None:
         """Return a name for a layer by that of its weights, such as `encoder.0` for `encoder.0.weight`; None without one."""
         name = next((self._origin[id(each)] for each in sources if id(each) in self._origin), "")
+        # Names of torch have dots, those of Keras slashes.
         for sign in ("/", "."):
             front, found, _ = name.rpartition(sign)
             if found:

@@ -22,13 +22,13 @@ class File:
     """Context of the nodes of a file.
 
     Args:
-        folder: of the file, None where it was read from bytes.
+        path: of the file, None where it was read from bytes.
         version: of ONNX's operators.
         graph: of the file.
     """
 
-    def __init__(self, folder: Path | None, version: int, graph: GraphProto) -> None:
-        self.folder, self.version = folder, version
+    def __init__(self, path: Path | None, version: int, graph: GraphProto) -> None:
+        self.path, self.version = path, version
         self.done: set[int] = set()
         """Nodes, by `id`, that were read, some together with the node before."""
         self._arrays: dict[int, Array] = {}
@@ -59,7 +59,7 @@ class Call:
 
     Args:
         builder: of the model.
-        file: version of the operators, folder, and users of values.
+        file: version of the operators, path, and users of values.
         node: the node.
         environment: values by name.
     """
@@ -71,7 +71,8 @@ class Call:
         # Cut, as all texts of a file in messages: it may be a stranger's.
         self.title = f"node {name[:80]!r} ({(node.op_type or '')[:40]})"
         builder.at = f"{self.title}: "
-        self.given = {each.name or "": messages.from_attribute(each, file.folder, self.title) for each in node.attribute}
+        self.given = {each.name or "": messages.from_attribute(each, file.path, self.title) for each in node.attribute}
+        # No argument of ONNX: operators with several results need the number.
         self.given["outputs"] = len(node.output)
         self.inputs: list[Operand | None] = [self._input(each) for each in node.input]
         # What is left out at the end is not given; in between it keeps its place.
@@ -129,6 +130,12 @@ class Call:
             return integers(self.array(place))
         found = self.given.get(name)
         return None if found is None else [int(each) for each in found]
+
+    def axis(self, axis: Any, rank: int) -> int:
+        """Return an axis counted from the front; raise ModelFileError for one beyond `rank` axes."""
+        if not -rank <= int(axis) < rank:
+            raise self.refuse(f"an axis must be from {-rank} to {rank - 1}", int(axis))
+        return int(axis) % rank
 
     def refuse(self, expected: str, came: object) -> ModelFileError:
         """Return the error for something that nn does not have.

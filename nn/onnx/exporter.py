@@ -81,6 +81,7 @@ class Exporter:
     def store(self, array: Array, hint: str) -> str:
         """Store an array as it is and return its name; the arguments are those of `tensor`: `array` and `hint`."""
         # masks, axes and scales recur in each block of a model: a file has one tensor for all
+        # the hint is in the key: two variables of equal numbers stay two
         key = (hint, array.dtype.str, array.shape, array.tobytes())
         if key not in self._known:
             name = self._known[key] = self._free(hint)

@@ -88,6 +88,7 @@ def made(values: Sequence[Any]) -> Array:
 def bounded(shape: Sequence[int]) -> tuple[int, ...]:
     """Return a shape that an array may have; raise ModelFileError for one that is too large."""
     if any(length < 0 for length in shape) or math.prod(shape) > MOST:
+        # Cut, as the numbers are those of a file, which may be a stranger's.
         raise ModelFileError(f"asks for an array of shape {tuple(shape)}, above {MOST} numbers"[:200])
     return tuple(shape)
 
@@ -103,10 +104,14 @@ def slices(rank: int, shape: Sequence[Any], given: Sequence[Any]) -> dict[int, s
     starts, ends, axes, steps = (None if each is None else integers(np.asarray(each)) for each in given)
     if starts is None or ends is None or len(starts) != len(ends):
         raise ValueError("takes as many starts as ends")
-    axes = list(range(len(starts))) if axes is None else [axis % rank for axis in axes]
+    axes = list(range(len(starts))) if axes is None else axes
+    if any(not -rank <= axis < rank for axis in axes):
+        raise ValueError(f"an axis must be from {-rank} to {rank - 1}, got {axes}")
+    axes = [axis % rank for axis in axes]
     found = {}
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
         # A bound far out is that of the axis; backwards the end may lie before the first element.
+        # Exporters write the largest number of 32 bits, or of 64, for an open end.
         far = 1 << 31
         first = None if (step > 0 and start == 0) or (step < 0 and start >= far) else start
         last = None if (step > 0 and end >= far) or (step < 0 and end <= -far) else end
@@ -130,6 +135,7 @@ def _broadcast(inputs: Sequence[Array]) -> None:
 
 def _matmul(inputs: list[Any], given: Mapping[str, Any]) -> Array:
     a, b = inputs
+    # Before it is computed: the result may be larger than the memory.
     bounded((math.prod(a.shape[:-1]), math.prod((*b.shape[:-2], *b.shape[-1:]))))
     return np.asarray(np.matmul(a, b))
 
@@ -300,6 +306,7 @@ FOLDS: Mapping[str, Fold] = MappingProxyType({
     "Cast": _cast, "Ceil": _single(np.ceil), "Clip": _clip,
     "Concat": lambda inputs, given: np.concatenate(inputs, axis=given["axis"]),
     "ConstantOfShape": _constant_of_shape, "Cos": _single(np.cos), "Div": _divide, "Dropout": lambda inputs, given: inputs[0],
+    # NumPy has no error function; the type is told for arrays without elements.
     "Equal": _compared(operator.eq), "Erf": _single(lambda x: np.vectorize(math.erf, [float])(x).astype(x.dtype)),
     "Exp": _single(np.exp), "Expand": _expand, "Floor": _single(np.floor), "Gather": _gather,
     "Greater": _compared(operator.gt), "GreaterOrEqual": _compared(operator.ge), "Identity": lambda inputs, given: inputs[0],
@@ -307,9 +314,11 @@ FOLDS: Mapping[str, Fold] = MappingProxyType({
     "MatMul": _matmul, "Max": _several(np.maximum), "Min": _several(np.minimum),
     "Mod": lambda inputs, given: _several(np.fmod if given.get("fmod", 0) else np.mod)(inputs, given),
     "Mul": _several(operator.mul), "Neg": _single(np.negative), "Not": _single(np.logical_not), "Or": _several(np.logical_or),
+    # A power has the type of its base.
     "Pow": lambda inputs, given: _several(np.power)(inputs, given).astype(inputs[0].dtype), "Range": _range,
     "Reciprocal": _single(lambda x: 1 / x), "ReduceMax": _reduced(np.max), "ReduceMean": _reduced(np.mean),
     "ReduceMin": _reduced(np.min), "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "Reshape": _reshape,
+    # Halves to the even number, as ONNX rounds.
     "Round": _single(np.rint), "Sign": _single(np.sign),
     "Sin": _single(np.sin), "Slice": _slice, "Split": _split, "Sqrt": _single(np.sqrt),
     "Squeeze": _squeeze, "Sub": _several(operator.sub), "Tile": _tile,

@@ -63,6 +63,7 @@ def scanned(call: Call, step: Step) -> list[Operand]:
 def looped(call: Call, step: Step) -> list[Operand]:
     """Return the results of a `Loop` as `scanned` does; the number of steps, or the condition after each, must be known."""
     body = _body(call)
+    # One more than a loop may have, by which one that goes on is told from one that ends there.
     most = MOST_STEPS + 1
     if call.has(0):
         most = min(most, int(np.asarray(call.array(0)).reshape(-1)[0]))
@@ -124,7 +125,7 @@ def _known(call: Call, found: Operand) -> Any:
 
 def _part(call: Call, x: Operand, axis: int, place: int) -> Operand:
     """Return one step of x."""
-    key: tuple[Any, ...] = (slice(None),) * (axis % len(x.shape)) + (place,)
+    key: tuple[Any, ...] = (slice(None),) * call.axis(axis, len(x.shape)) + (place,)
     return call.builder.value(x)[key] if isinstance(x, Value) else np.asarray(x[key])
 
 

@@ -176,12 +176,12 @@ def to_tensor(array: Array, name: str = "") -> TensorProto:
     return TensorProto(list(array.shape), number, name=name or None, raw_data=data.tobytes())
 
 
-def to_array(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
+def to_array(tensor: TensorProto, path: Path | None, what: str = "") -> Array:
     """Return a tensor of a file as an array; it may be read-only.
 
     Args:
         tensor: of the file.
-        folder: that of the file, in which tensors in other files lie; None where it was read from bytes.
+        path: of the file, beside which tensors in other files lie; None where it was read from bytes.
         what: words for the tensor in errors; default: its name.
 
     Raises:
@@ -193,7 +193,7 @@ def to_array(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
     if any(length < 0 for length in shape) or len(shape) > 32:
         raise ModelFileError(f"{what} must have lengths of at least 0, got {_short(shape)}")
     count = math.prod(shape)
-    raw = _external(tensor, folder, what) if tensor.data_location == _EXTERNAL else tensor.raw_data
+    raw = _external(tensor, path, what) if tensor.data_location == _EXTERNAL else tensor.raw_data
     if raw is not None:
         if len(raw) != count * dtype.itemsize:
             raise ModelFileError(f"{what} of shape {_short(shape)} takes {count * dtype.itemsize} bytes, got {len(raw)}")
@@ -204,21 +204,26 @@ def to_array(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
     if tensor.data_type == FLOAT16:
         # Half floats stand in the list as the numbers of their bits.
         return np.asarray(values, np.int64).astype(np.uint16).view(np.float16).reshape(shape)
+    # By way of int64, in which the numbers are read: large ones of uint64 are negative there.
     return np.asarray(values, np.int64 if dtype.kind in "iub" else dtype).astype(dtype).reshape(shape)
 
 
-def _external(tensor: TensorProto, folder: Path | None, what: str) -> bytes:
+def _external(tensor: TensorProto, path: Path | None, what: str) -> bytes:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location") or ""
-    if folder is None:
+    if path is None:
         raise ModelFileError(f"{what} lies in another file, {_quoted(location)}; give the path of the model, not its bytes")
     place = Path(location)
     # The file may be a stranger's: it reads nothing outside its folder.
     if not location or place.is_absolute() or ".." in place.parts:
         raise ModelFileError(f"{what} must lie in a file of the model's folder, got {_quoted(location)}")
     try:
+        # Links, too, must lead there, or to where the model's own file lies: some caches keep links to files of other names.
+        found = (path.parent / place).resolve()
+        if not {path.parent.resolve(), path.resolve().parent} & {*found.parents}:
+            raise ModelFileError(f"{what} must lie in a file of the model's folder, got a link to another, {_quoted(location)}")
         offset, length = (None if entries.get(key) is None else int(str(entries[key])) for key in ("offset", "length"))
-        with (folder / place).open("rb") as file:
+        with found.open("rb") as file:
             file.seek(offset or 0)
             return file.read(-1 if length is None else length)
     except (OSError, ValueError) as error:
@@ -249,17 +254,18 @@ def to_attribute(name: str, value: Any) -> AttributeProto:
     return AttributeProto(name, i=value, type=2)
 
 
-def from_attribute(attribute: AttributeProto, folder: Path | None, what: str) -> Any:
-    """Return the value of an argument; `folder` and `what` are those of `to_array`.
+def from_attribute(attribute: AttributeProto, path: Path | None, what: str) -> Any:
+    """Return the value of an argument; `path` and `what` are those of `to_array`.
 
     Args:
         attribute: of a node.
-        folder: that of the file.
+        path: of the file.
         what: words for the node in errors.
 
     Raises ModelFileError for kinds that operators of nn do not take.
     """
     kind, name = attribute.type, _quoted(attribute.name)
+    # A field that is not written is 0.
     single = {1: attribute.f or 0.0, 2: attribute.i or 0, 5: attribute.g, 6: attribute.floats, 7: attribute.ints}
     if kind in single and single[kind] is not None:
         return single[kind]
@@ -271,7 +277,7 @@ def from_attribute(attribute: AttributeProto, folder: Path | None, what: str) ->
     except UnicodeDecodeError as error:
         raise ModelFileError(f"{what}: argument {name} must be a text in UTF-8: {error}") from error
     if kind == 4 and attribute.t is not None:
-        return to_array(attribute.t, folder, f"{what}: argument {name}")
+        return to_array(attribute.t, path, f"{what}: argument {name}")
     raise ModelFileError(f"{what}: argument {name} must be a number, a text, a list of these, a tensor or a graph, got {kind}")
 
 

@@ -23,6 +23,7 @@ from nn.onnx.messages import GraphProto, NodeProto, ValueInfo
 from nn.onnx.nodes import NODES
 from nn.tensor_files import ModelFileError
 from nn.value.graph import Input, Placeholder, needed_by
+from nn.value.store import not_finite
 from nn.value.value import Node as Result
 from nn.value.value import Value
 
@@ -64,7 +65,7 @@ def load(
     """
     data = tensor_files.read_file(path)
     try:
-        return _model(data, Path(path).parent, shapes or {}, values or {})
+        return _model(data, Path(path), shapes or {}, values or {})
     except ModelFileError as error:
         raise ModelFileError(f"The ONNX file {os.fspath(path)!s} cannot be used: {error}") from error
 
@@ -88,7 +89,7 @@ def from_bytes(
 
 
 def _model(
-    data: bytes | memoryview, folder: Path | None, shapes: Mapping[str, Sequence[int | None]], values: Mapping[str, Any]
+    data: bytes | memoryview, path: Path | None, shapes: Mapping[str, Sequence[int | None]], values: Mapping[str, Any]
 ) -> Functional:
     file = _parse(data)
     graph = file.graph or GraphProto()
@@ -103,7 +104,7 @@ def _model(
                     f"nn.onnx.load() '{what}' must name inputs of the file, {', '.join(inputs)}, got {name!r}{known}"
                 )
     fixed = {name: np.asarray(value) for name, value in values.items()}
-    reader = Reader(File(folder, _version(file), graph), fixed)
+    reader = Reader(File(path, _version(file), graph), fixed)
     try:
         with np.errstate(all="ignore"):
             return reader.model(graph, [info for name, info in inputs.items() if name not in values], shapes)
@@ -188,10 +189,16 @@ class Reader:
         inputs = list(entries.values()) if len(entries) > 1 else next(iter(entries.values()))
         made_model = Functional(inputs, outputs, dtype="float64" if builder.double else "float32")
         made_model.store  # noqa: B018 - makes the variables
-        for layer, arrays in builder.weights:
-            for variable in layer.variables:
-                if variable.bound:
-                    variable.set_value(arrays[variable.local_name or ""])
+        made = [
+            (variable, arrays[variable.local_name or ""])
+            for layer, arrays in builder.weights
+            for variable in layer.variables
+            if variable.bound
+        ]
+        if problem := not_finite(made):
+            raise ModelFileError(problem)
+        for variable, array in made:
+            variable.set_value(array)
         return made_model
 
     def run(self, graph: GraphProto, environment: dict[str, Operand]) -> None:
@@ -262,7 +269,7 @@ class Reader:
         return made_values if isinstance(made_values, list) else [made_values]
 
     def _tensor(self, tensor: messages.TensorProto) -> Array:
-        array = messages.to_array(tensor, self._file.folder)
+        array = messages.to_array(tensor, self._file.path)
         return self.builder.keep(array, tensor.name or "", stored=True)
 
     def _stepper(self, call: Call) -> Step:

@@ -18,6 +18,9 @@ FillMode: TypeAlias = Literal["reflect", "wrap", "constant", "nearest"]
 
 Range: TypeAlias = tuple[float, float]
 
+_LINE = 512
+"""Numbers of a row that is added to many, at most, unless a row of pixels has more."""
+
 _CHUNK = 1 << 15  # pixels that are in hand at a time: their places and weights stay in cache
 
 
@@ -398,12 +401,17 @@ class Contrast(Drawn):
         super().allocate(shapes, output, dtype)
         batch, height, width, channels = output
         self._factor, self._rest = (self._lasting.empty((batch, 1, 1, 1), dtype) for _ in range(2))
-        self._average, self._ones = np.full((1, height), 1 / (height * width), dtype), np.ones((1, width), dtype)
         some = min(batch, max(1, _CHUNK // (height * width)))
         self._parts = [slice(first, min(first + some, batch)) for first in range(0, batch, some)]
-        self._mean = self.scratch.empty((some, 1, channels), dtype)
-        # Of a row of pixels: NumPy adds rows much faster than pixels of three numbers.
-        self._shift = self.scratch.empty((some, 1, width, channels), dtype)
+        # Of several rows of pixels: NumPy adds long rows much faster than short ones, or pixels of three numbers.
+        row = width * channels
+        together = max(each for each in range(1, max(1, _LINE // row) + 1) if height % each == 0)
+        self._average = np.full((1, height), 1 / (height * width), dtype)
+        # Products with these add up the pixels of a row, and repeat a pixel along several.
+        self._fold = np.tile(np.eye(channels, dtype=dtype), (width, 1))
+        self._tile = np.tile(np.eye(channels, dtype=dtype), (1, together * width))
+        self._row, self._mean = self.scratch.empty((some, row), dtype), self.scratch.empty((some, channels), dtype)
+        self._shift = self.scratch.empty((some, together * row), dtype)
         self._inside, self._other = (self.scratch.empty((some, *output[1:]), np.dtype(bool)) for _ in range(2))
 
     def settle(self, drawn: Array) -> None:
@@ -439,11 +447,12 @@ class Contrast(Drawn):
             part: which part.
             out: memory for these images.
         """
-        shift, mean = self._shift[: len(x)], self._mean[: len(x)]
+        row, shift, mean = self._row[: len(x)], self._shift[: len(x)], self._mean[: len(x)]
         # Over the height first: products with matrices of three columns are slow.
-        line = shift.reshape(len(x), 1, -1)
-        np.matmul(self._average, x.reshape(len(x), x.shape[1], -1), out=line)
-        np.matmul(self._ones, line.reshape(len(x), -1, x.shape[3]), out=mean)
-        np.multiply(mean[:, None], self._rest[part], out=shift)
+        np.matmul(self._average, x.reshape(len(x), x.shape[1], -1), out=row[:, None])
+        np.matmul(row, self._fold, out=mean)
+        np.multiply(mean, self._rest[part, 0, 0], out=mean)
+        np.matmul(mean, self._tile, out=shift)
         np.multiply(x, self._factor[part], out=out)
-        np.add(out, shift, out=out)
+        lines = out.reshape(len(x), -1, shift.shape[1])
+        np.add(lines, shift[:, None], out=lines)

@@ -102,7 +102,8 @@ class MatMul(Operation):
         count = len(target)
         # Whole rows of the target, so a share reads all samples and nothing is added up between shares.
         part = slice(count * share // shares, count * (share + 1) // shares)
-        np.dot(_rows(inputs[0])[:, part].T, _rows(gradient), target[part])
+        # Not `np.dot`, which copies a matrix of which neither rows nor columns lie one behind the other.
+        np.matmul(_rows(inputs[0])[:, part].T, _rows(gradient), out=target[part])
 
     def surely_finite(self, index: int, inputs: Sequence[Array], gradient: Array) -> bool:
         """Return whether |a|^2 + |d|^2 of input a and gradient d is below half of the largest float.

@@ -22,13 +22,14 @@ class Noise(Elementwise):
     """
 
     reads_inputs: ClassVar[bool] = False
+    by_sample: ClassVar[Sequence[str]] = ("_active", "_noise")
 
     def __init__(self, strength: float, by_channel: bool = False) -> None:
         self.strength, self.by_channel = strength, by_channel
         self._active = False
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Return whether the batch leads; draws are those of the whole batch, so in training no plan makes use of it."""
+        """Return whether the batch leads; draws are those of the whole batch, of which slices take their rows."""
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -110,6 +111,7 @@ class NormalDraw(Operation):
 
     reads_inputs: ClassVar[bool] = False
     differentiable: ClassVar[bool] = False
+    by_sample: ClassVar[Sequence[str]] = ("_active", "_draws")
 
     def __init__(self) -> None:
         self._active = False
@@ -118,7 +120,7 @@ class NormalDraw(Operation):
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Return whether the batch leads; draws are those of the whole batch, so in training no plan makes use of it."""
+        """Return whether the batch leads; draws are those of the whole batch, of which slices take their rows."""
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class BatchNormalize(Operation):
         return not (frozen and self.freeze_statistics)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._wide = WideRows(output, dtype)
+        self._wide = WideRows(output, dtype, self.block_factor)
         # Kept from forward to backward, which does not measure again.
         self._mean, self._variance, self._scale, self._factor = np.zeros((4, self._wide.features), dtype)
         self._sum, self._sum_with_c = np.zeros((2, self._wide.features), dtype)
@@ -181,8 +181,14 @@ class BatchNormalize(Operation):
                 np.multiply(change, rate, out=change)
 
 
-ROW_BLOCK = 32_768
-"""Elements of a block: several arrays of this size fit into a core's second-level cache."""
+ROW_BLOCK = 65_536
+"""Elements of a block: three or four arrays of this size fit into a core's second-level cache."""
+
+SPAN = 4
+"""Blocks of which numbers of positions are computed at once."""
+
+NEAR = 4.0
+"""So many times the variance the square of a mean may be."""
 
 
 class _SampleNormalization(Operation):
@@ -208,7 +214,7 @@ class _RowNormalization(_SampleNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
-        height = min(positions, max(1, ROW_BLOCK // features))
+        height = min(positions, max(1, ROW_BLOCK // features) * self.block_factor)
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
         self._average = np.full(features, 1 / features, dtype)
         self._feature = np.empty(features, dtype)
@@ -216,38 +222,96 @@ class _RowNormalization(_SampleNormalization):
         self._work = self.scratch.empty((height, features), dtype)
 
 
+class _Block(NamedTuple):
+    """Views of memory for one block of positions.
+
+    Args:
+        number: of the block.
+        rows: its positions.
+        work: room for as many rows of features.
+        other: the same.
+        without: the same, for x without the bases.
+        mean: of each position.
+        scale: 1 / sqrt(v + epsilon) of each.
+        base: of each, as a column.
+        numbers: room for two numbers of each.
+        pairs: room for two pairs of numbers of each.
+        left: a row of ones for beta, and one of -s m for gamma.
+    """
+
+    number: int
+    rows: slice
+    work: Array
+    other: Array
+    without: Array
+    mean: Array
+    scale: Array
+    base: Array
+    numbers: Array
+    pairs: Array
+    left: Array
+
+
 class LayerNormalize(_RowNormalization):
     """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over the last axis (Ba, Kiros and Hinton, 2016).
 
-    Inputs: x (batch, ..., features), gamma and beta (features,). v is the mean square of the differences to m.
+    Inputs: x (batch, ..., features), gamma and beta (features,). With n features v = sum x^2 / n - m^2, and where m^2 is more
+    than `NEAR` times as large as v, so that this would lose digits, m is the base of the position, and x without it takes the
+    place of x, as in `GroupNormalize`.
+
+    What differs from position to position, or from feature to feature, comes as a product with two columns or rows: NumPy takes
+    twice as long to repeat a number along a row of 128 as to read a whole array, and the BLAS writes one faster than that.
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        self._mean, self._scale = self._lasting.empty((2, self._shape[0], 1), dtype)
-        self._ones = np.ones(len(self._slope), dtype)
-        self._gamma = self.scratch.empty(self._work.shape, dtype)
-        self._beta = self.scratch.empty(self._work.shape, dtype)
+        positions, features = self._shape
+        mean, scale, base = self._lasting.empty((3, positions), dtype)
+        self._far = [False] * len(self._blocks)
+        other, without = self.scratch.empty((2, *self._work.shape), dtype)
+        rows = min(positions, SPAN * len(self._work))
+        numbers, pairs = self.scratch.empty((3, rows), dtype), self.scratch.empty((2, rows, 2), dtype)
+        left = self.scratch.empty((2, rows), dtype)
+        self._rows, self._both = self.scratch.empty((2, 2, features), dtype)
+        # Products with these repeat the one number of a pair, and the other.
+        self._units = np.zeros((2, 2, features), dtype)
+        self._units[0, 0] = self._units[1, 1] = 1
+        # Views are made once: each takes half as long as a calculation with the numbers of all positions.
+        self._spans = []
+        for first in range(0, len(self._blocks), SPAN):
+            found = []
+            start = self._blocks[first].start
+            for number, block in enumerate(self._blocks[first : first + SPAN], start=first):
+                count, own = block.stop - block.start, slice(block.start - start, block.stop - start)
+                room = (array[:count] for array in (self._work, other, without))
+                kept = (mean[block], scale[block], base[block, None])
+                found.append(_Block(number, block, *room, *kept, numbers[:2, own], pairs[:, own], left[:, own]))
+            # Numbers of positions are computed for several blocks at once, of which x is still near.
+            whole = slice(start, found[-1].rows.stop)
+            count = whole.stop - start
+            span = _Block(
+                first, whole, other, other, other, mean[whole], scale[whole], base[whole], numbers[:, :count],
+                pairs[:, :count], left[:, :count],
+            )  # fmt: skip
+            self._spans.append((span, found))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
-        # repeated for every position of a block: NumPy is slow at repeating short rows itself
-        np.copyto(self._gamma, inputs[1])
-        np.copyto(self._beta, inputs[2])
-        for block in self._blocks:
-            mean, scale, result = self._mean[block], self._scale[block], output[block]
-            count = len(result)
-            # Mean and mean square as products with 1 / features: faster than reductions over short rows.
-            np.matmul(x[block], self._average, out=mean[:, 0])
-            np.subtract(x[block], mean, out=result)
-            np.square(result, out=self._work[:count])
-            np.matmul(self._work[:count], self._average, out=scale[:, 0])
-            np.add(scale, self.epsilon, out=scale)
-            np.sqrt(scale, out=scale)
-            np.divide(1, scale, out=scale)
-            np.multiply(result, scale, out=result)
-            np.multiply(result, self._gamma[:count], out=result)
-            np.add(result, self._beta[:count], out=result)
+        both = self._both
+        np.copyto(both[0], inputs[1])
+        np.copyto(both[1], inputs[2])
+        for span, blocks in self._spans:
+            self._measure(x, span, blocks)
+            scales, shifts = span.pairs
+            scales[:, 0], scales[:, 1], shifts[:, 1] = span.scale, 0, 1
+            np.multiply(span.mean, span.scale, out=shifts[:, 0])
+            np.negative(shifts[:, 0], out=shifts[:, 0])
+            for block in blocks:
+                work, result, (scale, shift) = block.work, output[block.rows], block.pairs
+                np.matmul(scale, both, out=work)
+                np.multiply(self._near(x, block), work, out=result)
+                np.matmul(shift, both, out=work)
+                np.add(result, work, out=result)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each position.
@@ -261,41 +325,105 @@ class LayerNormalize(_RowNormalization):
         for array in (for_gamma, for_beta):
             if array is not None:
                 array.fill(0)
-        np.copyto(self._gamma, inputs[1])
-        # One row for all three gradients: each is used up before the next is computed.
-        weights = self._feature
-        for block in self._blocks:
-            part, scale = gradients[block], self._scale[block]
-            # Backward does not read beta: its work space takes g c.
-            centred, product = self._work[: len(part)], self._beta[: len(part)]
-            np.subtract(x[block], self._mean[block], out=centred)
-            np.multiply(part, centred, out=product)
-            if for_beta is not None:
-                np.matmul(self._ones[: len(part)], part, out=weights)
-                np.add(for_beta, weights, out=for_beta)
-            if for_gamma is not None:
-                np.matmul(scale[:, 0], product, out=weights)
-                np.add(for_gamma, weights, out=for_gamma)
-            if target is not None:
-                # gamma / features, so that a product with it is a mean of something times gamma.
-                np.multiply(inputs[1], self._average, out=weights)
-                self._descend(part, centred, product, scale, target[block])
+        np.copyto(self._both[0], inputs[1])
+        self._both[1].fill(0)
+        # gamma / features, so that a product with it is a mean of something times gamma.
+        np.multiply(inputs[1], self._average, out=self._feature)
+        for span, blocks in self._spans:
+            self._add_up(x, gradients, span, blocks, (for_gamma, for_beta))
+            if target is None:
+                continue
+            # It is s gamma g + slope x + shift, with slope = -s^3 mean(g c gamma) and shift = -s mean(g gamma) - slope m.
+            scales, (slope, shift) = span.pairs[0], span.pairs[1].T
+            of_gradient, of_product, other = span.numbers
+            scales[:, 0], scales[:, 1] = span.scale, 0
+            np.multiply(span.mean, of_gradient, out=other)
+            np.subtract(other, of_product, out=of_product)
+            # One after the other: the cube of a small scale would be 0.
+            for _ in range(3):
+                np.multiply(of_product, span.scale, out=of_product)
+            np.multiply(of_gradient, span.scale, out=of_gradient)
+            np.multiply(of_product, span.mean, out=other)
+            np.add(of_gradient, other, out=other)
+            np.copyto(slope, of_product)
+            np.negative(other, out=shift)
+            for block in blocks:
+                self._descend(x, block, gradients[block.rows], target[block.rows])
 
-    def _descend(self, gradient: Array, centred: Array, product: Array, scale: Array, target: Array) -> None:
-        """Write the gradient of a block of x, given c, g c and s; `target` may be `gradient`."""
-        count = len(target)
-        slope = self._slope[:count]
-        # mean(g c gamma), then times s^2: a number for each position.
-        np.matmul(product, self._feature, out=slope[:, 0])
-        np.multiply(slope, scale, out=slope)
-        np.multiply(slope, scale, out=slope)
-        np.multiply(centred, slope, out=centred)
-        # Before the next line, which may overwrite the gradient.
-        np.matmul(gradient, self._feature, out=slope[:, 0])
-        np.multiply(gradient, self._gamma[:count], out=target)
-        np.subtract(target, centred, out=target)
-        np.subtract(target, slope, out=target)
-        np.multiply(target, scale, out=target)
+    def _add_up(
+        self, x: Array, gradients: Array, span: _Block, blocks: Sequence[_Block], wanted: tuple[Array | None, Array | None]
+    ) -> None:
+        """Add to the gradients of gamma and beta, where they are wanted, and write mean(g gamma) and mean(g x gamma)."""
+        for_gamma, for_beta = wanted
+        # sum s g c = sum s g x - sum s m g
+        left = span.left
+        left[0].fill(1)
+        np.multiply(span.mean, span.scale, out=left[1])
+        np.negative(left[1], out=left[1])
+        for block in blocks:
+            part, (of_gradient, of_product) = gradients[block.rows], block.numbers
+            product = np.multiply(part, self._near(x, block), out=block.work)
+            np.matmul(product, self._feature, out=of_product)
+            np.matmul(part, self._feature, out=of_gradient)
+            np.matmul(block.left, part, out=self._rows)
+            if for_beta is not None:
+                np.add(for_beta, self._rows[0], out=for_beta)
+            if for_gamma is not None:
+                np.add(for_gamma, self._rows[1], out=for_gamma)
+                np.matmul(block.scale, product, out=self._rows[0])
+                np.add(for_gamma, self._rows[0], out=for_gamma)
+
+    def _descend(self, x: Array, block: _Block, gradient: Array, target: Array) -> None:
+        """Write the gradient of a block of x; `target` may be `gradient`."""
+        work, other, (scales, slopes) = block.work, block.other, block.pairs
+        np.matmul(scales, self._both, out=work)
+        # The last look at this block of the gradient.
+        np.multiply(work, gradient, out=work)
+        np.matmul(slopes, self._units[0], out=other)
+        np.multiply(self._near(x, block), other, out=other)
+        np.add(work, other, out=target)
+        np.matmul(slopes, self._units[1], out=other)
+        np.add(target, other, out=target)
+
+    def _measure(self, x: Array, span: _Block, blocks: Sequence[_Block]) -> None:
+        """Compute the bases of the positions of a span, and mean and 1 / sqrt(v + epsilon) of x without them."""
+        for block in blocks:
+            self._far[block.number] = False
+        variance, square, bound = span.numbers
+        # Where squares overflow, those of differences need not: NaN is not near.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._moments(x, span, blocks)
+            np.multiply(variance, NEAR, out=bound)
+            near = np.greater_equal(bound, square)
+        if not near.all():
+            np.copyto(span.base, span.mean)
+            span.base[near] = 0
+            for block in blocks:
+                self._far[block.number] = bool(block.base.any())
+            self._moments(x, span, blocks)
+        # Of equal numbers rounding may make it less than 0.
+        np.maximum(variance, 0, out=variance)
+        np.add(variance, self.epsilon, out=variance)
+        np.sqrt(variance, out=variance)
+        np.divide(1, variance, out=span.scale)
+
+    def _moments(self, x: Array, span: _Block, blocks: Sequence[_Block]) -> None:
+        """Write the means of the positions of x without their bases, their variances, and the squares of the means."""
+        for block in blocks:
+            near = self._near(x, block)
+            # Mean and mean square as products with 1 / features: faster than reductions over short rows.
+            np.matmul(near, self._average, out=block.mean)
+            np.matmul(np.multiply(near, near, out=block.work), self._average, out=block.numbers[0])
+        variance, square, _ = span.numbers
+        np.multiply(span.mean, span.mean, out=square)
+        np.subtract(variance, square, out=variance)
+
+    def _near(self, x: Array, block: _Block) -> Array:
+        """Return a block of x without the bases of its positions."""
+        if not self._far[block.number]:
+            return x[block.rows]
+        # 0 is subtracted from the other positions of the block, which changes none of their bits.
+        return np.subtract(x[block.rows], block.base, out=block.without)
 
 
 class RMSNormalize(_RowNormalization):
@@ -381,7 +509,8 @@ class GroupNormalize(_SampleNormalization):
         lines, width = places // repeats, repeats * channels
         self._shape = (samples, lines, width)
         # A few samples at a time, or a part of one: these numbers are in the cache for all passes.
-        height, some = min(lines, max(1, PIECE // width)), min(samples, max(1, PIECE // (lines * width)))
+        # Of larger blocks more samples, not more of one: that would be another sum.
+        height, some = min(lines, max(1, PIECE // width)), min(samples, max(1, self.block_factor * PIECE // (lines * width)))
         self._pieces = [
             (slice(first, min(first + some, samples)), start // height, slice(start, min(start + height, lines)))
             for first in range(0, samples, some)
@@ -519,10 +648,7 @@ class GroupNormalize(_SampleNormalization):
 PIECE = 65_536
 """Elements that are in hand at a time: three arrays of this size fit into a core's second-level cache."""
 
-NEAR = 4.0
-"""So many times the variance the square of a mean may be."""
-
-LINE = 512
+LINE = 1024
 """Elements of a row that is combined with many."""
 
 
@@ -538,13 +664,13 @@ class WideRows:
     the cache when they are used.
     """
 
-    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], factor: int) -> None:
         self.positions, self.features = math.prod(shape[:-1]), shape[-1]
         limit = max(1, WIDTH // self.features)
         # A divisor of the number of positions, so that all rows are full.
         self.repeats = max(count for count in range(1, limit + 1) if self.positions % count == 0)
         self.rows, self.width = self.positions // self.repeats, self.features * self.repeats
-        self.height = min(self.rows, max(1, BLOCK // self.width))
+        self.height = min(self.rows, max(1, factor * BLOCK // self.width))
         self.blocks = [slice(start, min(start + self.height, self.rows)) for start in range(0, self.rows, self.height)]
         # Sums over rows are products with ones, by the BLAS.
         self._ones = np.ones(self.height, dtype)

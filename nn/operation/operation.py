@@ -64,6 +64,10 @@ class Operation(ABC):
     multiplies: ClassVar[bool] = False
     """Its time goes into products of matrices."""
 
+    by_sample: ClassVar[Sequence[str]] = ()
+    """Names of what `begin` prepares: arrays with a row for each sample, and what is one for all. Slices of the batch can then
+    share out the draws of the whole. A derived class with a `begin` of its own has to name them again."""
+
     mask_of: ClassVar[MaskOf] = "none"
     """The inputs with steps that the steps of the output belong to, so that it has their masks."""
 
@@ -75,9 +79,13 @@ class Operation(ABC):
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so its content at the beginning of a call means nothing."""
 
+    #: Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
+    #: content at the beginning of forward means nothing.
     _lasting: Scratch = OwnMemory()
-    """Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
-    content at the beginning of forward means nothing."""
+
+    block_factor: int = 1
+    """How many times larger the blocks are in which an operation works. A plan sets it before `allocate` where several threads
+    run at once: they meet at the interpreter's lock after each call, so fewer and larger calls save more than the cache."""
 
     frozen: bool = False
     """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""
@@ -90,6 +98,9 @@ class Operation(ABC):
         # It may change elements, which would overwrite an input that others read.
         if "forward" in vars(cls) and "aliases" not in vars(cls):
             cls.aliases = False
+        # It may prepare more than is named, which slices would lack.
+        if "begin" in vars(cls) and "by_sample" not in vars(cls):
+            cls.by_sample = ()
 
     @abstractmethod
     def infer(self, *shapes: Shape) -> Shape:
@@ -116,12 +127,23 @@ class Operation(ABC):
         """Prepare one run.
 
         For operations that draw random numbers or tell training from inference. One that overrides this sees the whole batch
-        in training, even where `splits` allows slices.
+        in training, even where `splits` allows slices, unless it says what it prepares `by_sample`.
 
         Args:
             mode: whether the run is for training, and the key of its draws.
             position: the operation's place in the graph, which makes its draws its own.
         """
+
+    def take_rows(self, whole: Operation, rows: slice) -> None:
+        """Take over what an operation on the whole batch has prepared for one run, in place of `begin`.
+
+        Args:
+            whole: an equal operation, allocated for the whole batch.
+            rows: the samples of this one.
+        """
+        for name in self.by_sample:
+            value = getattr(whole, name)
+            setattr(self, name, value[rows] if isinstance(value, np.ndarray) else value)
 
     def changes_buffers(self, frozen: bool) -> bool:
         """Return whether backward in training changes the buffers among the inputs, for the `frozen` that a plan will set."""

@@ -17,8 +17,9 @@ from nn.operation.operation import Operation, batch_leads
 class TopPlaces(Operation):
     """Places of the `count` greatest elements along an axis, the greatest first, of equal ones the first; no gradient.
 
-    The axis of the output has the length `count`. Raises ValueError for an axis that does not exist, is the batch, has fewer
-    elements, or more than the type tells apart, 2**24 for float32.
+    NaN is the greatest, as for `np.argmax` and the functions of torch. The axis of the output has the length `count`. Raises
+    ValueError for an axis that does not exist, is the batch, has fewer elements, or more than the type tells apart, 2**24 for
+    float32.
 
     >>> scores = nn.Placeholder([-1, 8400])
     >>> places = nn.operation.TopPlaces(100)(scores)
@@ -48,16 +49,17 @@ class TopPlaces(Operation):
         length, limit = shapes[0][self._along], 1 << (np.finfo(dtype).nmant + 1)
         if length > limit:
             raise ValueError(f"TopPlaces: {dtype} tells at most {limit} places apart, axis {self._along} has {length}")
-        self._negative = self.scratch.empty(shapes[0] if self.count > 1 else (0,), dtype)
-        self._first = (slice(None),) * self._along + (slice(self.count),)
+        self._last = length - 1
+        self._greatest = (slice(None),) * self._along + (slice(None, -self.count - 1, -1),)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         if self.count == 1:
             np.copyto(out, inputs[0].argmax(axis=self._along, keepdims=True))
             return
-        # Stable, so that equal elements keep their order.
-        np.negative(inputs[0], out=self._negative)
-        np.copyto(out, self._negative.argsort(axis=self._along, kind="stable")[self._first])
+        # Sorted from the back, and read from there again, equal elements and NaN keep their order. The greatest of negative
+        # numbers would leave NaN behind.
+        order = np.flip(inputs[0], self._along).argsort(axis=self._along, kind="stable")
+        np.subtract(self._last, order[self._greatest], out=out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         for target in wanted:

@@ -1,7 +1,7 @@
 """Gradients travel while the next batch is computed."""
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,9 +43,6 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
     >>> container.op_type.puts, container.op_type.gets
     ('gradients', 'gradients')
     """
-
-    late_batches: ClassVar[int] = 1
-    """How many batches before the present one the gradients are from that a batch exchanges."""
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)

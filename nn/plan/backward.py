@@ -53,11 +53,18 @@ class Step(NamedTuple):
     sums: list[tuple[Array, Array]]
 
 
-class Shared(NamedTuple):
-    """The gradient of a variable, an input of an operation, of which each lane computes a share for the whole batch."""
+class Written(NamedTuple):
+    """A variable with a gradient that one step writes alone, and its place among the inputs of that step."""
 
+    source: Value
     step: Step
     place: int
+
+
+class Shared(NamedTuple):
+    """A gradient of which each lane computes a share for the whole batch, and the memory for it."""
+
+    written: Written
     target: Array
 
 
@@ -153,8 +160,9 @@ class Backward:
         stages = self._layout.stages[::-1]
         self._passes = [self._plan(stage) for stage in stages]
         # With several writers none of them knows the sum.
-        sole = [(source, *writers[0]) for source, writers in self._writers.items() if len(writers) == 1]
-        self._sole = [(source, step, index) for source, step, index in sole if isinstance(source, Variable)]
+        sole = [Written(source, *writers[0]) for source, writers in self._writers.items() if len(writers) == 1]
+        shared = {each.written.source for done in self._passes for each in done.shared}
+        self._alone = [each for each in sole if each.source not in shared]
         last: dict[Variable, _Pass] = {}
         for done, stage in zip(self._passes, stages, strict=True):
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
@@ -177,8 +185,14 @@ class Backward:
         if plain and not self._layout.in_lanes:
             self._at_once = [step for done in self._passes for step in done.lanes[0]]
 
-    def run(self, team: Team, on_gradient: OnGradient | None) -> None:
-        """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
+    def run(self, team: Team, on_gradient: OnGradient | None, sure: set[Value] | None = None) -> None:
+        """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0.
+
+        Args:
+            team: threads of the lanes.
+            on_gradient: told each variable, the moment its gradient is complete.
+            sure: where given, takes the variables with gradients that are known to be finite without a look at them.
+        """
         for variable in self._unreached:
             # where gradients are added, the one of the block before stays: 0 would be added to it
             if not self._adds or isinstance(variable, Buffer):
@@ -195,10 +209,9 @@ class Backward:
             _run(at_once)
         for lanes, shared, joins, penalties, sums, complete in self._passes if at_once is None else ():
             if self._layout.in_lanes:
+                shares = [partial(_run_share, shared, lane, len(lanes), sure) for lane in range(len(lanes))] if shared else ()
                 with limited_to_one_thread():  # not so what `on_gradient` does
-                    team.run([partial(_run, lane) for lane in lanes])
-                    if shared:
-                        team.run([partial(_run_share, shared, lane, len(lanes)) for lane in range(len(lanes))])
+                    team.run([partial(_run, lane) for lane in lanes], shares)
             else:
                 _run(lanes[0])
             # The sums of the lanes first: the penalty counts once, for the gradient of the whole block.
@@ -215,6 +228,11 @@ class Backward:
         # At the end, when the last of their uses has added its change.
         for changes, uses in self._shared_buffers:
             np.divide(changes, uses, out=changes)
+        if sure is not None:
+            with (
+                limited_to_one_thread() if self._layout.in_lanes else nullcontext()
+            ):  # woken threads would take cores from lanes
+                _ask(self._alone, sure)
 
     def _buffers_of_several_uses(self) -> list[tuple[Array, int]]:
         """Return the changes of the buffers that several operations change, and how many do.
@@ -231,11 +249,6 @@ class Backward:
             if isinstance(source, Buffer) and source in self._takers
         )
         return [(buffer.gradient, count) for buffer, count in uses.items() if count > 1]
-
-    def surely_finite(self) -> set[Variable]:
-        """Return variables with finite gradients, as the only operation that wrote them knows without a look at them."""
-        with limited_to_one_thread() if self._layout.in_lanes else nullcontext():  # woken threads would take cores from lanes
-            return {variable for variable, step, i in self._sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
 
     def _plan(self, stage: Stage) -> _Pass:
         targets = _Targets(self._begun)
@@ -271,8 +284,9 @@ class Backward:
         operation, inputs, output = self._call(node, None)
         step = Step(operation, inputs, output, self._places[node].at(0, None), [], [])
         # One writer: the lanes write parts of one gradient that do not overlap.
-        self._writers[node.inputs[index]] = [(step, index)]
-        return Shared(step, index, self._choose_place(node, index, node.inputs[index]).arrays[0])
+        source = node.inputs[index]
+        self._writers[source] = [(step, index)]
+        return Shared(Written(source, step, index), self._choose_place(node, index, source).arrays[0])
 
     def _step(self, targets: _Targets, node: Node, lane: int, rows: slice | None, sharing: list[tuple[Node, int]]) -> Step:
         operation, inputs, output = self._call(node, rows)
@@ -335,9 +349,19 @@ class Backward:
         return self._places[source]
 
 
-def _run_share(shared: list[Shared], share: int, shares: int) -> None:
-    for (operation, inputs, _, gradient, _, _), index, target in shared:
+def _run_share(shared: list[Shared], share: int, shares: int, sure: set[Value] | None) -> None:
+    for (_, (operation, inputs, _, gradient, _, _), index), target in shared:
         operation.write_share(index, inputs, gradient, target, share, shares)
+    if sure is not None:
+        # Here, as the lanes need not meet once more for it.
+        _ask([written for written, _ in shared[share::shares]], sure)
+
+
+def _ask(written: list[Written], sure: set[Value]) -> None:
+    """Add to `sure` the variables with gradients that the operations which wrote them know to be finite."""
+    for source, (operation, inputs, _, gradient, _, _), index in written:
+        if operation.surely_finite(index, inputs, gradient):
+            sure.add(source)
 
 
 def _run(steps: list[Step]) -> None:

@@ -72,6 +72,11 @@ class Layout:
             # Memory of a slice is overwritten by the next slice, before another stage could read it.
             self._crossing.update(source for source in node.inputs if self.stage_of.get(source) != self.stage_of[node])
 
+    def shape_at(self, value: Value, rows: slice | None) -> Shape:
+        """Return the shape that a value has for one slice of the batch; None: for the whole batch."""
+        shape = self.shapes[value]
+        return (rows.stop - rows.start, *shape[1:]) if rows is not None and has_batch(value) else shape
+
     def kind(self, value: Value, *, kept_for_backward: bool) -> Kind:
         """Say where a value or a gradient may lie."""
         if not has_batch(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import cached_property, lru_cache, partial
+from itertools import product
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -14,7 +15,7 @@ from nn.arrays import Arena, Array, Block, Measure, OwnMemory, Scratch, Shape
 from nn.operation.operation import Mode, Operation
 from nn.plan.backward import Backward, Call, OnGradient
 from nn.plan.layout import Layout, Place, Whole
-from nn.plan.stages import Stage
+from nn.plan.stages import LANE_PARTS, Stage
 from nn.threads import Team, limited_to_one_thread
 from nn.value.graph import Graph, Placeholder
 from nn.value.value import Constant, Node, Value, Variable
@@ -73,6 +74,8 @@ class Plan:
 
         self._entries: list[tuple[list[Array], int, slice | None, int]] = []
         self._random: list[tuple[Operation, int]] = []
+        self._wholes: dict[Node, Operation] = {}
+        self._parts: list[tuple[Operation, Operation, slice]] = []
         self._calls: dict[tuple[Node, int | None], Call] = {}
         # Before any call is prepared: each takes its work space from an arena, whose size must be known.
         self._arenas = self._open_arenas()
@@ -125,6 +128,8 @@ class Plan:
             inputs[index] = xs[entry] if rows is None else xs[entry][rows]
         for operation, position in self._random:
             operation.begin(mode, position)
+        for part, drawn, samples in self._parts:
+            part.take_rows(drawn, samples)
         if self._layout.in_lanes:
             with limited_to_one_thread():
                 for lanes in self._forward:
@@ -133,13 +138,14 @@ class Plan:
             _run(self._forward[0][0])
         return self.outputs
 
-    def backward(self, on_gradient: OnGradient | None = None, add: bool = False) -> None:
+    def backward(self, on_gradient: OnGradient | None = None, add: bool = False, sure: set[Value] | None = None) -> None:
         """Compute all gradients from `output_gradients`, after `forward` with the same data.
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. With `add`
-        gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not.
+        gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not. A set `sure`
+        takes the variables with gradients that are known to be finite without a look at them, before any are added.
         """
-        (self._adding if add else self._backward).run(self._team, on_gradient)
+        (self._adding if add else self._backward).run(self._team, on_gradient, sure)
 
     @cached_property
     def _adding(self) -> Backward:
@@ -149,10 +155,6 @@ class Plan:
     def lanes(self) -> Team | None:
         """The threads that compute it; None where it has no lanes."""
         return self._team if self._layout.in_lanes else None
-
-    def surely_finite(self) -> set[Variable]:
-        """Return variables with gradients that, after `backward`, are known to be finite without a look at them."""
-        return self._backward.surely_finite()
 
     def first_not_finite(self) -> str | None:
         """Say which variable, or which operation's result in the last run, is the first that is not finite; None if all are.
@@ -205,23 +207,29 @@ class Plan:
         """Return the work space of each lane, as large as the most demanding operation needs it."""
         measure = Measure()
         for stage in self._layout.stages:
-            for rows in stage.slices:  # one that is shorter may need more, where an operation works in blocks
-                for node in stage.nodes:
+            # A slice that is shorter may need more, where an operation works in blocks.
+            for rows, node in product(stage.slices, stage.nodes):
+                for samples in (rows, None) if self._takes_rows(node, rows) else (rows,):
                     measure.begin()
-                    self._allocate(node, [self._place(source).at(0, rows) for source in node.inputs], rows, measure)
+                    self._allocate(node, samples, measure, OwnMemory())
         # Lanes run at once, so each has its own.
         return [Arena(measure.size, self._layout.memory) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
-    def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
+    def _allocate(self, node: Node, rows: slice | None, scratch: Scratch, lasting: Scratch) -> Operation:
         # the graph's operation is a description that other plans share; the copy has work arrays of this shape
         operation = copy(node.operation)
-        lasting: Scratch = OwnMemory() if isinstance(scratch, Measure) else self._layout.memory
+        stage = self._layout.stages[self._layout.stage_of[node]]
         # past what an activation lets others set
         vars(operation).update(
-            scratch=scratch, _lasting=lasting, training=self._layout.training, frozen=self._graph.freezes(node)
+            scratch=scratch,
+            _lasting=lasting,
+            training=self._layout.training,
+            frozen=self._graph.freezes(node),
+            block_factor=LANE_PARTS if rows is not None and len(stage.lanes) > 1 else 1,
         )
-        shapes = [array.shape for array in inputs]
-        operation.allocate(shapes, self._places[node].at(0, rows).shape, self._layout.dtype)
+        # Not those of arrays: of a stage that works in turns no array holds the whole batch.
+        *shapes, output = [self._layout.shape_at(value, rows) for value in (*node.inputs, node)]
+        operation.allocate(shapes, output, self._layout.dtype)
         return operation
 
     def _prepare(self, stage: Stage) -> list[list[Call]]:
@@ -234,9 +242,7 @@ class Plan:
                     # operations of a lane run one after the other, so all have their work space from the same memory
                     self._arenas[lane].begin()
                     inputs = [self._place(source).at(lane, rows) for source in node.inputs]
-                    operation = self._allocate(node, inputs, rows, self._arenas[lane])
-                    if type(operation).begin is not Operation.begin:
-                        self._random.append((operation, self._layout.position[node]))
+                    operation = self._make(node, rows, self._arenas[lane])
                     self._note_entries(node, inputs, rows)
                     calls.append(Call(operation, inputs, self._places[node].at(lane, rows)))
                     # By the first sample: slices of one stage begin at different ones.
@@ -246,6 +252,28 @@ class Plan:
         if len(lanes) > 1 and not stage.in_turns:
             self._prepare_whole(stage)
         return lanes
+
+    def _takes_rows(self, node: Node, rows: slice | None) -> bool:
+        """Return whether an operation on a slice takes its rows of what is drawn for the whole batch."""
+        return rows is not None and self._layout.training and bool(node.operation.by_sample)
+
+    def _make(self, node: Node, rows: slice | None, arena: Arena) -> Operation:
+        """Return an operation that `forward` prepares for each run."""
+        if rows is None or not self._takes_rows(node, rows):
+            operation = self._allocate(node, rows, arena, self._layout.memory)
+            if type(operation).begin is not Operation.begin:
+                self._random.append((operation, self._layout.position[node]))
+            return operation
+        if node not in self._wholes:
+            whole = self._wholes[node] = self._allocate(node, None, arena, self._layout.memory)
+            self._random.append((whole, self._layout.position[node]))
+            # It computes nothing, so the one on a slice may have the same work space.
+            arena.begin()
+        # Memory of its own is free again when it takes its rows.
+        operation = self._allocate(node, rows, arena, OwnMemory())
+        operation.take_rows(self._wholes[node], rows)
+        self._parts.append((operation, self._wholes[node], rows))
+        return operation
 
     def _note_entries(self, node: Node, inputs: list[Array], rows: slice | None) -> None:
         """Note where, in the arguments of a call, `forward` puts the arrays that it is given."""
@@ -264,7 +292,7 @@ class Plan:
                 self._arenas[0].begin()
                 inputs = [self._place(source).at(0, None) for source in node.inputs]
                 self._note_entries(node, inputs, None)
-                operation = self._allocate(node, inputs, None, self._arenas[0])
+                operation = self._allocate(node, None, self._arenas[0], self._layout.memory)
                 self._calls[node, None] = Call(operation, inputs, self._places[node].at(0, None))
 
     def _call(self, node: Node, rows: slice | None) -> Call:
@@ -276,8 +304,8 @@ def _run(calls: list[Call]) -> None:
         operation.forward(inputs, output)
 
 
+#: Classes of objects that all plans of a model share.
 _SHARED = (Graph, Value, Team, type)
-"""Classes of objects that all plans of a model share."""
 
 
 def bytes_held(item: object, apart: Iterable[Array] = (), each_array: int = 0) -> int:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from nn.arrays import BATCH, Shape
 from nn.operation.operation import Operation
 from nn.value.graph import Graph
-from nn.value.value import Node, Value
+from nn.value.value import Constant, Node, Value, Variable
 
 PART_BYTES = 1 << 20
 """Bytes that a result may take in one part of a stage: it stays in the cache from one operation to the next."""
 
 LANE_PARTS = 4
-"""How many times larger parts are where lanes run at once: after each call into NumPy they meet at the interpreter's lock, so
-that fewer and larger calls save more than the cache."""
+"""How many times larger parts, and blocks of operations, are where lanes run at once: after each call into NumPy they meet at
+the interpreter's lock, so that fewer and larger calls save more than the cache."""
 
 LARGE = 1 << 20
 """Results smaller than this stay in the cache anyway."""
+
+ALONE = 1 << 21
+"""Bytes of a thread's part of all results from which on, without a product among them, it is worth waking."""
 
 REREAD = 4
 """How many times larger than its variables a result must be: each part reads them again and adds to their gradients."""
@@ -69,38 +72,32 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
 
     A convolutional network would write each of its large results to main memory and read it back for the next operation.
     In parts of a few samples the results stay in the cache, and several threads find work that is independent. Without such
-    products, operations behind a heavy one go on in the same threads, each with a share of the batch. All else is better left
-    to the BLAS, which shares out one product without a lock; but its threads spin between two of them.
+    products, operations behind a heavy one go on in the same threads, each with a share of the batch; without any, those with
+    large results do. All else is better left to the BLAS, which shares out one product without a lock; but its threads spin
+    between two of them.
     """
     batch = shapes[graph.inputs[0]][0]
-    runs: list[tuple[list[Node], bool]] = []  # nodes that follow one another, and whether in parts
-    for node in graph.nodes:
-        size, kept = _bytes(node, shapes, dtype), _kept(node, shapes, dtype)
-        # Each part reads the operation's variables again: a result must be worth that.
-        fits = size >= REREAD * kept and _splits(node, shapes, batch, training)
-        follows = bool(runs) and runs[-1][1]
-        if fits and follows:
-            runs[-1][0].append(node)
-        else:
-            # A run begins with a large result only; smaller ones join it.
-            runs.append(([node], fits and size >= LARGE))
-    if not any(cut and node.operation.multiplies for run, cut in runs for node in run):
+    runs = _of_large(graph, shapes, dtype, training, threads)
+    if threads > 1 and not any(cut and node.operation.multiplies for run, cut in runs for node in run):
         heavy = any(_is_heavy(node, shapes, batch, dtype) for node in graph.nodes)
         kept = sum(_kept(node, shapes, dtype) for node in graph.nodes)
         # with fewer lanes than threads the BLAS, which needs no samples for each, would make more of the cores
-        if heavy and 1 < threads <= min(batch // JOIN, 1 + GRADIENTS // max(kept, 1)):
-            runs = _shared(graph, shapes, batch, training)
-        else:
-            # Then nothing is cut: threads that wake for small products cost more than they save.
+        if heavy and threads <= min(batch // JOIN, 1 + GRADIENTS // max(kept, 1)):
+            runs = _shared(graph, shapes, batch, training, threads)
+        elif any(_needs_all(node, graph, training) for node in graph.nodes):
+            # Then nothing is shared out: threads that wake for small products cost more than they save.
             threads = 1
-    part_bytes = PART_BYTES * (LANE_PARTS if threads > 1 else 1)
+            runs = _of_large(graph, shapes, dtype, training, threads)
     stages = []
     for run, cut in runs:
         count, lanes = 1, threads
         if cut:
+            results = [_bytes(node, shapes, dtype) for node in run]
+            if sum(results) < ALONE * threads and not any(node.operation.multiplies for node in run):
+                lanes = 1
             # Rounded up, by the largest result of the run.
-            count = max(threads, -(-max(_bytes(node, shapes, dtype) for node in run) // part_bytes))
-        elif _splits(run[0], shapes, batch, training) and any(_is_heavy(node, shapes, batch, dtype) for node in run):
+            count = max(lanes, -(-max(results) // (PART_BYTES * (LANE_PARTS if lanes > 1 else 1))))
+        elif _splits(run[0], shapes, batch, training, threads) and any(_is_heavy(node, shapes, batch, dtype) for node in run):
             if training:
                 kept = sum(_kept(node, shapes, dtype) for node in run)
                 lanes = max(1, min(threads, batch // JOIN, 1 + GRADIENTS // kept))
@@ -109,12 +106,41 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
     return stages
 
 
-def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool) -> list[tuple[list[Node], bool]]:
-    """Return the nodes in runs that can be computed for a share of the batch from beginning to end, or not at all."""
-    runs: list[tuple[list[Node], bool]] = []
+_Run: TypeAlias = tuple[list[Node], bool]
+"""Nodes that follow one another, and whether they run in parts."""
+
+
+def _of_large(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], training: bool, threads: int) -> list[_Run]:
+    """Return the nodes in runs, in parts where results are large."""
+    batch = shapes[graph.inputs[0]][0]
+    runs: list[_Run] = []
     for node in graph.nodes:
-        splits = _splits(node, shapes, batch, training)
-        if splits and runs and _splits(runs[-1][0][-1], shapes, batch, training):
+        size, kept = _bytes(node, shapes, dtype), _kept(node, shapes, dtype)
+        # Each part reads the operation's variables again: a result must be worth that.
+        fits = size >= REREAD * kept and _splits(node, shapes, batch, training, threads)
+        follows = bool(runs) and runs[-1][1]
+        if fits and follows:
+            runs[-1][0].append(node)
+        else:
+            # A run begins with a large result only; smaller ones join it.
+            runs.append(([node], fits and size >= LARGE))
+    return runs
+
+
+def _needs_all(node: Node, graph: Graph, training: bool) -> bool:
+    """Return whether an operation is a product, which the BLAS shares out, or backward adds up a gradient over the batch, with
+    last bits that would depend on the number of threads."""
+    summed = [source for source in node.inputs if not has_batch(source) and not isinstance(source, Constant)]
+    wanted = [source for source in summed if not isinstance(source, Variable) or graph.wants(source)]
+    return node.operation.multiplies or (training and bool(wanted))
+
+
+def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool, threads: int) -> list[_Run]:
+    """Return the nodes in runs that can be computed for a share of the batch from beginning to end, or not at all."""
+    runs: list[_Run] = []
+    for node in graph.nodes:
+        splits = _splits(node, shapes, batch, training, threads)
+        if splits and runs and _splits(runs[-1][0][-1], shapes, batch, training, threads):
             runs[-1][0].append(node)
         else:
             runs.append(([node], False))
@@ -139,10 +165,10 @@ def _is_heavy(node: Node, shapes: dict[Value, Shape], batch: int, dtype: np.dtyp
     return node.operation.multiplies and batch * _kept(node, shapes, dtype) >= HEAVY
 
 
-def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:
-    """Return whether a node may run on slices of the batch; one that draws or counts for a whole batch in training may not."""
-    # Masks and statistics are those of a whole batch, whatever the number of threads.
-    if training and type(node.operation).begin is not Operation.begin:
+def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool, threads: int) -> bool:
+    """Return whether a node may run on slices of the batch; one that counts for a whole batch in training may not."""
+    # Statistics and draws are those of a whole batch, whatever the number of threads; of draws several threads take their rows.
+    if training and type(node.operation).begin is not Operation.begin and (threads == 1 or not node.operation.by_sample):
         return False
     for value in (node, *node.inputs):
         if has_batch(value) and shapes[value][0] != batch:

@@ -14,13 +14,13 @@ from nn.transfer.parts import Part, Piece, Recipe, homes, owned, part_of
 from nn.value.graph import Graph
 from nn.value.value import Variable
 
+#: Layers with classes that have other names in Keras.
 _WORDS: Final[Mapping[type, str]] = {
     BatchNorm: "batch_normalization",
     LayerNorm: "layer_normalization",
     GroupNorm: "group_normalization",
     RMSNorm: "rms_normalization",
 }
-"""Layers with classes that have other names in Keras."""
 
 _UNUSED = re.compile(r"(optimizer|metrics|_metrics|_loss_tracker)/.*|.*\bseed_generator/.*|vars/.*seed.*")
 

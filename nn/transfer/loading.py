@@ -16,6 +16,7 @@ from nn.transfer import keras_layout, torch_layout
 from nn.transfer.parts import Part, Piece, as_they_are, homes, owned, part_of
 from nn.transfer.sources import LayoutName, Source, read
 from nn.value.graph import Graph, Placeholder
+from nn.value.store import not_finite
 from nn.value.value import Node, Value, Variable
 
 Names: TypeAlias = Mapping[str, str | None] | Literal["order"] | None
@@ -118,6 +119,8 @@ class _Loading:
                 unused.pop(self._full(place, name), None)
         report = Loaded(taken, tuple(missing), tuple([self._shown(name) for name in unused]))
         self._check(report)
+        if problem := not_finite(made):
+            self._refuse(problem)
         for variable, array in made:
             variable.set_value(array)
         return report
@@ -125,6 +128,7 @@ class _Loading:
     def _check(self, report: Loaded) -> None:
         """Raise ValueError where nothing was taken or, unless that is asked for, where not all was."""
         shapes = {self._shown(name): array.shape for name, array in self._source.arrays.items()}
+        # Cut, as names of a source may be of any length.
         left = _listed([f"{name[:80]} {shapes[name]}" for name in report.left])
         if not report.taken:
             wanted = _listed([self._wanted(name) for name in report.missing])
@@ -147,6 +151,7 @@ class _Loading:
         return f"'{name}', made of {made}"
 
     def _advice(self) -> str:
+        # So end names of torch, and none of this package.
         looks_foreign = self._source.layout == "nn" and any(name.endswith((".weight", "_l0")) for name in self._source.arrays)
         hint = "; for names and axes of torch say layout='torch'" if looks_foreign else ""
         part = "" if self._partial else ", partial=True takes what is in both"
@@ -354,6 +359,7 @@ class _Loading:
             found = arrays[0]
         # In the type of the model before anything is copied: a number that it does not hold is found in time.
         dtype = piece.variable.value.dtype
+        # Infinity is found below, where the error names the array.
         with np.errstate(over="ignore"):
             made = found.astype(dtype, copy=False)
         if not np.isfinite(made).all() and np.isfinite(found).all():

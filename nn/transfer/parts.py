@@ -87,6 +87,7 @@ def owned(graph: Graph) -> Iterator[tuple[Owner | None, list[Variable]]]:
     for variable in graph.variables:
         owners.setdefault(variable.owner, []).append(variable)
     for owner, variables in owners.items():
+        # In the order in which Keras numbers them.
         yield owner, sorted(variables, key=lambda each: not each.made_trainable)
 
 

@@ -104,6 +104,7 @@ def _of_mapping(source: Mapping[Any, Any], layout: LayoutName | None) -> Source:
     for name, value in source.items():
         if not isinstance(name, str):
             raise TypeError(f"load_weights() 'source' must have texts as names, got {arguments.short(name)}")
+        # By name: torch need not be there, nor be imported.
         foreign |= type(value).__module__.partition(".")[0] == "torch"
         arrays[name] = _as_numbers(name, value)
     return _named("the mapping", layout or ("torch" if foreign else "nn"), arrays)
@@ -167,6 +168,7 @@ def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
         raise ModelFileError(f"the file of Keras is damaged: {error}") from error
     if not arrays:
         raise ModelFileError("it holds no arrays as Keras 3 writes them (save_weights, save)")
+    # A file lists names by the alphabet, 10 before 2.
     return {name: arrays[name] for name in sorted(arrays, key=keras_layout.in_order)}, aliases
 
 

@@ -217,6 +217,7 @@ def _attention(layer: MultiHeadAttention, own: Own, _channels: Channels) -> list
     return [together, apart]
 
 
+#: Forms in torch of the kinds of layers with variables; a layer of a derived class has that of its base.
 _KINDS: Final[Mapping[type, Callable[[Any, Own, Channels], list[Form]]]] = {
     Dense: _dense,
     ConvolutionLayer: _convolution,
@@ -236,4 +237,3 @@ _KINDS: Final[Mapping[type, Callable[[Any, Own, Channels], list[Form]]]] = {
     MultiHeadAttention: _attention,
     Parameter: lambda _layer, own, _channels: [as_they_are(list(own.values()))],
 }
-"""Forms in torch of the kinds of layers with variables; a layer of a derived class has that of its base."""

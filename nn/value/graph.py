@@ -163,7 +163,7 @@ def copied(nodes: Sequence[Node], copies: dict[Value, Value]) -> dict[Node, Node
 def _foreign(value: Placeholder) -> str:
     if value.name:
         return f"the outputs depend on the input '{value.name}' of shape {value.shape}, which is not among 'inputs'"
-    return "call() used an input that belongs to another model"
+    return f"the outputs depend on an input of shape {value.shape} that is none of the model's"
 
 
 def needed_by(outputs: Sequence[Value]) -> list[Value]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nn.arrays import Array, zeros
+from nn.arrays import Array, all_finite, zeros
 from nn.initializer import Initializer, Zeros
 from nn.random import keyed
 from nn.value.value import Memory, Variable
@@ -242,3 +242,24 @@ class ModelVector:
             parts.append(whole[start:end].reshape(variable.shape))
             start = end
         return ModelVector(whole, tuple(parts))
+
+
+def not_finite(values: Iterable[tuple[Variable, Array]]) -> str | None:
+    """Say which variable has values that are not finite, and how many, as a clause; None where all are finite.
+
+    Constants count not: variables that are neither made to be trained nor statistics, such as a mask of minus infinity.
+    """
+    bad = [
+        (variable, array)
+        for variable, array in values
+        if (variable.made_trainable or isinstance(variable, Buffer)) and not all_finite(array)
+    ]
+    if not bad:
+        return None
+    variable, array = bad[0]
+    places = np.argwhere(~np.isfinite(array)).tolist()
+    others = f"; {len(bad) - 1} more of its variables are like that" if len(bad) > 1 else ""
+    return (
+        f"'{variable.name}' has {len(places)} of {array.size} numbers that are not finite, the first is "
+        f"{array[tuple(places[0])]:g} at {places[0]}{others}"
+    )

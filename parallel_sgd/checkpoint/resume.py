@@ -121,8 +121,14 @@ def checked_resume(
         # offers of workers are lacking: the values of the model are with workers alone
         raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
     # before anything is sent (SUB-46): a checkpoint of another model is refused here, with the variable
-    check_epochs(choice.position, epochs)
-    check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
+    try:
+        check_epochs(choice.position, epochs)
+        check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
+    except CheckpointError as error:
+        newest = next(iter(runs_in(directory)), None) if resume == LAST else None
+        if newest is None:
+            raise
+        raise CheckpointError(f"{error}; '{LAST}' is the run {newest.path.name}, and a name takes another one") from error
     return ResumePoint(name, tuple(jobs), LocalCheckpoint(held, choice))
 
 

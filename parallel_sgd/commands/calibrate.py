@@ -69,6 +69,6 @@ def calibrate(options: argparse.Namespace) -> int:
 
 def _nodes(options: argparse.Namespace) -> AbstractContextManager[NodeAssignment]:
     offer = launcher_from(options)
-    if options.local is None and offer is None:
+    if options.local is None and offer is None:  # agents of a file run already, and stay
         return nullcontext(all_nodes(options))
     return nodes_of(options, offer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import Field, fields
@@ -17,8 +18,10 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
+from rpc.submit.run_folder import path_of
 
-from ..options.job_options import JobOptions
+from ..checkpoint.resume import run_at
+from ..options.job_options import MEANT, JobOptions
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
@@ -58,6 +61,13 @@ EXIT_CODES: Final = (
 )
 
 
+class Unasked(str):
+    """Default of an option, which is told apart from the same text on the command line."""
+
+
+DEFAULT_DATASET: Final = Unasked("mnist")
+
+
 def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "number of workers (default: 1)") -> Any:
     """Add the options of a job and of its nodes.
 
@@ -76,7 +86,7 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     data = parser.add_argument_group("data")
     data.add_argument(
         "--dataset",
-        default="mnist",
+        default=DEFAULT_DATASET,
         metavar="NAME[:KEY=VALUE,..]",
         help="digits, mnist, cifar10, .., csv:path=houses.csv,label=price, npz:path=.., or module:Class, file.py:Class, with "
         "arguments too (default: mnist)",
@@ -95,7 +105,34 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     for field in fields(JobOptions):
         if field.metadata["option"].flag is not None:
             _add_flag(groups, field, title if field.name == "mission_title" else "")
+    if isinstance(parser, OptionParser):
+        parser.meant_options = {name.replace("_", "-"): flag for name, flag in {**_meant(), **_ELSEWHERE}.items()}
     return output
+
+
+def _meant() -> dict[str, str]:
+    """Return, by the names that the options have in `parallel()`, and others that it answers, the flags that are meant."""
+    flags = {each.name: each.metadata["option"].flag for each in fields(JobOptions)}
+    names = {name: flag.names[0] for name, flag in flags.items() if flag is not None}
+    return {**{name: names.get(meant, "--learn-rate") for name, meant in MEANT.items()}, **names}
+
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("nodes", "np", "nproc", "n_workers", "num_workers", "workers_count"), "-n"),
+    **dict.fromkeys(("rule", "algorithm"), "--gradient-descent"),
+    "name": "--title",
+    "blocks": "--block-assignment fixed:N",
+    "job_title": "--title",
+    "restart": "--on-failure restart",
+    # there is no such flag, and those of near names mean another thing
+    **dict.fromkeys(("directory", "no_code", "shuffle", "timeout"), ""),
+}
+"""Names that options have in other programs and commands, and the flags that are meant here."""
+
+
+def in_a_sweep() -> dict[str, str]:
+    """Return, by the flags that training has, without dashes, where a sweep has the option."""
+    return {flag.lstrip("-"): f"'{name}' in [options] of the sweep file" for name, flag in _meant().items()}
 
 
 def title_from(model: str) -> str:
@@ -134,6 +171,7 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
 def add_known_nodes(parser: argparse.ArgumentParser) -> None:
     """Add the options for workers that may know of earlier jobs: for commands that look after one."""
     add_nodes(parser, "ask so many workers (default: all of the file)")
+    # the code for nodes reads these, for which such commands have no options
     parser.set_defaults(local=None, wait=0.0, discovery=None)
 
 
@@ -225,7 +263,11 @@ def load_model(path: str) -> Model:
     try:
         return Model.load(path)
     except OSError as error:
-        raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.") from error
+        run = run_at(Path(path_of(path)))
+        # the name of a run, as other commands take it
+        models = [] if run is None else sorted(run.path.glob("Node-*-Retrieve/MODEL-*.model"))
+        meant = f" The model that this run has trained is '{os.path.relpath(models[0])}'." if models else ""
+        raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.{meant}") from error
     except ModelFileError as error:
         raise ValueError(str(error)) from error
 

@@ -45,6 +45,60 @@ def program_name() -> str:
     return called_as("psgd-submit", "job_submit.py")
 
 
+_NAMED: Final = re.compile(
+    r"(?<![^\s(])(?:parallel\(\) )?(?:'(?P<name>\w+)'|(?P<set>\w+)=(?P<value>'[^']*'|\{[^{}]*\}|[\w.]+(?:\([^()]*\))?))"
+)
+"""An argument as errors name it: `'codec'`, or `codec=Plain`."""
+_NO_NAME: Final = frozenset({"argument", "be", "column", "got", "is", "parameter"})
+"""Words before a text in quotation marks that is a value, or the name of something else."""
+_OF_OPTIONS: Final = frozenset({"learn_rate", "redundancy"})
+"""Arguments that a part gets from the options alone; another one, such as the bits of a codec, is no option of that name."""
+_TEXTS: Final = (
+    (re.compile(r"^'(.*)'$"), r"\1"),
+    (re.compile(r"FixedBlockAssignment\.of\(blocks=(\d+)\)"), r"fixed:\1"),
+    (re.compile(r"\{'(\w+)': \.\.\.\}"), r"\1=.."),
+)
+"""Values in errors, and how they stand on a command line."""
+_OFF: Final = re.compile(r"(--checkpoint-every (?:was|must [^.]*,) (?:or )?)None")
+
+
+def by_flags(text: str, options: argparse.Namespace) -> str:
+    """Return an error of `parallel()` in the words of the command line, which has flags in place of arguments.
+
+    Args:
+        text: the error.
+        options: of the command, which name the arguments that it has.
+    """
+    flags = {}
+    # not of a sweep, whose file has the options of its jobs by these names
+    if "assignment_type" in options:
+        parts = {name: f"--{name.replace('_', '-')}" for name in ("learn_rate", "model", "dataset", "transform")}
+        flags = {**spelt(options), **parts}
+    of_functions = {"worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
+
+    def told(found: re.Match[str]) -> str:
+        name, words = found["name"] or found["set"], found.string[: found.start()].rstrip("(").split()
+        before = words[-1] if words else ""
+        # a class or a function before the name has an argument of this name, too
+        of_part = before[:1].isupper() or before.endswith("()")
+        # behind another text in quotation marks it is one more value
+        is_value = found["name"] and (before in _NO_NAME or before.startswith("--") or before.endswith("',"))
+        if is_value or (of_part and name not in _OF_OPTIONS):
+            return found[0]
+        if found["name"]:
+            # what an error begins with is the argument that is wrong
+            own = f"--{name.replace('_', '-')}" if name in options and not words else found[0]
+            return {**of_functions, **flags}.get(name, own)
+        if name not in flags:
+            return found[0]
+        value = found["value"]
+        for pattern, form in _TEXTS:
+            value = pattern.sub(form, value)
+        return f"{flags[name]} {value}"
+
+    return _OFF.sub(r"\1off", _NAMED.sub(told, text).replace("parse_worker(n, ps=True)", "--ps"))
+
+
 def tell(
     options: argparse.Namespace,
     content: Mapping[str, Any],
@@ -88,17 +142,13 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
         error: the error.
         more: further entries of the JSON object.
     """
-    # users know options by their flags, errors name arguments
-    names = {**spelt(options), "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
     plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    said = re.sub(
-        r"^(?:parallel\(\) )?'(\w+)'(?= (?:must|needs?|can|cannot|names|does) )",
-        lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
-        plain,
-    )
-    said = said.replace("parse_worker(n, ps=True)", "--ps")
-    # code of the user's own: its traceback says where
-    if told := users_traceback(error):
+    # of a job that has failed the reason alone: the rest may tell of code of the user's own, which has names of its own
+    kept = plain.removesuffix(error.reason) if isinstance(error, JobFailed) else ""
+    # code of the user's own: its traceback says where, and its error names what it likes
+    told = users_traceback(error)
+    said = plain if told else kept + by_flags(plain.removeprefix(kept), options)
+    if told:
         show(sys.stderr, clean_text(told))
     show(sys.stderr, f"{program_name()}: {clean_text(said)}\n")
     if options.json:
@@ -161,6 +211,7 @@ def _end_cleanly() -> None:
     """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
+            # the exit code by which a shell tells the signal
             catch(number, lambda received, _frame: sys.exit(128 + received))
 
 

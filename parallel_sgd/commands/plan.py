@@ -26,9 +26,9 @@ from .options import load_model, make_dataset, make_transform
 from .output import tell
 
 CODECS: Final = "Plain,Ring,Int8,TopK,EFSign"
-_SHOWN: Final = 8
+_SHOWN: Final = 8  # rows, without --all
+#: Of all checks together, on a machine that does other things: a step is then timed again, and the fastest counts.
 _CHECK_SECONDS: Final = 30.0
-"""Of all checks together, on a machine that does other things: a step is then timed again, and the fastest counts."""
 _HEAD: Final = ("", "workers", "codec", "exchange", "time to target", "sent a worker", "its time goes to", "beside the best")
 
 
@@ -54,9 +54,9 @@ def _plan(options: argparse.Namespace) -> int:
     blocks = options.blocks or max(counts)
     if blocks < max(counts):
         raise ValueError(f"--blocks must be at least the largest number of workers, {max(counts)}, got {blocks}.")
-    platform.fitted(max(counts))
+    platform.fitted(max(counts))  # refused now where it has too few hosts, not when ways have learned
     if options.check:
-        throttled(platform, 2)
+        throttled(platform, 2)  # as well: not every platform can be imitated here
     model = None if options.model is None else load_model(options.model)
     with (
         verbosity(QUIET),
@@ -100,6 +100,7 @@ def _workers(text: str) -> list[int]:
     try:
         if ".." in text:
             low, high = (int(part) for part in text.split(".."))
+            # 2 ** 13 is the last power below 10,000
             found = sorted({low, high, *(2**power for power in range(1, 14) if low <= 2**power <= high)})
         else:
             found = sorted({int(part) for part in text.split(",")})
@@ -177,9 +178,10 @@ def _checked(planner: Planner, row: Row, platform: Platform, limit: float) -> di
     began = time.monotonic()
     fastest = math.inf
     with verbosity(QUIET), local_workers(row.workers, row.way.codec.traits.needs_server) as nodes:
+        # once at least, however long the workers took to start
         while time.monotonic() - began < limit or not math.isfinite(fastest):
             fastest = min(fastest, planner.real_step(row.way, nodes, fault))
-            if load_per_core() <= 1:
+            if load_per_core() <= 1:  # on a machine without other work one try is enough
                 break
     return {
         "workers": row.workers,

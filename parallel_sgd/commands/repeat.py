@@ -46,12 +46,12 @@ from .submit import nodes_of, result_data, train
 # where to compute decides nothing about the bits
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
+#: Sentences for a verdict that cannot be printed, by exit code.
 _VERDICTS: Final = {
     EXIT_OK: "The run is verified",
     EXIT_FAILED: "The run has failed verification",
     EXIT_USAGE: "The run could not be verified here",
 }
-"""Sentences for a verdict that cannot be printed, by exit code."""
 _LONG: Final = 60  # characters of a data set with its arguments
 
 

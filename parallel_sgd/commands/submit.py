@@ -12,8 +12,9 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from nn.dataset.interface import AbsDataset
 from rpc.launch import Offer
-from rpc.support.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.logs import BRIEF, SUBMIT_LOGGER, get_logger
 
+from ..checkpoint.resume import LAST
 from ..errors import JobFailed, describe_failures
 from ..job import ParallelSGD
 from ..nodes import local_workers, nodes_from
@@ -21,7 +22,7 @@ from ..post_mortem import collect_post_mortem
 from ..record.call import asked_by, command
 from ..record.run import JobResult
 from .nodes import LAUNCHER, known_nodes, launcher_from, listed_nodes
-from .options import load_model, make_dataset, make_transform, settings_of
+from .options import Unasked, load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_NODE_LOST, EXIT_OK, JOB_DONE, folder_of, paths_of, tell
 
 
@@ -30,6 +31,8 @@ def submit(options: argparse.Namespace) -> int:
 
     Raises: each error of `ParallelSGD.parallel`.
     """
+    if isinstance(options.dataset, Unasked):
+        _log.info("data     %s, for --dataset names no other", options.dataset, extra=BRIEF)
     result = train(options, make_dataset(options.dataset))
     code = EXIT_NODE_LOST if result.failures else EXIT_OK
     return tell(options, result_data(result), result, code, done=JOB_DONE, place=folder_of(result.files))
@@ -54,7 +57,11 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
     Raises: each error of `ParallelSGD.parallel`.
     """
     if options.model is None:
-        raise ValueError("Which model? Give -m FILE (see --help).")
+        asked, again = options.resume, ""
+        if asked is not None:
+            run = "runs/latest" if asked == LAST else asked
+            again = f" 'psgd run {run} --resume {asked}' goes on with model, data and options of that run."
+        raise ValueError(f"Which model? Give -m FILE (see --help).{again}")
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
     settings = {**settings_of(options), **more}
     offer = launcher_from(options)

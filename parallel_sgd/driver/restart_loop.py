@@ -405,7 +405,9 @@ class RestartLoop:
                 outcome = "left"
                 job = self._manifest.job
                 _log.warning("The job may go on without us, which 'psgd attach %s' would show. %s", job, error)
-        failed = self._failed(coordinator, reason)
+        # workers of this program end with it, and keep nothing
+        remedy = coordinator.remedy if self._driver else ""
+        failed = self._failed(coordinator, " ".join(filter(None, (reason, remedy))))
         # agents end their part, and keep the reason for `psgd attach`
         coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
         if self._candidacy is not None:

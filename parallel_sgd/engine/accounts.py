@@ -151,6 +151,7 @@ class Joined(NamedTuple):
 
     def shares(self, *sums: int) -> Iterator[tuple[int, list[int]]]:
         """Yield each variable with its parts of whole numbers of `sums`."""
+        # 1 for variables without numbers, of which each part is 0
         end, total = 0, sum(self.sizes) or 1
         for variable, size in zip(self.variables, self.sizes, strict=True):
             start, end = end, end + size

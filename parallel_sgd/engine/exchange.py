@@ -25,8 +25,8 @@ from .channel import Wait
 from .merge import MeanOfHalves
 
 _log = get_logger("parallel_sgd.engine.exchange")
+#: Part of the time-out after which a worker that computes says so: several words fit in, should a step take longer.
 _TELLS_AFTER: Final = 0.25
-"""Part of the time-out after which a worker that computes says so: several words fit in, should a step take longer."""
 
 
 class BlockExchange:

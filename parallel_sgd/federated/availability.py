@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nn import arguments
 
-from ..simulation.compute import time_of
+from ..simulation.compute import csv_lines, number_in, time_of
 
 __all__ = ["Availability", "intervals_of"]
 
 Intervals = Sequence[Sequence[float]]
-_MOST_LINES: Final = 10_000_000
 
 
 class Availability:
@@ -39,6 +36,7 @@ class Availability:
     def __init__(self, intervals: Mapping[int, list[tuple[float, float]]] | None, period: float | None) -> None:
         self._period, self.known = period, intervals is not None
         found: list[tuple[int, float, float]] = []
+        # by client, so that the hash of all times does not depend on the order of a dict
         for client, given in sorted((intervals or {}).items()):
             found += [(client, *each) for each in _joined(client, given, period)]
         self._owners = np.array([client for client, *_ in found], np.int64)
@@ -49,6 +47,7 @@ class Availability:
     def digest(self) -> str:
         """Hash of all intervals."""
         content = (
+            # little endian on all machines, which compare the hash
             self._owners.astype("<i8").tobytes() + self._starts.astype("<f8").tobytes() + self._ends.astype("<f8").tobytes()
         )
         return f"times {hashlib.sha256(content).hexdigest()[:16]}"
@@ -71,7 +70,7 @@ class Availability:
         if not self.known:
             return np.arange(clients)
         held = [self._owners[(begin + self._starts <= now) & (now < begin + self._ends)] for begin in self._cycles(now)]
-        return np.unique(np.concatenate(held))
+        return np.unique(np.concatenate(held))  # each once, though the intervals of two periods may hold the moment
 
     def leaves(self, client: int, now: float) -> float:
         """Return when a client that is there leaves; infinite where it never does.
@@ -149,28 +148,15 @@ def intervals_of(given: Any) -> dict[int, list[tuple[float, float]]]:
 
 
 def _read(file: str) -> dict[int, list[tuple[float, float]]]:
-    try:
-        with Path(file).open(encoding="utf-8", newline="") as opened:
-            rows = [row for row, _ in zip(csv.reader(opened), range(_MOST_LINES), strict=False)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"ClientClock 'available' must be a CSV file that can be read, got {file!r}: {error}") from None
     found: dict[int, list[tuple[float, float]]] = {}
-    for number, row in enumerate(rows, 1):
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or (number == 1 and cells == ["client", "from", "to"]):
+    for number, cells in csv_lines("ClientClock 'available'", file):
+        if number == 1 and cells == ["client", "from", "to"]:
             continue
         where = f"ClientClock 'available', line {number} of {file!r},"
         if len(cells) != 3 or not cells[0].isdecimal():
-            raise ValueError(f"{where} must be client,from,to, got {','.join(row)!r}")
-        start, end = (time_of(where, number_of(cell)) for cell in cells[1:])
+            raise ValueError(f"{where} must be client,from,to, got {','.join(cells)!r}")
+        start, end = (time_of(where, number_in(cell)) for cell in cells[1:])
         found.setdefault(int(cells[0]), []).append((start, end))
     if not found:
         raise ValueError(f"ClientClock 'available' must be a file with times of clients, got {file!r}, which has none")
     return found
-
-
-def number_of(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -85,6 +85,7 @@ def with_slots(options: PlainOptions, clients: Clients, transform: AbsTransforme
             f"Clients 'weigh' can be 'steps' where the steps of a client count alike: with gd_type=SGDOptimizer, prox=0 and no "
             f"term, got {got}"
         )
+    # the default gives way; one that a user has chosen is checked when the codecs are
     if options.assignment_type is IIDBlockAssignment:
         return replace(options, assignment_type=FixedBlockAssignment.of(clients.slots))
     return options
@@ -108,7 +109,7 @@ def check_codecs(
             f"'clients' has {clients.slots} slots in a round, each a block, so 'assignment_type' must deal as many, got "
             f"{assignment.block_count}: leave it out, or take FixedBlockAssignment.of({clients.slots})"
         )
-    for kind in dict.fromkeys(codecs):
+    for kind in dict.fromkeys(codecs):  # each class once: its parts are made to be looked at
         check_codec(kind, clients, assignment, parameters)
 
 
@@ -143,7 +144,7 @@ def check_rounds(population: Population, epochs: int, needed: tuple[int, str] = 
     if type(clients.sample) is FixedSampler and clients.clock is None and fewest <= 1:
         # each round has as many as it has slots, or all that there are: nothing to draw
         return
-    for number in range(epochs * population.clients.rounds):
+    for number in range(epochs * population.clients.rounds):  # all of them now: a job must not fail in its last round
         found = len(population.chosen(number))
         if 0 < found < fewest:
             raise ValueError(

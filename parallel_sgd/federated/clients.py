@@ -220,7 +220,7 @@ class Clients(Configurable, configured=True):
             bytes_up: bytes of the change of a client.
             bytes_down: bytes of the model that it gets.
         """
-        made = object.__new__(type(self))
+        made = object.__new__(type(self))  # without the constructor, whose checks these clients have passed
         known = tuple(int(each) for each in sizes)
         vars(made).update(vars(self), known=known, bytes_up=bytes_up, bytes_down=bytes_down)
         return made

@@ -24,8 +24,8 @@ from nn import arguments
 from nn.arguments import Configurable
 from nn.random import keyed
 
-from ..simulation.compute import Constant, Law, LogNormal, Pareto, Trace, law_of, time_of
-from .availability import Availability, Intervals, intervals_of, number_of
+from ..simulation.compute import Constant, Law, LogNormal, Pareto, Trace, law_of, number_in, time_of
+from .availability import Availability, Intervals, intervals_of
 
 __all__ = ["ClientClock"]
 
@@ -145,7 +145,7 @@ def _rate(name: str, given: Any) -> Law:
     words = given.split() if isinstance(given, str) else []
     if len(words) == 3 and words[0] in _LAWS_OF_RATES:
         kind, low = _LAWS_OF_RATES[words[0]]
-        return kind(_rate_of(name, words[1]), arguments.number(name, words[0], number_of(words[2]), 0.0, open_low=low))
+        return kind(_rate_of(name, words[1]), arguments.number(name, words[0], number_in(words[2]), 0.0, open_low=low))
     return Constant(_rate_of(name, given))
 
 

@@ -63,7 +63,7 @@ def check_codec(kind: type[Codec], clients: Clients, assignment: ISetting, param
         )
     composition = _composition(kind)
     if composition is None:
-        if kind.__module__.startswith("parallel_sgd.") and name not in _EXACT:
+        if kind.__module__.startswith("parallel_sgd.") and name not in _EXACT:  # of a user's own class the traits are believed
             raise ValueError(
                 f"'codec' {name} puts the blocks of a worker together before it encodes them, which would not be client by "
                 f"client: take Plain, which merges the first copy of a redundant block, or a codec made by Codec.of"
@@ -72,7 +72,7 @@ def check_codec(kind: type[Codec], clients: Clients, assignment: ISetting, param
     parts = _parts(composition, assignment, parameters)
     if parts is None or _is_exact(composition, parts):
         return
-    for fault in _faults(kind, composition, parts, clients):
+    for fault in _faults(kind, composition, parts, clients):  # a generator: no more faults are looked for than the first
         raise ValueError(f"'codec' {name} {fault}")
 
 
@@ -102,7 +102,7 @@ def _parts(composition: Composition, assignment: ISetting, parameters: Mapping[H
     """Make the parts of a codec as in the job; None where one needs a parameter that the job does not give, which is refused
     with its own words.
     """
-    with GlobalSettings.use(assignment, parameters):
+    with GlobalSettings.use(assignment, parameters):  # parts read the parameters of the job when they are made
         try:
             return composition.make()
         except MissingParameter:
@@ -213,12 +213,13 @@ def memory_bytes(kind: type[Codec], size: int, assignment: ISetting, parameters:
     if parts is None or parts.stage is None:
         return 0
     # tried with short vectors: a memory is of the size of its vector, or a few numbers
+    # copies: the first trial would leave its memory to the second
     short, long = (_state_bytes(deepcopy(parts.stage), count) for count in (_TRIED, 2 * _TRIED))
     return short + max(0, (long - short) * (size - _TRIED) // _TRIED)
 
 
 def _state_bytes(stage: Stage, count: int) -> int:
     """Return the bytes of the state that a stage has after it has encoded a vector of so many numbers."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # the scale of a vector of zeros may be 0 / 0
         stage.encode(np.zeros(count, np.float32), Writer(), Draw(0, 0, 0, 0, 0))
     return sum(value.nbytes if isinstance(value, np.ndarray) else 8 for value in stage.state_dict().values())

@@ -15,8 +15,8 @@ from ..engine.exchange import BlockExchange
 from ..record.history import HOSTING
 from .clients import Clients
 
+#: Parameters that are worked on together: of four arrays in float32 they fit into an L2 of 512 KiB.
 _STRETCH: Final = 1 << 15
-"""Parameters that are worked on together: of four arrays in float32 they fit into an L2 of 512 KiB."""
 
 
 class Contributions:

@@ -104,6 +104,7 @@ class Description:
             from matplotlib.figure import Figure  # noqa: PLC0415
         except ImportError as error:
             raise ImportError("Description.plot() needs matplotlib: pip install matplotlib") from error
+        # stable: clients of equal sizes stand in the order of their numbers
         order = np.argsort(-self.sizes, kind="stable")
         counts = self.sizes[:, None] if self.classes is None else self.classes
         colours = colormaps["tab10" if counts.shape[1] <= 10 else "viridis"]
@@ -145,5 +146,6 @@ def describe(
     clients = clients.of_data(data)
     rows = deal(clients, labels, seed)
     size = 0 if model is None else model.store.values.nbytes + model.store.buffer_values.nbytes
+    # both ways all of it: the codecs, which may send less, are not known here
     known = clients.knowing([len(each) for each in rows], size, size)
     return Description(known, rows, class_counts(clients, labels, rows), seed)

@@ -133,6 +133,7 @@ def pack(state: State) -> Array:
     """Return arrays and numbers by name as a row of bytes."""
     arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
     numbers = {name: value for name, value in state.items() if name not in arrays}
+    # the file holds arrays alone, so numbers go into its metadata
     return np.frombuffer(tensor_files.dump(arrays, {_NUMBERS: json.dumps(numbers)}), np.uint8)
 
 
@@ -144,6 +145,7 @@ def read_packed(packed: Array) -> State:
     try:
         arrays, metadata = tensor_files.parse(np.ascontiguousarray(packed).data)
         numbers = json.loads(metadata[_NUMBERS])
+        # True is an int to isinstance
         if not isinstance(numbers, dict) or any(type(value) not in (int, float) for value in numbers.values()):
             raise ValueError("it must have numbers by name")
     except (ModelFileError, KeyError, ValueError) as error:

@@ -81,6 +81,7 @@ class Population:
 
         Raises: ValueError for a choice that a sampler must not make, and where no client comes any more.
         """
+        # courses only go forwards: an earlier round is counted anew from the first
         if self._course is None or self._going is None or number < self._course.number:
             self._going = courses(self._field)
             self._course = next(self._going)
@@ -268,6 +269,7 @@ def deal_all(clients: Clients, labels: Array, seed: int) -> tuple[list[Rows], li
         raise ValueError(f"Clients 'split' {type(split).__name__} must deal samples, got none for any client")
     if clients.test == OWN:
         ends = np.cumsum(clients.own_tests or (), dtype=np.int64)
+        # the test set has the samples of one client behind those of another
         return rows, [np.arange(end - size, end) for size, end in zip(clients.own_tests or (), ends, strict=True)]
     kept, held = hold_out(clients.test, rows, seed)
     if held and not any(map(len, held)):
@@ -285,7 +287,7 @@ def class_counts(clients: Clients, labels: Array, rows: Sequence[Rows]) -> Count
         rows: those of each client.
     """
     with contextlib.suppress(ValueError):
-        _, numbers = np.unique(class_numbers(clients, labels), return_inverse=True)
+        _, numbers = np.unique(class_numbers(clients, labels), return_inverse=True)  # which refuses labels that are no classes
         if (count := int(numbers.max()) + 1) <= _MOST_CLASSES:
             return np.array([np.bincount(numbers[each], minlength=count) for each in rows])
     return None

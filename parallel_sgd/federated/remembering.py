@@ -93,7 +93,7 @@ def check_memory(
 
         pairs = zip(kinds, values, strict=True)
         size += sum(memory_bytes(kind, value.size, assignment, parameters) for kind, value in pairs)
-    most = size * min(clients.count, clients.slots * rounds)
+    most = size * min(clients.count, clients.slots * rounds)  # clients that are never chosen have no memory
     if most > MOST_BYTES and assignment.node_count > 1:
         raise ValueError(
             f"'clients' have a memory of {size:,} bytes each, {most / 2**20:,.0f} MiB for those that the job can choose, and "
@@ -158,6 +158,7 @@ class Remembering:
                 np.copyto(variable.value, own)
         self._recall(state)
         if self._term is not None:
+            # one array of zeros for all: a term must not write to what it gets
             self.kept = {name: state.get(TERM + name, self._zeros) for name in self._term.remembers}
         if self.drift is not None:
             mean, variate = self._memories.of(COMMON).get(CONTROL), state.get(CONTROL)
@@ -216,6 +217,7 @@ class Remembering:
         for name in [PERSONAL + variable.name for variable in self._personal]:
             found = [state[name] for state in states if name in state]
             if found:
+                # in the order of the clients, so that all workers have the same bits
                 mean[name] = sum(found[1:], found[0]) / len(found)
         with self._having(mean):
             yield

@@ -97,7 +97,7 @@ class ShardSplit(Split, configured=True):
                 f"ShardSplit 'shards' must leave a sample for each of {clients} x {self.shards} shards, got {len(classes)}"
             )
         shuffled = random.permutation(len(classes))  # samples of a class in no order of their own
-        by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
+        by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]  # stable: within a class the shuffled order stays
         shards = np.array_split(by_class, count)
         dealt = random.permutation(count).reshape(clients, self.shards)
         return [np.concatenate([shards[place] for place in places]) for places in dealt]
@@ -211,6 +211,7 @@ class RowsSplit(Split):
         return self.rows
 
     def __repr__(self) -> str:
+        # -1 ends each client: the same rows dealt otherwise have another hash
         numbers = np.concatenate([np.append(each, -1) for each in self.rows]) if self.rows else np.empty(0, np.int64)
         digest = hashlib.sha256(numbers.astype("<i8").tobytes()).hexdigest()[:8]
         return f"RowsSplit({len(self.rows)} clients, {sum(map(len, self.rows))} samples, {digest})"
@@ -247,7 +248,7 @@ def check_rows(split: Split, rows: Sequence[Rows], clients: int, samples: int) -
     every = np.concatenate(rows)
     if every.size and not 0 <= every.min() <= every.max() < samples:
         raise ValueError(f"Clients 'split' {name} must deal rows from 0 to {samples - 1}, got {every.min()} to {every.max()}")
-    counts = np.bincount(every, minlength=1)
+    counts = np.bincount(every, minlength=1)  # without a minimum, no rows would have no largest count
     if counts.max() > 1:
         raise ValueError(
             f"Clients 'split' {name} must deal each sample once, got row {int(counts.argmax())} {counts.max()} times"

@@ -35,6 +35,7 @@ def _rules() -> dict[str, Any]:
     return {**found, **{name.removesuffix("optimizer"): kind for name, kind in found.items()}}
 
 
+#: Arguments that are objects: the class of each, and those that have a word.
 _PARTS: Final[Mapping[str, tuple[Any, Mapping[str, Any]]]] = {
     "sample": (Sampler, _words(Sampler, BufferedSampler, FixedSampler, PoissonSampler, TimedSampler, WeightedSampler)),
     "split": (Split, _words(Split, DirichletSplit, IIDSplit, OwnSplit, ShardSplit)),
@@ -42,7 +43,6 @@ _PARTS: Final[Mapping[str, tuple[Any, Mapping[str, Any]]]] = {
     "server": (IGradientDescent, _rules()),
     "term": (ClientTerm, {}),
 }
-"""Arguments that are objects: the class of each, and those that have a word."""
 
 
 def read_clients(option: str, text: str) -> Clients:
@@ -79,6 +79,7 @@ def write_clients(clients: Clients, told: Callable[[type[Any], Mapping[str, Any]
 
     Raises: NoText where a part has no text, such as rows that a program has dealt.
     """
+    # the default of `rounds` depends on count and sample, and a sampler may need the clock
     usual = {**Clients(clients.count, clients.sample, clock=clients.clock).get_config(), "clock": None}
     texts = []
     for name, value in clients.get_config().items():

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 Samples = tuple[Array, ...]
 Weights = tuple[Array | None, ...] | None
+#: Bytes of the samples of a client that are gathered together, where they are of several steps.
 _GATHERED: Final = 1 << 18
-"""Bytes of the samples of a client that are gathered together, where they are of several steps."""
+#: Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none.
 _MOST_SHOWN: Final = 16 << 20
-"""Bytes of predictions of a client's last pass of which metrics are computed; the samples behind them have none."""
 
 
 class ClientFeeder(BlockFeeder):
@@ -75,7 +75,7 @@ class ClientFeeder(BlockFeeder):
         for start in range(0, len(rows), self._room):
             asked = times.clock()
             self._now, self._part = rows[start : start + self._room], slice(None)
-            given, labels, weights = self.deal(0, 0)
+            given, labels, weights = self.deal(0, 0)  # epoch and batch do not matter: `places` says the rows
             samples = [as_type(array, dtype) for array in given]
             times.data += times.clock() - asked
             count = len(self._now)
@@ -198,7 +198,7 @@ class ClientTraining(TrainingProcess):
             # of two blocks that the tree adds up first the sum is put, with the second
             if block + 1 not in self._pairs:
                 self._exchange.sums = block in self._pairs
-                for variable in reversed(store.variables):
+                for variable in reversed(store.variables):  # the order of backward, in which any other job puts them
                     gradient_ready(variable)
                 # buffers are no sums
                 self._exchange.sums = False
@@ -333,7 +333,7 @@ class ClientTraining(TrainingProcess):
                 if term is not None:
                     added = term.added(store.values, self._origin, kept)
                     if stays:
-                        added = added.copy()
+                        added = added.copy()  # a term may return an array that it keeps
                     for part in stays:
                         added[part] = 0
                     store.gradients += added

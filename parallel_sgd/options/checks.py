@@ -205,8 +205,11 @@ def writers(name: str, value: Any) -> tuple[Any, ...]:
     return interface.check_writers(name, value)
 
 
-def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
-    """Check weights of classes: a mapping by class number or name to numbers from 0, `balanced`, or None."""
+def weights(name: str, value: Any) -> dict[Any, Any] | str | None:
+    """Check weights of classes: a mapping by class number or name to numbers from 0, `balanced`, or None.
+
+    Those of a model of several outputs are a mapping from the names of outputs to one of these.
+    """
     if value is None or value == BALANCED:
         return None if value is None else BALANCED
     if not isinstance(value, Mapping):
@@ -217,6 +220,8 @@ def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
     for label in value:
         if isinstance(label, bool) or not isinstance(label, (Integral, str)):
             raise ValueError(f"'{name}' must have class numbers or names as keys, got {label!r}")
+    if any(isinstance(each, Mapping) or each == BALANCED for each in value.values()):
+        return {str(output): weights(f"{name}[{output}]", each) for output, each in value.items()}
     # lazily: a weight is checked under the name of its class
     checked = ((label, number(0)(f"{name}[{label}]", weight)) for label, weight in value.items())
     return {label if isinstance(label, str) else int(label): weight for label, weight in checked}

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nn.optimizer
+from nn.arrays import all_finite
 from nn.dataset.interface import AbsDataset, Arrays, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer, check_fields
 from nn.extension import HiddenName, is_ours, level_of_user
 from nn.model import Model
-from nn.model.batches import all_finite, as_type, first_bad_sample
+from nn.model.batches import as_type, first_bad_sample
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import SUBMIT_LOGGER, get_logger

@@ -149,9 +149,14 @@ class Weights(Form):
     """Form of CLASS=WEIGHT with commas between them, or balanced.
 
     A class is a number, or a name of the data, which stands in quotation marks where it has a comma or looks like a number.
+    Weights of several outputs are a table in a file, and have no text.
     """
 
-    def read(self, option: str, given: str | None) -> dict[int | str, float] | str | None:
+    kinds = (str, dict)
+
+    def read(self, option: str, given: str | dict[str, Any] | None) -> dict[Any, Any] | str | None:
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
         if given is None or given.strip() == BALANCED:
             return given and BALANCED
         found: dict[int | str, float] = {}
@@ -171,9 +176,11 @@ class Weights(Form):
             ) from None
         return found
 
-    def write(self, value: Mapping[int | str, float] | str | None, tell: Tell = os.path.abspath) -> str | None:
+    def write(self, value: Mapping[Any, Any] | str | None, tell: Tell = os.path.abspath) -> Any:
         if isinstance(value, str) or not value:
             return value if isinstance(value, str) else None
+        if any(isinstance(each, Mapping) or each == BALANCED for each in value.values()):
+            return encoded({name: each if isinstance(each, str) else dict(each) for name, each in value.items()})
         return ",".join(f"{_class_text(label)}={weight!r}" for label, weight in value.items())
 
 
@@ -250,7 +257,11 @@ class Parts(Form):
     def meant(self, option: str, given: Any) -> Any:
         if isinstance(given, Mapping):
             return {key: self.meant(option, value) for key, value in given.items()}
-        return _readers()[self.part](option, given) if isinstance(given, str) else given
+        if not isinstance(given, str):
+            return given
+        from .named_parts import read  # noqa: PLC0415 - a job given classes does not load the tables of words
+
+        return read(self.part, option, given)
 
     def read(self, option: str, given: Any) -> Any:
         return self.meant(option, given)

@@ -56,6 +56,8 @@ MEANT: Final = {
     "batch_size": "block_size",
     **dict.fromkeys(("optimizer", "rule"), "gd_type"),
 }
+ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
+"""Arguments of other libraries that ask for a GPU."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ MEANT: Final = {
         "workers per block.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     ),
-    block_size=about("samples per block.", check.positive, flag("--batch-size", "training", type=int)),
+    block_size=about("samples per block.", check.positive, flag("--batch-size --block-size", "training", type=int)),
     epoch=about(
         "passes over data (`epochs` is another name for it).",
         check.positive,

@@ -20,6 +20,7 @@ from nn.threads import describe_blas, has_bits, limited_to_one_thread
 from rpc.elastic import Discovery
 from rpc.job import PORTABLE, kernel_variables
 from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Policy, checked_policy
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from .. import codec as codecs
 from ..checkpoint.keeper import keeps_state
@@ -40,6 +41,9 @@ from .spec import JobSpec
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan as DataPlan
+    from nn.gradient_descent.interface import IGradientDescent
+
+_log = get_logger(SUBMIT_LOGGER)
 
 
 def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | None) -> DataPlan | None:
@@ -98,7 +102,10 @@ def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     weights = spec.options.class_weight
     if weights is not None:
         classes = getattr(getattr(data, "plan", None), "classes", None)
-        weights = weights_by_number(weights, arrays[1], classes)
+        if arrays[1].dtype.names:
+            weights = spec.model._class_weights(weights, arrays[1])
+        else:
+            weights = weights_by_number(weights, arrays[1], classes)
         options = replace(spec.plan.options, class_weight=weights)
         return replace(spec, inputs=inputs, plan=replace(spec.plan, options=options))
     return replace(spec, inputs=inputs)
@@ -187,6 +194,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         rule = options.clients.container(options.op_type).rule()
     else:
         rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+        _tell_rule(options, model, rule)
     if options.callbacks:
         from .callback_checks import check_callbacks  # noqa: PLC0415 - it loads the callbacks of nn, for a job with some
 
@@ -234,6 +242,21 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         options,
         default.said if default.codec in kinds else "",
     )
+
+
+def _tell_rule(options: PlainOptions, model: Model, rule: IGradientDescent) -> None:
+    """Warn where a job trains by the default rule a model that was compiled with another one."""
+    is_default = options.gd_type is JobOptions.gd_type and not options.gd_params
+    # by their texts, which have all arguments
+    if is_default and model.rule is not None and repr(model.rule) != repr(rule):
+        kind = type(rule).__name__
+        _log.warning(
+            "This job trains by the default of 'gd_type', %s, for a job does not take the rule of compile(), %r: that is for "
+            "fit(). To have it here, give gd_type=%s and gd_params.",
+            kind,
+            model.rule,
+            type(model.rule).__name__,
+        )
 
 
 class _Codecs(NamedTuple):

@@ -49,13 +49,22 @@ def optimizer(option: str, word: str) -> Any:
     Raises: UnknownName.
     """
     known = known_classes(nn.optimizer, IOptimizer, lambda kind: bool(kind.exchanges))
-    return find_class(_with_suffix(word, known), IOptimizer, known, option)
+    try:
+        return find_class(_with_suffix(word, known), IOptimizer, known, option)
+    except UnknownName:
+        # what other libraries call an optimizer
+        rules = known_classes(nn.gradient_descent, IGradientDescent)
+        if _with_suffix(word, rules).lower() not in rules:
+            raise
+        here = f"--gradient-descent {word}" if option.startswith("-") else f"gd_type={word!r}"
+        raise UnknownName(f"{option} {word!r} is a rule of gradient descent: {here}") from None
 
 
 def rule(option: str, word: str) -> Any:
     """Return the gradient-descent rule: `adam`, `sgd`, ..."""
     known = known_classes(nn.gradient_descent, IGradientDescent)
-    return find_class(_with_suffix(word, known), IGradientDescent, known, option)
+    named = nn.gradient_descent.WORDS.get(word.lower(), word)
+    return find_class(_with_suffix(named, known), IGradientDescent, known, option)
 
 
 def _with_suffix(text: str, known: Mapping[str, Any]) -> str:
@@ -162,5 +171,42 @@ READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "writer": writer,
 }
 """Readers of the words of each part."""
+_OPTIONS: Final = {
+    "assignment": "assignment_type",
+    "codec": "codec",
+    "optimizer": "op_type",
+    "rule": "gd_type",
+    "sync": "sync_type",
+}
+
+
+def read(part: str, option: str, word: str) -> Any:
+    """Return what a word stands for.
+
+    Args:
+        part: a key of READERS.
+        option: name of the option in messages.
+        word: the word.
+
+    Raises: UnknownName, which says of a word of another part, such as the optimizer 'adam', where it belongs.
+    """
+    try:
+        return READERS[part](option, word)
+    except UnknownName as error:
+        # a word alone: others may be the names of files, which would be imported
+        others = [name for other, name in _OPTIONS.items() if other != part and word.isidentifier() and _is_read(other, word)]
+        if part not in _OPTIONS or not others:
+            raise
+        raise UnknownName(f"{error} {word!r} is a word of '{others[0]}'.") from None
+
+
+def _is_read(part: str, word: str) -> bool:
+    try:
+        READERS[part]("", word)
+    except UnknownName:
+        return False
+    return True
+
+
 LISTED: Final[Mapping[str, Callable[[], Mapping[str, Any]]]] = {"assignment": assignment_forms, "sync": sync_forms}
 """Forms that a help with `{forms}` in it lists."""

@@ -32,10 +32,10 @@ from .verification import changed_settings
 from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
+#: Kinds of tables of steps, and the number of their first columns that no computation has again, which are times.
 _STEPS: Final = {"TR": 1, "CL": 1, "CT": 0, "PO": 0, "RO": 0, "LEDGER": 0}
-"""Kinds of tables of steps, and the number of their first columns that no computation has again, which are times."""
+#: Fields of a checkpoint's header that the settings of a run decide on.
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule", "clients")
-"""Fields of a checkpoint's header that the settings of a run decide on."""
 
 
 # ---- the folder by itself

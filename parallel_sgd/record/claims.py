@@ -15,14 +15,14 @@ from .tables import read_table
 
 _LINK: Final = ("Codec", "Name", "Peer", "Direction")
 _BATCH: Final = ("Codec", "Epochs", "Batches")
+#: Columns that depend on the job alone; bytes on the wire depend on transports, too.
 _COUNTS: Final = {"AC": ("Packets", "Raw"), "BY": ("Packets sent", "Bytes sent", "Packets received", "Bytes received")}
-"""Columns that depend on the job alone; bytes on the wire depend on transports, too."""
+#: Bytes by which a variable's share of a packet may differ.
 _ROUNDED: Final = 1
-"""Bytes by which a variable's share of a packet may differ."""
+#: Codec that the product itself may choose, with packets that depend on the number of hosts.
 _BY_HOSTS: Final = "Ring"
-"""Codec that the product itself may choose, with packets that depend on the number of hosts."""
+#: Options that a computation has of its own.
 _ELSEWHERE: Final = frozenset({"epoch", "resume", "bits", "blas_threads"})
-"""Options that a computation has of its own."""
 
 Packets = Mapping[tuple[object, ...], tuple[float, ...]]
 
@@ -34,7 +34,7 @@ def computed_table(path: Path, again: Path) -> Path | None:
         path: the table of the run.
         again: the folder of the computation, which has a title of its own.
     """
-    node, kind = path.parent.name.split("-")[1], path.name.partition("-")[0]
+    node, kind = path.parent.name.split("-")[1], path.name.partition("-")[0]  # of workers alone, whose numbers have no sign
     # a title may end like a node's name, so the ending is compared as a whole
     common = not path.name.endswith(f"-N({node}).csv")
     theirs = sorted(again.glob(f"Node-{node}-Retrieve/{kind}-*.csv"))

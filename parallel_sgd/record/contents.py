@@ -24,12 +24,12 @@ from .run import RunManifest, files_of
 
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
+#: Names of logs and of copies of code, which have a part in no figure.
 _LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
-"""Names of logs and of copies of code, which have a part in no figure."""
+#: Options with words that name files that a run writes, or none.
 _NO_INPUTS: Final = ("callbacks", "mission_title", "writers")
-"""Options with words that name files that a run writes, or none."""
+#: Name of a checkpoint that a killed process was writing.
 _DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
-"""Name of a checkpoint that a killed process was writing."""
 
 
 def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:

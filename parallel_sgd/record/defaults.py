@@ -32,5 +32,5 @@ def defaults() -> dict[str, str]:
             try:
                 found[each.name] = text_of(about.form.write(each.default, str))
             except Unnamed:
-                continue
+                continue  # no job file holds a default without a text
     return found

@@ -72,10 +72,10 @@ _OF_ROUNDS: Final = {
 }
 _OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "of": "of", "samples": "Samples"}
 _TENTH: Final = 0.1
+#: Figures of clients and rounds that are whole numbers.
 _COUNTS: Final = frozenset((_OF_CLIENTS | _OF_ROUNDS | _OF_TESTS).keys()) - {
     *("first_loss", "last_loss", "norm", "seconds", "begins", "arrives", "ends")
 }
-"""Figures of clients and rounds that are whole numbers."""
 
 
 class JobHistory(History):
@@ -130,6 +130,7 @@ class JobHistory(History):
         self.traffic = list(traffic)
         self.steps = list(steps)
         self.rows = list(epochs)
+        # made when they are asked for: a dict would make all
         self.workers: Mapping[int, JobHistory] = workers if isinstance(workers, _Workers) else dict(workers or {})
 
     @classmethod
@@ -306,7 +307,7 @@ class JobHistory(History):
         arguments.one_of("JobHistory.plot()", "x", x, get_args(Axis))
         if x == BYTES and not self.tells_bytes:
             raise ValueError("JobHistory.plot() 'x' must be 'epoch' for a run without tables of bytes (BY-...csv), got 'bytes'")
-        self._per_row = STEP if self._per(per) == STEP else EPOCH
+        self._per_row = STEP if self._per(per) == STEP else EPOCH  # for `_lines`, which `History.plot` calls
         self._until = {BYTES: self.bytes_until, SECONDS: self.seconds_until}[x]() if x != EPOCH else None
         of_clients = {BYTES: self.clients and "bytes of clients", SECONDS: self.rounds and "seconds of the clients' clock"}
         self._axis = of_clients.get(x) or _AXES.get(x) or ("batch" if self._per_row == STEP else EPOCH)

@@ -20,8 +20,8 @@ THREADS: Final = "threads"
 # "thread(s)": what runs of versions before 1.1 wrote
 _SPELLINGS: Final = frozenset({"thread", THREADS, "thread(s)"})
 # by name, not by value: two machines differ in them, and portable bits do not
+#: Parts that do not count where bits are portable.
 _ELSEWHERE: Final = frozenset({KERNELS, "functions for", THREADS})
-"""Parts that do not count where bits are portable."""
 
 Identities = Mapping[int, list[str]]
 """Identities of the processes of each node, in the order in which they trained, each once."""

@@ -29,8 +29,8 @@ from .job_record import CODE_TABLE, FETCHED, FORMAT
 from .kept_data import KeptData
 from .paths import found_path, found_paths, missing_code
 
+#: Key of [run] in files of release 1.0.0.
 _RELEASE: Final = "parallel_sgd"
-"""Key of [run] in files of release 1.0.0."""
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "model": {"file": (str,), "sha256": (str,)},

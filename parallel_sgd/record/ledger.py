@@ -30,8 +30,8 @@ _MOST_TOLD = 5
 _LOWEST = np.array([1, 1, 0, -MOST_BLOCKS, 1, 0])
 # bounds of what may stand in a row: sums and indices below rely on them
 _HIGHEST = np.array([MOST_EPOCHS, 1 << 53, MOST_BLOCKS, MOST_BLOCKS, 1 << 53, 1])
+#: Blocks that may be looked for beyond those that there are four times over: a table may claim any number of batches.
 _MOST_LACKING = 1 << 12
-"""Blocks that may be looked for beyond those that there are four times over: a table may claim any number of batches."""
 
 
 @dataclass(frozen=True)

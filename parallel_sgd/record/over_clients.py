@@ -7,8 +7,8 @@ from typing import Final
 __all__ = ["columns_over_clients", "is_over_clients", "lines_over_clients", "words_over_clients"]
 _START: Final = "clients_"
 _TESTED: Final = "val_"
+#: Ends of the names of columns, and what they are.
 _WORDS: Final = {"": "clients", "_worst": "worst tenth of clients", "_spread": "spread over clients"}
-"""Ends of the names of columns, and what they are."""
 
 
 def columns_over_clients(name: str) -> tuple[str, str, str]:
@@ -50,5 +50,5 @@ def words_over_clients(name: str) -> str | None:
     """
     if not name.startswith(_START):
         return None
-    end = next(each for each in reversed(_WORDS) if name.endswith(each))
+    end = next(each for each in reversed(_WORDS) if name.endswith(each))  # the empty end, which every name has, comes last
     return f"{name.removeprefix(_START).removesuffix(end)}, {_WORDS[end]}"

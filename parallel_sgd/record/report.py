@@ -135,6 +135,7 @@ class TrainingReport:
             sizes: samples of each client.
             classes: samples of each client and class, of shape (clients, classes), or None.
         """
+        # a kind has two letters; the rest of the name tells title and node
         path = self.steps_path.with_name(POPULATION + self.steps_path.name[2:])
         counts = [[]] * len(sizes) if classes is None else classes.tolist()
         head = ("Client", "Samples", *(f"Class {number}" for number in range(0 if classes is None else classes.shape[1])))

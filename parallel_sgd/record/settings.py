@@ -18,8 +18,8 @@ DATA: Final = ("dataset", "transform")
 """Settings that tell the data of a run."""
 _RUN: Final = ("workers", "server", "blocks")
 _MOST_TEXT: Final = 200
+#: Characters of a data set or transforms of which defaults are left out: text in brackets is read once for each of them.
 _MOST_READ: Final = 4096
-"""Characters of a data set or transforms of which defaults are left out: text in brackets is read once for each of them."""
 
 
 def settings_of_run(door: Door) -> dict[str, str]:

@@ -28,8 +28,8 @@ __all__ = ["PUBLIC_KEY", "SIGNATURE", "Signature", "sign_run", "signature_of"]
 
 SIGNATURE: Final = "model.sig"
 PUBLIC_KEY: Final = "model.pub"
+#: Files that may appear or change after signing; those that the manifest names are signed all the same.
 _LATER: Final = (SIGNATURE, "report.html")
-"""Files that may appear or change after signing; those that the manifest names are signed all the same."""
 _MOST: Final = 64 << 20  # bytes of a signature
 
 

@@ -19,8 +19,8 @@ __all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch
 
 _LOSS: Final = "Loss"
 _DIGITS: Final = 4
+#: Ratio of times from which on several workers are called faster than one, as it is shown with two digits.
 _FASTER: Final = 1.05
-"""Ratio of times from which on several workers are called faster than one, as it is shown with two digits."""
 
 
 class Best(NamedTuple):

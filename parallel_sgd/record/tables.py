@@ -45,7 +45,7 @@ _NODE: Final = re.compile(r"-N\((-?[0-9]{1,9})\)\.csv$")
 _MOST_LINE: Final = 1 << 18  # bytes of a row
 _MOST_COLUMNS: Final = 4096
 _CHUNK: Final = 4096  # rows that are converted together
-_MOST_COUNT: Final = float(1 << 53)
+_MOST_COUNT: Final = float(1 << 53)  # up to which a float is exact
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -92,7 +92,7 @@ def _hash(texts: Sequence[str]) -> Column:
 
 
 def _peer(texts: Sequence[str]) -> Column:
-    return ["" if text == "" else _NODE_NUMBER([text])[0] for text in texts]
+    return ["" if text == "" else _NODE_NUMBER([text])[0] for text in texts]  # of a batch without a wait
 
 
 _NODE_NUMBER: Final = _whole(-MOST_BLOCKS, MOST_BLOCKS)
@@ -101,6 +101,7 @@ _EPOCH: Final = _whole(1, MOST_EPOCHS)
 _BATCH: Final = _whole(1, _MOST_COUNT)
 _PHASES: Final = ("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule", "Put", "Sent", "Total")
 _TRAFFIC: Final = ("Packets sent", "Bytes sent", "Wire sent", "Packets received", "Bytes received", "Wire received")
+#: Columns that a table has at least, and the type of further ones, by kind.
 _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "TR": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, "in": _COUNT, "Total": _COUNT}, _number),
     "EV": ({"Epoch": _EPOCH}, _number),
@@ -155,7 +156,6 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         _texts,
     ),
 }
-"""Columns that a table has at least, and the type of further ones, by kind."""
 
 
 @dataclass
@@ -188,7 +188,7 @@ class TableRows:
         if lacking or len(set(self.head)) != len(self.head) or len(self.head) > _MOST_COLUMNS:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
-        known = {**known, NODE: _NODE_NUMBER}
+        known = {**known, NODE: _NODE_NUMBER}  # which a table of several workers has, too
         self._converts = [known.get(name, other) for name in self.head]
         self.columns = {name: [] for name in self.head}
 
@@ -199,6 +199,7 @@ class TableRows:
             if not all(len(row) == width for row in rows):
                 raise _Misfit
             # column by column, which is faster; row by row only where one does not fit
+            # not strict: zip() of no rows has no columns at all
             made: list[Column] = [
                 convert(texts) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
             ]

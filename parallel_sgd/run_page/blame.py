@@ -162,9 +162,11 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             if waited > _LEAST:
                 sender, left = _sender(row, node, runs, places)
                 reached = min(now, max(left, opened))
-                yield Step("link", node, row.key, now - reached, row.peer)
                 # the sender's batch is followed; at most once around all workers, since clocks may disagree by a little
-                if opened < left and runs[sender][places[sender][row.key]].begin < reached and hops < len(runs):
+                is_followed = opened < left and runs[sender][places[sender][row.key]].begin < reached and hops < len(runs)
+                # of another wait nothing else is known, so all of it is the link's
+                yield Step("link", node, row.key, now - (reached if is_followed else opened), row.peer)
+                if is_followed:
                     hops += 1
                     node, place, now = sender, places[sender][row.key], reached
                     continue
@@ -179,7 +181,7 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             before, place = ended
         else:
             return
-        now = min(runs[before][place].end, row.begin)
+        now = min(runs[before][place].end, row.begin)  # clocks of two workers may disagree by a little
         restarted = any(now <= moment <= row.begin for moment in failures)
         # the table of the worker begins here: it was started later, or its rows are lost
         if before != node and not restarted:
@@ -213,7 +215,7 @@ def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key,
 
 def _own(row: Batch, node: int, until: float) -> Iterator[Step]:
     """Yield the work that a worker did by itself from the begin of a batch until then."""
-    scale = (until - row.begin) / row.put if row.put > 0 else 0.0
+    scale = (until - row.begin) / row.put if row.put > 0 else 0.0  # of a part of the time each kind of work has its share
     encode = min(row.encode, max(0.0, row.put - row.data - row.compute))
     rest = max(0.0, row.put - row.data - row.compute - encode)
     for what, seconds in (("send", rest), ("encode", encode), ("compute", row.compute), ("data", row.data)):

@@ -13,8 +13,8 @@ from .records import RunRecords
 
 __all__ = ["clients_data"]
 
+#: Rows and columns of a picture; of more clients and rounds neighbours are added up, or left out.
 _MOST_PLACES: Final = 100
-"""Rows and columns of a picture; of more clients and rounds neighbours are added up, or left out."""
 _MOST_ROWS: Final = 200
 _CLASS: Final = "Class "
 
@@ -45,7 +45,7 @@ def _held(table: Mapping[str, Column]) -> dict[str, Any]:
     names = [name for name in table if name.startswith(_CLASS)]
     sizes = [int(each) for each in table.get("Samples", ())]
     order = sorted(range(len(sizes)), key=lambda client: (-sizes[client], client))
-    shown = order[:: -(-len(order) // _MOST_PLACES) or 1]
+    shown = order[:: -(-len(order) // _MOST_PLACES) or 1]  # a step of 0 would be an error where there are no clients
     columns = names or ["Samples"] if sizes else []
     cells = [
         [column, row, int(table[name][client])]

@@ -14,6 +14,7 @@ from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, Job
 from parallel_sgd.record.machine import SIMULATED
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import seconds
+from rpc.submit.run_folder import find_run
 
 from . import tables
 from .data import best_of, crowd_of, effort_in, platform_of
@@ -23,12 +24,13 @@ from .report import curve, document, embedded
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
+_RESUME: Final = "resume"
+#: Names of figures as the page shows them, where they are not those of the console.
 _FIGURE: Final = {
     "best": "best epoch",
     "one worker alone": "one worker alone would have needed, at most",
     "speed-up": "times as fast as one worker alone, at most",
 }
-"""Names of figures as the page shows them, where they are not those of the console."""
 
 
 def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
@@ -36,12 +38,20 @@ def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
 
     Raises: RecordError.
     """
-    settings = [settings_of_run(Door(run.folder)) for run in runs]
+    settings = [_with_names(settings_of_run(Door(run.folder)), run) for run in runs]
     names = dict.fromkeys(name for each in settings for name in each if name != "mission_title")
     # an empty text, as of no parameters of the rule, is the default, too
     known = defaults()
     found = {name: [each.get(name) or known.get(name) or "default" for each in settings] for name in names}
     return {name: values for name, values in found.items() if len(set(values)) > 1}
+
+
+def _with_names(settings: Mapping[str, str], run: RunRecords) -> Mapping[str, str]:
+    """Return settings in which the run that another one went on from has its name, as long as it lies beside it."""
+    if _RESUME not in settings:
+        return settings
+    before = find_run(run.folder.parent.parent, settings[_RESUME])
+    return settings if before is None else {**settings, _RESUME: before.path.name}
 
 
 def figures_of(run: RunRecords) -> dict[str, str]:
@@ -89,14 +99,16 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="seconds" aria-pressed="false">by second</button>'
     buttons += '<button data-per="bytes" aria-pressed="false">by byte sent</button></div>'
-    note = '<p class="note drawn">The mean over the workers of each run, in training solid, on the test samples dashed. Where '
-    note += (
-        "curves are equal, that of the run named first is seen on both sides of the other. Bytes are the contents of packets "
+    note = (
+        "The mean over the workers of each run, in training solid, on the test samples dashed. Where curves are equal, that of "
     )
-    note += (
-        "that all nodes of a run together had sent, of a run with clients those that these had sent and got, whose seconds are "
-    )
-    note += "those of their clock if they have one; a run without tables of them has no curve by byte.</p>"
+    note += "the run named first is seen on both sides of the other. Bytes are the contents of packets that all nodes of a run "
+    note += "together had sent"
+    if any(run.history.clients for run in runs):
+        note += (
+            ", of a run with clients those that these had sent and got, whose seconds are those of their clock if they have one"
+        )
+    note = f'<p class="note drawn">{note}; a run without tables of them has no curve by byte.</p>'
     curves = f'{note}{buttons}<div class="pair drawn">{charts}</div>' if charts else "<p>None has left a table.</p>"
     sections = (("result", "Results", result), ("settings", "What differs", settings), ("curves", "Curves", curves))
     main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)

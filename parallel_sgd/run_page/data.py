@@ -23,15 +23,15 @@ from .records import Batch, RunRecords, Runs
 from .terms import ORDER, figure, word
 
 _MOST_DIGITS: Final = 18
+#: The phase in which a worker takes the seconds of a kind of cause.
 _PHASE_OF: Final = {NODE: "compute", DATA: "data", SEND: "send", PAUSE: "between"}
-"""The phase in which a worker takes the seconds of a kind of cause."""
+#: Boxes of all workers together; of longer runs neighbouring batches are added up.
 _MOST_BATCHES: Final = 12_000
-"""Boxes of all workers together; of longer runs neighbouring batches are added up."""
 _RECENT: Final = 500
 _MOST_POINTS: Final = 1_200
 _MOST_LINES: Final = 80
+#: Names of the lines of counts.
 _OF_ALL: Final = {BYTES: "all nodes", CLIENT_BYTES: "all clients", SECONDS: "the clients' clock"}
-"""Names of the lines of counts."""
 Cell = list[float]
 
 
@@ -89,6 +89,7 @@ def best_of(records: RunRecords, history: JobHistory) -> Best | None:
 def effort_in(records: RunRecords) -> Effort | None:
     """Return how the workers of a run have spent their time; None where none has told it."""
     told = records.settings.get("redundancy", "")
+    # a number with more digits is no count: any program may have written the file
     copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
     together = str(records.environment.get(WORKERS_IN_TURN, ""))
     workers = int(together) if together.isdecimal() and len(together) < _MOST_DIGITS else 0
@@ -133,7 +134,7 @@ def curves(history: JobHistory) -> dict[str, Any]:
 
 
 def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
-    own = history.workers.items() if 1 < len(history.workers) <= _MOST_LINES else ()
+    own = history.workers.items() if 1 < len(history.workers) <= _MOST_LINES else ()  # the line of a single worker is the mean
     # batches of an epoch, by which batches are numbered through
     each = max((row["batch"] for row in history.steps), default=0) if per == STEP else 0
     for name in names:
@@ -173,6 +174,7 @@ def _line(
     found = [point for point in found if isfinite(point[1])]
     if found:
         shown = _MOST_POINTS if of_all else max(100, _MOST_POINTS // 4)
+        # six digits are more than a screen shows
         points = [[x, float(f"{y:.6g}")] for x, y in found[:: -(-len(found) // shown)]]
         yield {"metric": metric, "label": label, "mean": of_all, "test": test, "points": points}
 
@@ -219,7 +221,7 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
     variables: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for node, tables in records.tables.items():
         for codec, name, peer, direction, way, wire in _rows(tables.get("AC", {}), *_OF_ACCOUNTS):
-            if isinstance(peer, str) or isinstance(wire, str):
+            if isinstance(peer, str) or isinstance(wire, str):  # the table is damaged
                 continue
             if direction == "sent":
                 ways[node, int(peer), str(way)] += int(wire)

@@ -33,7 +33,7 @@ from parallel_sgd.record.tables import read_identities
 from rpc.submit import RunFolder, telling
 from rpc.submit.run_folder import shown
 from rpc.support.files import publish
-from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
+from rpc.support.logs import COPIED, HEADLINE, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
 
 from .records import RunRecords
@@ -158,9 +158,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                 if run.has_begun:
                     outcome.write(run.path)
                     if outcome.page is not None and outcome.end["state"] != "done":
-                        _log.info("report   %s", shown(outcome.page), extra=PLAIN)
+                        _log.info("report   %s", shown(outcome.page), extra=COPIED)
                         if (again := outcome.line_to_go_on()) is not None:
-                            _log.info("go on    %s", again, extra=PLAIN)
+                            _log.info("go on    %s", again, extra=COPIED)
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)

@@ -261,9 +261,18 @@ document.addEventListener("DOMContentLoaded", () => {
       if (chart.getDom().clientWidth <= 660) return;
       chart.resize({width: 660});
       chart.getZr().flush();  // drawn now, not with the next picture of the screen
+      const place = chart.getDom();
+      if (place.querySelectorAll("canvas").length < 2) return;
+      // of canvases that are drawn while a page is printed the upper ones cover those below them on paper
+      const whole = chart.renderToCanvas({pixelRatio: 2});
+      whole.className = "printed";
+      place.append(whole);
     });
   });
-  window.addEventListener("afterprint", () => charts.forEach(chart => chart.resize({width: "auto"})));
+  window.addEventListener("afterprint", () => {
+    document.querySelectorAll(".printed").forEach(canvas => canvas.remove());
+    charts.forEach(chart => chart.resize({width: "auto"}));
+  });
   const data = document.getElementById("data");
   if (data) {
     const content = JSON.parse(data.textContent);

@@ -30,8 +30,8 @@ _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _MOST_ROWS: Final = 200
 _FIGURE: Final = re.compile(r"[\d.]+ (?:%|ms|s|min|h)(?!\w)")
+#: A figure and its unit, which stand in one line also on a phone.
 _WHOLE: Final = r'<span class="whole">\g<0></span>'
-"""A figure and its unit, which stand in one line also on a phone."""
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _UNDRAWN: Final = "<noscript><p>This browser runs no scripts: tables stand here in place of charts.</p></noscript>"
 _SECTIONS: Final = (
@@ -149,10 +149,15 @@ def _story(records: RunRecords) -> str:
     return section(records)
 
 
-def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title: str = "As a table", exact: str = "") -> str:
-    """Return a chart, its meaning, how it is `drawn`, and its numbers; `exact` is a tooltip of its caption."""
+def chart(
+    name: str, caption: str, text: str, rows: str, drawn: str = "", title: str = "As a table", exact: str = "", used: str = ""
+) -> str:
+    """Return a chart, its meaning, how it is `drawn`, and its numbers; `exact` is a tooltip of its caption, `used` says how it
+    is used on a screen, and is not printed.
+    """
     label = escape(" ".join(filter(None, (f"{caption}.", text, drawn))), quote=True)
     told = escape(text) + (drawn and f' <span class="drawn">{escape(drawn)}</span>')
+    told += used and f' <span class="drawn used">{escape(used)}</span>'
     return (
         f'<figure><h3>{term(caption, exact)}</h3><figcaption>{told}</figcaption><div class="chart" id="{name}" role="img" '
         f'aria-label="{label}"></div>{rows and tables.numbers(rows, title)}</figure>'
@@ -269,10 +274,10 @@ def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
     marks = " A red band is a restart: from a failure until training went on." if data["batches"]["restarts"] else ""
     drawn = (
         "Time to the right, a row for each worker, a box for each batch. A thin red line leads from when a packet had "
-        f"left its sender to when the wait for it ended.{marks} Scroll, pinch or drag the bar below to zoom."
+        f"left its sender to when the wait for it ended.{marks}"
     )
-    rows = tables.slowest_table(records.batches)
-    return chart("batches", "Time and workers", "", rows, drawn, "The slowest batches, as a table")
+    rows, used = tables.slowest_table(records.batches), "Scroll, pinch or drag the bar below to zoom."
+    return chart("batches", "Time and workers", "", rows, drawn, "The slowest batches, as a table", used=used)
 
 
 def _bytes(data: Mapping[str, Any]) -> str:

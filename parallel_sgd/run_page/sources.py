@@ -26,8 +26,8 @@ from rpc.support.files import sample
 from .records import RunRecords
 from .terms import worker
 
+#: Workers; of each of more less is read, so that a state of all of them costs no more.
 _FEW: Final = 8
-"""Workers; of each of more less is read, so that a state of all of them costs no more."""
 _MOST_BYTES: Final = 1 << 16
 _FEWEST_BYTES: Final = 1 << 13
 _CURVE_PARTS: Final = 24
@@ -88,6 +88,7 @@ class SampledTables:
     def read(self, door: Door, name: str) -> Columns:
         """Return the columns of a sample of the table; none where it cannot be read, or no page shows it."""
         file = name.rpartition("/")[2]
+        # by the tables that were read so far: nothing else tells how many workers there are
         self._workers.add(file.rpartition("-")[2])
         most, parts = samples_of(len(self._workers)).get(file.partition("-")[0], (0, 0))
         return self._columns(door, name, most, parts) if parts else {}
@@ -98,7 +99,7 @@ class SampledTables:
 
     def _columns(self, door: Door, name: str, most: int, parts: int) -> Columns:
         path = door.folder / name
-        try:
+        try:  # of any size, since a sample of it is read
             with door.open(name, sys.maxsize) as file:
                 status = os.fstat(file.fileno())
                 state = status.st_ino, status.st_size, status.st_mtime_ns

@@ -23,7 +23,7 @@ INTERRUPT: Final = KeyboardInterrupt.__name__
 _AGAIN: Final = 'the same call with resume="last", or command with --resume last, goes on'
 _MOST_NAMED: Final = 8
 _MOST_TEXT: Final = 20_000
-_MOST_BATCHES: Final = 1 << 53
+_MOST_BATCHES: Final = 1 << 53  # up to which a float counts exactly
 _MOST_CAUSES: Final = 100
 _MOST_DIGITS: Final = 12  # of a number of epochs
 _CAUSE: Final = (
@@ -114,6 +114,7 @@ def _shown(event: Event) -> str:
 
 def _failures(outcome: Mapping[str, Any]) -> str:
     failed = outcome.get("failures") or ()
+    # the last line of a traceback names the error
     rows = [(worker(int(node)), state, *(detail.strip().splitlines()[-1:] or [""])) for node, state, detail in failed]
     parts = [table(["node", "ended", "what it said last"], rows, "Nodes that did not end well")] if rows else []
     for node, _, detail in failed:

@@ -42,15 +42,15 @@ from .platform import MATRIX, STAR, Platform
 from .steps import step_of
 from .usual_model import usual_model
 
+#: Largest ratio of two bandwidths, and of two speeds, that count as one; latencies may differ by `_ALIKE_LATENCY`.
 _ALIKE: Final = 1.3
-"""Largest ratio of two bandwidths, and of two speeds, that count as one; latencies may differ by `_ALIKE_LATENCY`."""
 _ALIKE_LATENCY: Final = 2.0
 _LEAST_FADING: Final = 0.02
 _ROUNDS: Final = 3
 _WORKERS: Final = 8
 _STEPS: Final = 9
+#: Of a calibration; when two thirds are over, nothing is measured a second time.
 _LIMIT_SECONDS: Final = 60.0
-"""Of a calibration; when two thirds are over, nothing is measured a second time."""
 
 
 def calibrate(

@@ -55,6 +55,7 @@ class Calibration:
             if name in ("date", "system"):
                 if not isinstance(value, str):
                     raise ValueError(f"The platform's 'calibration.{name}' must be a text, got {value!r}.")
+            # `codec_time_of` checks the times of codecs, as it does those that a user gives
             elif name != "codec_time" and not (_is_number(value) and value >= 0):
                 raise ValueError(f"The platform's 'calibration.{name}' must be a number of at least 0, got {value!r}.")
             elif name in ("together", "both_ways") and value > 1:
@@ -75,7 +76,7 @@ class Calibration:
         known = [field.name for field in fields(Calibration)]
         for name in content:
             if name not in known:
-                near = did_you_mean(name, known).rstrip("?")
+                near = did_you_mean(name, known).rstrip("?")  # the full stop of the message follows
                 raise ValueError(f"The platform's 'calibration' must have keys among {', '.join(known)}, got {name!r}{near}.")
         tables = content.get("codec_time", {})
         if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
@@ -117,6 +118,7 @@ class Calibration:
                 f"a model of {parameters:,} parameters in blocks of {block_size} samples, calibrated {told}: its compute "
                 f"was measured on this machine or given"
             )
+        # sorted: sets of texts have another order in each process
         lacking = sorted({*codecs} - {name for name, _ in self.codec_time})
         if lacking:
             found.append(f"the time of {', '.join(lacking)}, which was measured on this machine or given")

@@ -109,6 +109,7 @@ class CodecTime:
         found = {}
         for name, cost in costs.items():
             if cost != Cost():
+                # a rate that is left out is infinite, and TOML files refuse `inf` (`_rate`)
                 found[name] = {key: value for key, value in cost._asdict().items() if value != math.inf}
         return found
 
@@ -181,6 +182,7 @@ class _Calls:
         self.taken: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
 
     def encode(self, codec: Codec, size: int) -> float:
+        # by identity: two codecs of a node may be equal; all live as long as the measurement
         """Count a packet that is made."""
         return _count(self.made[id(codec)], size)
 
@@ -192,7 +194,7 @@ class _Calls:
 def _count(entry: list[int], size: int) -> float:
     entry[0] += 1
     entry[1] += size
-    return 0.0
+    return 0.0  # no virtual time: the accounts measure real seconds
 
 
 #: Calls of a codec in a measurement: their number, bytes of all packets, and seconds.
@@ -223,19 +225,20 @@ def measured_codec_time(plan: WorkerPlan, model: Model, samples: Arrays, server:
             try:
                 _measure(replace(plan, assignment=setting), model, samples, server, batches, made, taken)
             except ValueError:
-                if setting is own:
+                if setting is own:  # a codec may refuse fewer workers, but not those of the job
                     raise
         if not made and own not in settings:  # codecs that need as many workers as the job has
             _measure(plan, model, samples, server, batches, made, taken)
         if made and taken:
             break
     costs = {name: Cost(*_fitted(made.get(name, ())), *_fitted(taken.get(name, ()))) for name in {**made, **taken}}
+    # a time of 0 that was not asked for would make the codec look free
     if not costs or any(cost == Cost() for cost in costs.values()):
         raise ValueError(
             f"'codec_time' must take time where it is measured, got none for {', '.join(costs) or 'codecs that sent nothing'}: "
             f"give times, or 0"
         )
-    return CodecTime(costs, Cost())
+    return CodecTime(costs, Cost())  # codecs that exchanged nothing here cost nothing
 
 
 def _measure(
@@ -245,7 +248,9 @@ def _measure(
     # packets are as large with clients as without
     options = replace(plan.options, epoch=1, block_size=1, callbacks=(), checkpoint_every=None, clients=None)
     plan = replace(plan, options=options)
+    # few samples are repeated: bytes and seconds do not depend on them
     rows = np.arange(batches * plan.assignment.block_count) % len(samples[0])
+    # the epoch ends with an evaluation, of which nothing is measured
     few = samples[0][rows], samples[1][rows], samples[2][:1], samples[3][:1]
     clock, calls = SkippingClock(), _Calls()
     participants: list[Participant] = []
@@ -288,6 +293,7 @@ def _fitted(found: Sequence[_Sample]) -> tuple[float, float]:
     """
     by_size: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for count, size, seconds in found:
+        # packets of about one size, as sparse ones are, make one point of the line
         by_size[round(math.log2(max(1.0, size / count)))].append((seconds / count, size / count))
     points = []
     for group in by_size.values():

@@ -18,10 +18,11 @@ import math
 import re
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -51,7 +52,7 @@ __all__ = [
 MEASURED: Final = "measured"
 DEFAULT: Final = "default"
 _TIME: Final = re.compile(TIME)
-_NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,30})?")
+_NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,30})?")  # so short that its number is finite
 _FORMS: Final = "a time such as '5ms', 'measured', 'exponential 5ms 2ms', 'pareto 5ms 2.5', 'lognormal 5ms 0.3' or 'trace FILE'"
 _MOST_LINES: Final = 10_000_000
 
@@ -118,6 +119,7 @@ class Exponential(Law):
         _check("least", self.least)
         _check("mean", self.mean)
 
+    # the inverse of the distribution function at 1 - U, which is distributed as U
     def seconds(self, node: int, number: int, draw: Draw) -> float:
         return self.least - self.mean * _log(_uniform(draw()))
 
@@ -174,6 +176,7 @@ class LogNormal(Law):
             x, y = 2 * _uniform(random) - 1, 2 * _uniform(random) - 1
             square = x * x + y * y
             if 0 < square < 1:
+                # unlike log and exp, sqrt is rounded alike on all machines (IEEE 754)
                 return self.middle * _exp(self.sigma * x * math.sqrt(-2 * _log(square) / square))
 
     def median(self, node: int) -> float:
@@ -290,7 +293,7 @@ class Compute:
             block: id of the block.
         """
         law = self.laws[node]
-        if type(law) is Constant:
+        if type(law) is Constant:  # asked for at each block step: a constant law needs no generator
             return law.value
         if law is None or self.schedule is None:
             raise ValueError("'compute' must be fitted to a job before it is asked for seconds")
@@ -319,7 +322,7 @@ def compute_of(given: object, seed: int, nodes: Sequence[int]) -> Compute:
         return Compute(dict.fromkeys(nodes, law), seed)
     laws = {key: law_of(f"'compute' for {key!r}", value) for key, value in given.items()}
     for key in laws:
-        if key != DEFAULT and (isinstance(key, bool) or key not in nodes):
+        if key != DEFAULT and (isinstance(key, bool) or key not in nodes):  # True is equal to 1, which is a worker
             raise ValueError(f"'compute' must have workers 0 to {len(nodes) - 1} and {DEFAULT!r} as its keys, got {key!r}")
     lacking = [node for node in nodes if node not in laws]
     if lacking and DEFAULT not in laws:
@@ -368,7 +371,7 @@ def law_of(name: str, given: object) -> Law | None:
     word, _, rest = given.strip().partition(" ")
     words = rest.split()
     if word == "trace":
-        return _trace(name, rest.strip())
+        return _trace(name, rest.strip())  # not by words: the name of a file may have spaces
     if word == MEASURED and not words:
         return None
     if _TIME.fullmatch(word) and not words:
@@ -411,32 +414,51 @@ _KINDS: Final[Mapping[str, tuple[Callable[[float, float], Law], str, str]]] = {
 }
 
 
+def csv_lines(name: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the lines of a CSV file that are not empty, each with its number, from 1, and its cells.
+
+    Args:
+        name: that of the field, for messages.
+        file: path of the file.
+
+    Raises: ValueError naming the field where the file cannot be read.
+    """
+    try:
+        with Path(file).open(encoding="utf-8-sig", newline="") as opened:  # spreadsheets put a mark before the first line
+            # a device that never ends must not fill the memory
+            rows = list(islice(csv.reader(opened), _MOST_LINES))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{name} must be a CSV file that can be read, got {file!r}: {error}") from None
+    for number, row in enumerate(rows, 1):
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            yield number, cells
+
+
+def number_in(text: str) -> float | str:
+    """Return the number that a cell holds, else its text: a time with its unit, or one that `time_of` refuses with its line."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _trace(name: str, file: str) -> Trace:
     """Read a trace, and check each of its lines."""
     if not file:
         raise ValueError(f"{name} must be 'trace FILE', got no file")
-    try:
-        with Path(file).open(encoding="utf-8-sig", newline="") as opened:  # spreadsheets put a mark before the first line
-            rows = [row for row, _ in zip(csv.reader(opened), range(_MOST_LINES), strict=False)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{name} must be a CSV file that can be read, got {file!r}: {error}") from None
     columns: dict[int | None, list[float]] = {}
-    width = len(rows[0]) if rows else 0
-    heads = (["seconds"], ["node", "seconds"])
-    for number, row in enumerate(rows, 1):
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or (number == 1 and cells in heads):
+    width = 0
+    for number, cells in csv_lines(name, file):
+        width = width or len(cells)
+        if number == 1 and cells in (["seconds"], ["node", "seconds"]):
             continue
         where = f"{name}, line {number} of the trace {file!r},"
-        if len(row) != width or width not in (1, 2):
-            raise ValueError(f"{where} must be seconds, or node and seconds, got {','.join(row)!r}")
+        if len(cells) != width or width not in (1, 2):
+            raise ValueError(f"{where} must be seconds, or node and seconds, got {','.join(cells)!r}")
         if width == 2 and not cells[0].isdecimal():
             raise ValueError(f"{where} must begin with the number of a node, got {cells[0]!r}")
-        try:
-            value: object = float(cells[-1])
-        except ValueError:
-            value = cells[-1]
-        columns.setdefault(int(cells[0]) if width == 2 else None, []).append(time_of(where, value))
+        columns.setdefault(int(cells[0]) if width == 2 else None, []).append(time_of(where, number_in(cells[-1])))
     if not columns:
         raise ValueError(f"{name} must be a trace with seconds, got {file!r}, which has none")
     return Trace(columns, file)

@@ -35,7 +35,7 @@ class Cores(Generic[Node]):
             if free:
                 self._queue.popleft()
             return free
-        if free and not self._queue:
+        if free and not self._queue:  # when nodes wait, the core belongs to the first of them
             return True
         if node not in self._queue:
             self._queue.append(node)
@@ -71,6 +71,6 @@ class Cores(Generic[Node]):
         return (moment if self._is_free(moment) else self._ends[0]), self._queue[0]
 
     def _is_free(self, moment: float) -> bool:
-        while self._ends and self._ends[0] <= moment:
+        while self._ends and self._ends[0] <= moment:  # at the end of a turn its core is free already
             heappop(self._ends)
         return len(self._ends) < self._count

@@ -64,7 +64,7 @@ class Execution:
         self.monotonic: Callable[[], float] = self._clock.monotonic
         self.simulated: Simulated | None = None
         self.shared = shared
-        self._evaluated: tuple[int, Figures] = (-1, {})
+        self._evaluated: tuple[int, Figures] = (-1, {})  # no version of a state is -1
         self._feeder: BlockFeeder | None = None
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
@@ -79,7 +79,7 @@ class Execution:
             plan = replace(plan, options=replace(plan.options, ssgd_timeout_limit=limit))
         if not self.shared:
             return plan
-        content = {field.name: getattr(plan, field.name) for field in fields(WorkerPlan)}
+        content = {field.name: getattr(plan, field.name) for field in fields(WorkerPlan)}  # `asdict` would copy the arrays
         return SharedPlan(**content, distinct=self._distinct, learns=self._learns)
 
     def _limit(self, usual: float, nodes: int) -> float:
@@ -94,7 +94,7 @@ class Execution:
         state = container.state
 
         def once(measure: Callable[[], Figures]) -> Figures:
-            if self._evaluated[0] != state.version:
+            if self._evaluated[0] != state.version:  # their models are equal in each version: one evaluation serves all workers
                 self._evaluated = (state.version, measure())
             return dict(self._evaluated[1])
 
@@ -149,6 +149,7 @@ class SimulatedExecution(Execution):
         self._seed = nodes.seed
         self.monotonic = self._timeline.monotonic
         self._platform = nodes.platform
+        # the parameter server takes the place behind the workers, so theirs do not depend on it
         self._ids = [*nodes.worker_ids, *[node for node, _ in nodes.items() if node < 0]]
         self._speeds = {node: nodes.platform.speed(place) for place, node in enumerate(self._ids)}
         most = nodes.platform.nodes_per_host
@@ -246,6 +247,7 @@ class SimulatedExecution(Execution):
     def delay(self) -> float:
         """Seconds of a message from a host to the driver."""
         latencies = [seconds for row in self._platform.latencies for seconds in row]
+        # a matrix has no common latency: the driver counts as far away as the farthest hosts
         return self._platform.latency or max(latencies, default=0.0)
 
     def kernel(self, classes: Sequence[type] = ()) -> Kernel:
@@ -275,12 +277,14 @@ class SimulatedExecution(Execution):
     def watched(self) -> Iterator[None]:
         """Show the progress of the job while it runs, and keep its times when it has ended."""
         began = time.perf_counter()
+        # None: no bar where output is no terminal
         with Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
             self._bar = bar
             yield
         kernel, took = self._kernel, time.perf_counter() - began
         if kernel is None:
             return
+        # each attempt has a network of its own
         links: dict[str, tuple[float, float]] = {}
         for network in self._networks:
             for link, size, busy in network.busy():
@@ -363,6 +367,7 @@ def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: 
     if nodes.codec_time is None:
         calibration = nodes.platform.calibration
         table = {} if calibration is None else calibration.table()
+        # all of them or none: times of two machines cannot be compared
         if codecs and all(codec.__name__ in table for codec in codecs):
             calibrated = codec_time_of({codec.__name__: table[codec.__name__] for codec in codecs})
             if calibrated is not None:

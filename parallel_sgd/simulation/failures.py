@@ -76,7 +76,7 @@ class Signals(Recorder):
 
     def note(self, kind: int, epoch: int, batch: int) -> None:
         now = self._now()
-        self._silent(now)
+        self._silent(now)  # silence before a signal counts, although it has ended
         self._detector.handle(Signal(_KINDS[kind], epoch, batch, now), now)
 
     def works(self) -> None:
@@ -128,6 +128,7 @@ class Disturbed(Carrier):
             item: the packet.
         """
         kind = self._kinds.get((source, target))
+        # only one is held: the next message overtakes it, and it follows
         if kind == "reorder" and (source, target) not in self._held:
             self._held[source, target] = size, item
             return
@@ -194,6 +195,7 @@ class Nodes:
         self._brief = WARN_AT * (stall or LEAST_STEP_SECONDS)
         self._stopped: set[int] = set()
         self._fell: dict[int, float] = {}
+        # NaN: no moment is before it, nor after it
         self._beating = math.nan  # until when heartbeats come in bulk
         self.failures: dict[int, tuple[str, str]] = {}
         self.first: Failure | None = None
@@ -217,6 +219,7 @@ class Nodes:
 
         def injected(epoch: int, batch: int) -> bool:
             spoiled: list[bool] = []
+            # first: a fault of the process may end the turn
             for link in self._plan.links_at(node, epoch, batch, self._attempt):
                 self._disturb(link)
             for fault in self._plan.at(node, epoch, batch, self._attempt):
@@ -252,6 +255,7 @@ class Nodes:
     def _disturb(self, link: LinkFault) -> None:
         now, network = self._clock.monotonic(), self._kernel.network
         if link.kind == "cut":
+            # both ends see that a connection was reset
             for node, peer in ((link.sender, link.receiver), (link.receiver, link.sender)):
                 self._kernel.act(now, partial(self._cut_off, node, peer))
         elif not isinstance(network, Disturbed):
@@ -332,6 +336,7 @@ class Nodes:
             code = error.code if isinstance(error.code, int) else 1
             verdict, told = self._verdict(node, "exited", exit_code=code), f"exit code {code}"
         else:
+            # the last lines of a trace tell the error
             told = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-_MOST_TRACE:]
             verdict = self._verdict(node, "crashed", detail=str(error)[:1024], trace=told, exit_code=1)
         self._kernel.act(now, partial(self._lost, node, verdict, told))
@@ -382,7 +387,7 @@ class Nodes:
             self._kernel.network.release(now)
         if self._beating >= now or (waiting := self._kernel.waiting()) is None or not waiting:
             return
-        if self._kernel.network.next_moment() is not None:
+        if self._kernel.network.next_moment() is not None:  # a packet that is on its way will wake a node
             return
         limit = max(self.detectors[node].step_limit for node in waiting)
         if until > now + limit:
@@ -418,7 +423,7 @@ class Nodes:
         for node, participant in self._kernel.participants().items():
             counts: dict[int, list[int]] = {}
             entries = participant.exchange.bank.accounts.entries()
-            for entry in (entry for entry in entries if entry.peer != EVERY):
+            for entry in (entry for entry in entries if entry.peer != EVERY):  # rows of all links together name no peer
                 counts.setdefault(entry.peer, [entry.peer, 0, 0])[1 if entry.direction == "sent" else 2] += entry.packets
             found[node] = list(counts.values())
         return found

@@ -55,8 +55,9 @@ class FlowTable:
         self.flows: list[Flow] = []
         self.next_end = math.inf
         self._values = np.zeros((5, 16))
+        # a star has two links for each message; `_written` adds rows for longer ways
         self._paths: Integers = np.zeros((2, 16), np.intp)
-        self._backs: Integers = np.zeros((0, 16), np.intp)
+        self._backs: Integers = np.zeros((0, 16), np.intp)  # without rows, unless acknowledgements count
 
     def __len__(self) -> int:
         return len(self.flows)

@@ -69,7 +69,7 @@ class Flows:
     def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
         pair = self._shaped.get(source, target) if self._shaped else None
         if pair is not None:
-            if pair.loses_all:
+            if pair.loses_all:  # connections of TCP would send again for ever, and nothing would arrive
                 pair.count_lost()
                 return
             size = pair.size(size)
@@ -124,7 +124,7 @@ class Flows:
                 elif kind == _START or self._end_alone(moment, event):
                     done.append(event)
             self._fill_table(moment)
-            done.sort(key=attrgetter("sequence"))
+            done.sort(key=attrgetter("sequence"))  # in the order of sending, which does not depend on that of the table
             arrived += [(moment, flow.source, flow.target, flow.item) for flow in done]
         return arrived
 
@@ -180,6 +180,7 @@ class Flows:
         for link in links:
             is_alone = is_alone and not shares[link]
             shares[link] += 1
+        # a flow that a fault stops has no end: the table keeps it
         if is_alone and (rate := self._bound(flow) * self._factors.bandwidth):
             flow.rate, flow.end, flow.is_alone = rate, now + flow.size / rate, True
             for link in links:
@@ -284,11 +285,12 @@ class Flows:
 
     def _reshape(self, now: float, pairs: list[Pair]) -> None:
         """Let the flows of pairs have the bounds of their faults now."""
+        # each once, though it stands under each of its links
         for flow in {flow.sequence: flow for flow in self._alone.values() if flow.pair in pairs}.values():
             self._join(now, flow)
         self._fill_table(now)
         self._elapse(now)
-        self._settled_below = 0.0
+        self._settled_below = 0.0  # bounds have changed anywhere, so no level of the last solution holds
         for column, flow in enumerate(self._table.flows):
             if flow.pair in pairs:
                 self._table.bounds[column] = self._bound(flow)

@@ -23,7 +23,7 @@ class SimulatedKeeper(Keeper):
     def keep(self, progress: Progress, personal: bool, state: State, commit: bool = False) -> None:
         if not self.dead:
             super().keep(progress, personal, state, commit)
-            self.writer.flush()
+            self.writer.flush()  # no thread: what follows may need the checkpoint in the same event
 
 
 class SharedKeeper(Keeper):
@@ -56,7 +56,7 @@ class SharedKeeper(Keeper):
         position = progress.position
         # of a worker that has not come as far as another one the state is gone
         is_now = self.batches_before(position) - self.batches_before(self._begin) == self._state.steps
-        if is_now and not self.dead and self.writer.tried != position:
+        if is_now and not self.dead and self.writer.tried != position:  # another worker may have written this position
             self._common.keep(progress, personal, state, commit)
 
     def close(self) -> None:

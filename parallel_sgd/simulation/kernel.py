@@ -239,7 +239,7 @@ class Kernel:
         self.network: Carrier = Immediate() if network is None else network
         self.transport = transport
         self.size = len(nodes)
-        self._present = dict.fromkeys(nodes)
+        self._present = dict.fromkeys(nodes)  # a dict: it keeps the order of the nodes, and a node leaves it in constant time
         self.here: Collection[int] = self._present.keys()
         self.lookers: set[Seat] = set()
         self.events = 0
@@ -375,6 +375,7 @@ class Kernel:
 
     def act(self, moment: float, action: Callable[[], None]) -> None:
         """Add an event of no node: `action` is called at `moment`, or now where that is over."""
+        # of the event: the running node may be charged beyond it
         now = self._clock.monotonic() if self._timeline is None else self._timeline.now
         self._number += 1
         heappush(self._alarms, (max(moment, now), self._number, action))
@@ -386,7 +387,7 @@ class Kernel:
     def remove(self, node: int) -> None:
         """End a node without a result: the others hear that it has left."""
         seat = self._seats[node]
-        if node in self.here:
+        if node in self.here:  # it may have left by itself
             seat.gone = True
             self._leave(seat)
 
@@ -433,6 +434,7 @@ class Kernel:
             following = min((alarms[0][0] if alarms else math.inf), math.inf if coming is None else coming)
             if following > self._clock.monotonic() + _LONG:
                 self.agents.idle(self._clock.monotonic(), following)  # which may add events
+        # at one moment packets come before alarms: what arrives at a deadline is in time
         if coming is not None and not (alarms and alarms[0][0] < coming):
             moment, turns = coming, self._take(coming)
         elif alarms:
@@ -455,7 +457,8 @@ class Kernel:
         """Let time pass until `moment`, and return the nodes to which something comes then that they may act upon."""
         self._clock.advance_to(moment)
         arrivals = self.network.advance(moment)
-        self.events += max(0, len(arrivals) - 1)
+        self.events += max(0, len(arrivals) - 1)  # `run` has counted one
+        # each node once, in the order of the first packets
         return [seat for seat in dict.fromkeys(map(self._arrive, arrivals)) if seat.lacks <= 0]
 
     def _let_leave(self) -> None:
@@ -523,6 +526,7 @@ class Kernel:
         else:
             agents.begins(seat.node, moment)
             ended = self._watched(seat, agents)
+        # one entry in the heap for all packets of a turn, which are in the order of time
         if self._later:
             rest = iter(self._later)
             first, self._later = next(rest), []
@@ -564,6 +568,7 @@ class Kernel:
         cores = seat.cores
         run = seat.context.run
         try:
+            # one by one: an answer to a packet leaves when that has been taken in
             if self.costs is not None:
                 for packet in packets:
                     self._charge(self.costs.merge, seat.node, packet[1])
@@ -573,7 +578,7 @@ class Kernel:
         except Exception as error:
             _tell(error, seat.node)
             raise
-        if self.order is None:
+        if self.order is None:  # an order has taken out those that it wanted
             seat.inbox.clear()
         seat.looks_at_peers = False
         seat.lacks = 0
@@ -590,6 +595,7 @@ class Kernel:
                 wait = seat.wait = run(next, process)
                 if run(wait.ready):  # the others of this moment come first
                     self.wake(self._clock.monotonic(), seat.node)
+            # nodes that share cores queue for them turn by turn, so none of their turns is left out
             if self._defers and wait.fewest is not None and cores is None:
                 seat.lacks = run(wait.fewest)
             if wait.deadline is not None and wait.deadline < seat.alarm:
@@ -617,6 +623,7 @@ class Kernel:
         self.here = self._present.keys()  # another object: they are not the same any more
         now = self._clock.monotonic()
         self.lookers = {other for other in self.lookers if other.looks_at_peers and other.result is None and other is not seat}
+        # by place: a set of seats has another order in each process
         for other in sorted(self.lookers, key=lambda looker: looker.place):
             self.wake(now, other.node)
 
@@ -679,7 +686,7 @@ _MANY: Final = 16
 _RARELY: Final = 1_000_000
 #: Types of values that cannot change once their arrays are read-only.
 _FIXED: Final = frozenset({int, float, bool, str, bytes, type(None), np.ndarray})
-_EVENT: Final = struct.Struct("<dqqq").pack
+_EVENT: Final = struct.Struct("<dqqq").pack  # little endian on all machines, which are to find the same digest
 
 
 def _copied(item: Any) -> Any:
@@ -710,7 +717,7 @@ def frozen_garbage(nodes: int) -> Iterator[None]:
     if nodes <= _MANY or gc.get_freeze_count():
         yield
         return
-    gc.collect()
+    gc.collect()  # first: garbage that is frozen would stay until the end
     gc.freeze()
     try:
         # packets on their way are many, and no cycles
@@ -786,5 +793,5 @@ def run_kernel(
             results = kernel.run()
     finally:
         kernel.close(at_end)
-    kernel.settle(at_end, lost)
+    kernel.settle(at_end, lost)  # not after an error: packets are lost then that the accounts have
     return results

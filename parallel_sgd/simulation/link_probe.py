@@ -129,6 +129,7 @@ class LinkProbe(AbsSimpleExecutor):
                         _get(com)
                 elif com.node_id == second:
                     if both:
+                        # before it waits, so that both directions are busy at once
                         com.send_one(first, content, _LIMIT_SECONDS)
                     _get(com)
                 fastest = min(fastest, time.perf_counter() - began)

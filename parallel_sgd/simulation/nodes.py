@@ -131,12 +131,13 @@ def simulated(
     times = compute_of(compute, seed, range(count))
     nodes = SimulatedNodes(platform_of(platform).fitted(len(here)), times, codec_time_of(codec_time), arrivals, seed)
     nodes.shared = shared
-    nodes.distinct, nodes.learns = distinct if distinct is None or distinct < count else None, learn
+    nodes.distinct, nodes.learns = distinct if distinct is None or distinct < count else None, learn  # each has its own anyway
     if not learn:
         nodes.simulated += f"; {TIME_ONLY}"
     elif nodes.distinct is not None:
         nodes.simulated += f"; {nodes.distinct:,} different blocks in a batch, the other workers send the gradients of these"
     nodes.start_seconds = time_of("'restart'", restart)
+    # all as it was given: laws and platforms are fitted to each number of nodes anew
     nodes.again = lambda number, server: simulated(
         number,
         platform,

@@ -112,7 +112,7 @@ class Replayer(Order):
             packets = inbox[:]
             inbox.clear()
             return packets
-        left: Packets = inbox[:]
+        left: Packets = inbox[:]  # a copy: while one of the packets lacks, all stay where they are
         found: Packets = []
         for wanted in turns[place]:
             for position, (sender, parcel) in enumerate(left):

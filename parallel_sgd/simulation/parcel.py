@@ -32,4 +32,5 @@ class Parcel(NamedTuple):
 def is_fixed(array: NDArray[Any]) -> bool:
     """Tell if nothing can write to an array any more: neither it nor the array that has its memory can be written to."""
     owner = array if array.base is None else array.base
+    # an owner of another kind, such as a mapped file, may be written to by others
     return type(owner) is np.ndarray and owner.base is None and not (owner.flags.writeable or array.flags.writeable)

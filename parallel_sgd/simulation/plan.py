@@ -44,9 +44,9 @@ from .usual_model import usual_model
 _STEP_ERROR: Final = 0.10
 #: Least relative error of a forecast beyond the epochs that were learned, and the most epochs of one, as multiples of these.
 _FORECAST_ERROR, _FORECAST_MOST = 0.15, 20
+#: Workers with which codecs learn: at most so many. On the digits EFSign needs 5.4, 5.7 and 5.4 epochs with 2, 3 and 4 workers
+#: and 5.2 with 8, of which ten epochs of Int8 take 32 s here, with 4 workers 5 s.
 _LEARNERS: Final = 4
-"""Workers with which codecs learn: at most so many. On the digits EFSign needs 5.4, 5.7 and 5.4 epochs with 2, 3 and 4 workers
-and 5.2 with 8, of which ten epochs of Int8 take 32 s here, with 4 workers 5 s."""
 _BATCHES: Final = 5
 
 
@@ -209,7 +209,7 @@ class Planner:
             "gd_type": SGDOptimizer,
             "gd_params": (learn_rate,),
             "assignment_type": FixedBlocks(blocks),
-            "checkpoint_every": None,
+            "checkpoint_every": None,  # no job of a plan is ever resumed
         }
         self._of_batch = blocks * block_size
         if self.samples < self._of_batch:
@@ -274,6 +274,7 @@ class Planner:
                 workers,
                 own,
                 ps=way.codec.traits.needs_server,
+                # measured in the first simulation: all settings are compared with the same seconds
                 compute="measured" if self._compute is None else self._compute,
                 codec_time=self._codec_time.get(way, "measured"),
             )
@@ -283,7 +284,7 @@ class Planner:
         if found is None:
             raise ValueError("'nodes' must be simulated ones")
         self._compute = self._compute if found.compute is None else found.compute
-        self._codec_time.setdefault(way, dict(found.codec_time) or 0)
+        self._codec_time.setdefault(way, dict(found.codec_time) or 0)  # an empty table would lack each codec
         seconds = _mean_step(moments, way.every)
         sent = sum(entry.wire for entry in result.accounts[0] if entry.direction == "sent") / batches
         causes = {name: value / batches for name, value in result.accounts[0].times._asdict().items()}
@@ -395,6 +396,7 @@ def _model_for(x: Any, labels: Any) -> Model:
 
 def _metrics(result: JobResult) -> list[float]:
     rows = table_of(result, "EV-")
+    # the first metric, of which the target is a value
     name = next(name for name in rows[0] if name not in ("Loss", "Epoch", "Time", "node"))
     return [float(row[name]) for row in rows]
 
@@ -437,7 +439,7 @@ def plan(
     between = time.monotonic()
     until = max(began + limit, between + limit / 2)  # learning is not for nothing
     rows, left = [], 0
-    for count in workers:
+    for count in workers:  # when there is no more time, every way has a row for the smaller numbers
         for way in ways:
             if time.monotonic() > until:
                 left += 1

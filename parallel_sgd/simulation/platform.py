@@ -161,7 +161,7 @@ class Platform:
     def _check_numbers(self) -> None:
         for name in ("nodes_per_host", "cores", "hosts", "limit", "leaf", "spines", "near"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
+            if value is not None and (type(value) is not int or value < 1):  # True is an int to isinstance
                 raise _error(name, "an integer of at least 1", value)
         for name in ("bandwidth", "window", "backbone", "thin_bandwidth", "local_bandwidth"):
             value = getattr(self, name)

@@ -40,7 +40,7 @@ _SHAPES: Final = {**{shape: shape for shape in SHAPES}, "full mesh": "mesh"}
 _WORDS: Final = {
     **dict.fromkeys(MODELS, "model"),
     **dict.fromkeys(PORTS, "ports"),
-    **{name: "factors" for name in FACTORS if name != "none"},
+    **{name: "factors" for name in FACTORS if name != "none"},  # "none" is the default, of which no text needs a word
     **{f"{duplex} duplex": "duplex" for duplex in (FULL, HALF)},
     **{f"over {name}": "transport" for name in TRANSPORTS},
 }
@@ -179,6 +179,7 @@ class _Text:
         # no name has more words
         for count in (3, 2, 1):
             name = " ".join(self._words[:count])
+            # a slice may have fewer words than asked for; its own count comes later
             if name in names and len(self._words) >= count:
                 del self._words[:count]
                 return name
@@ -282,7 +283,7 @@ def platform_to_toml(platform: Platform) -> str:
             lines.append(f"{field.name} = [\n{rows},\n]")
         else:
             lines.append(f"{field.name} = {toml_of(_written(field.name, value))}")
-    if platform.calibration is not None:
+    if platform.calibration is not None:  # behind all plain keys: in TOML these would belong to the table before them
         lines += calibration_lines(platform.calibration, toml_of)
     return "\n".join(lines) + "\n"
 

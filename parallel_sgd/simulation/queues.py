@@ -43,6 +43,7 @@ class Queues:
 
     def __init__(self, platform: Platform, nodes: Sequence[int], seed: int = 0) -> None:
         self._routes = Routes(platform, nodes)
+        # on a host of several nodes some messages pass no port
         lonely = platform.model == ALPHA_BETA and platform.nodes_per_host == 1
         self._star = self._routes.star if lonely else None  # all its messages are alike
         self._forwards = platform.model == STORE_AND_FORWARD
@@ -184,6 +185,7 @@ class Queues:
     def _lift(self, now: float, fault: LinkFault) -> None:
         for source, target in self._shaped.end(fault):
             for size, item in self._held.pop((source, target), ()):
+                # as messages that leave now: other faults of the pair may still hold
                 self.send(now, source, target, size, item)
 
     def busy(self) -> list[Usage]:

@@ -130,7 +130,7 @@ class Routes:
         return Route(tuple(map(self._number, links)), latency, slowest)
 
     def _number(self, link: Link) -> int:
-        number = self._numbers.setdefault(link.name, len(self.links))
+        number = self._numbers.setdefault(link.name, len(self.links))  # by name: in half duplex both directions are one link
         if number == len(self.links):
             self.links.append(link)
         return number
@@ -160,6 +160,7 @@ class Routes:
         """Return a port that is as fast as the fastest of its measured pairs."""
         table = self.platform.bandwidths
         rates = table[host] if direction == "out" else [row[host] for row in table]
+        # the latency that was measured is that of the pair
         return Link(f"port {host} {direction}", max(rate for other, rate in enumerate(rates) if other != host), 0.0)
 
     def _inner(self, source: int, target: int) -> list[Link]:

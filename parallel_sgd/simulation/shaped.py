@@ -90,6 +90,7 @@ class ShapedPairs:
             raise ValueError(f"A fault of a simulated network must be one of {', '.join(KINDS)}, got {str(fault)!r}.")
         links = [(fault.sender, fault.receiver), *([(fault.receiver, fault.sender)] if fault.both else [])]
         for source, target in links:
+            # a generator for each direction, so that its draws do not depend on messages of others
             pair = self._pairs.setdefault((source, target), ShapedPair(f"{self._seed} {source}>{target}"))
             pair.shape.effect(fault)[0]()
         return links

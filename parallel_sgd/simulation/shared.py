@@ -215,7 +215,7 @@ def can_share(plan: WorkerPlan, model: Model) -> bool:
         and options.op_type is PSGDOptimizer
         and plan.assignment.redundancy == 1
         and not options.callbacks
-        and not model.store.buffers
+        and not model.store.buffers  # statistics of layers are those of each worker's own samples
         and all(kind.traits.agrees and _sends_gradients(kind) for kind in kinds)
     )
 

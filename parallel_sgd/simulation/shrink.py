@@ -17,10 +17,10 @@ from network.faults.plan import FaultPlan
 __all__ = ["shrunk"]
 
 _FACTORS = {"seconds": 0.5, "delay": 0.5, "jitter": 0.5, "share": 0.5, "rate": 2.0}
+#: Of a value at most: one that does not matter would be halved for ever.
 _HALVINGS = 5
-"""Of a value at most: one that does not matter would be halved for ever."""
+#: Digits of a value that was halved: a plan is read by people.
 _SIGNIFICANT = 3
-"""Digits of a value that was halved: a plan is read by people."""
 
 
 def shrunk(plan: FaultPlan, fails: Callable[[FaultPlan], bool], most: int = 100) -> FaultPlan:

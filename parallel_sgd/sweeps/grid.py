@@ -38,6 +38,7 @@ PARTS: Final[Mapping[str, type]] = {"model": Model, "dataset": AbsDataset, "tran
 PARAMETERS: Final = ("gd_params", "codec_extra_parameters")
 """Options with parameters by name, each of which may be a setting of its own."""
 MOST_RUNS: Final = 100_000
+#: Options that a sweep has an argument of its own for.
 _INSTEAD: Final = {
     "seed": "seeds=",
     "nodes": "nodes= of the sweep, and 'workers' in the grid",
@@ -46,9 +47,8 @@ _INSTEAD: Final = {
     "job_title": "title=",
     "verbose": "verbose= of the sweep",
 }
-"""Options that a sweep has an argument of its own for."""
+#: Options that are for a single job.
 _ALONE: Final = ("resume", "page", "discovery")
-"""Options that are for a single job."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,7 @@ def _axes(name: object, values: Any, options: Mapping[str, Any]) -> Iterator[_Ax
         if not values:
             raise ValueError(f"{where} must have at least one parameter with its values, got none")
         for key, each in values.items():
+            # a parameter may be called like an option, which has a column, too
             column = str(key) if not _is_known(str(key)) else f"{name}.{key}"
             yield _Axis(key, column, name, _labelled(f"{where} {key!r}", each, None))
         return

@@ -49,7 +49,7 @@ def parts_of_identity(spec: JobSpec) -> dict[str, Any]:
     own = custom_classes(model, *model._aim.losses, *model.metrics)
     clients = spec.options.clients
     return {
-        "format": _FORMAT,
+        "format": _FORMAT,  # another form of the hash knows no run of before
         "options": {name: encoded(value) for name, value in sorted(told.items()) if name not in code},
         "code": {name: _hash_of(value) for name, value in sorted({**code, **own}.items())},
         "data": spec.data.checksum(),
@@ -60,6 +60,7 @@ def parts_of_identity(spec: JobSpec) -> dict[str, Any]:
         "place": _place(spec.options.nodes),
         # the times of clients may be in a file, of which options tell the path
         **({} if clients is None or clients.clock is None else {"clock": clients.clock.identity}),
+        # other versions may compute other bits
         "versions": {"Parallel-SGD": VERSION, "NumPy": np.__version__, "Python": platform.python_version()},
     }
 
@@ -73,6 +74,7 @@ def identity_of(parts: Mapping[str, Any], model: str, seed: int) -> str:
         seed: its seed.
     """
     whole = {**parts, "seed": seed, "model": model}
+    # a text may have lone surrogates, as names of files do
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
 
 

@@ -20,8 +20,8 @@ __all__ = ["PAGE", "write_page"]
 PAGE: Final = "sweep.html"
 _MODE: Final = 0o644
 _ALL: Final = "all settings"
+#: Runs up to which each has a thin line.
 _MOST_THIN: Final = 300
-"""Runs up to which each has a thin line."""
 _DIGITS: Final = 6
 _CHOICE: Final = """
 document.addEventListener("DOMContentLoaded", () => {

@@ -54,7 +54,7 @@ class _Child(Generic[Order, Answer]):
         try:
             answer: Answer = self.connection.recv()
         except (EOFError, OSError):
-            self.process.join(_END_SECONDS)
+            self.process.join(_END_SECONDS)  # the exit code of a child is known when it has been waited for
             code = self.process.exitcode
             how = "" if code is None else f" by signal {-code}" if code < 0 else f" with exit code {code}"
             return Ended(f"the process of the run has ended{how}")
@@ -63,9 +63,9 @@ class _Child(Generic[Order, Answer]):
 
     def interrupt(self) -> None:
         """Ask the process to stop: what it computes ends as after Ctrl-C."""
-        with contextlib.suppress(OSError, ValueError, BrokenPipeError):
+        with contextlib.suppress(OSError, ValueError, BrokenPipeError):  # it may have ended by itself
             if self.order is None:
-                self.connection.close()
+                self.connection.close()  # a child that waits for an order ends with its connection
             elif self.process.pid is not None:
                 os.kill(self.process.pid, signal.SIGINT)
 
@@ -136,7 +136,7 @@ class Pool(Generic[Order, Answer]):
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for child in self._children:
+        for child in self._children:  # all of them before the first wait, so that they end at the same time
             child.interrupt()
         deadline = time.monotonic() + _END_SECONDS
         for child in self._children:

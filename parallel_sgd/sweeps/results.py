@@ -152,7 +152,7 @@ class SweepResult:
         import pandas  # noqa: PLC0415 - needed here only
 
         head, rows = self.table()
-        numbers = {"seed", "workers", *self.names} - set(self.settings)
+        numbers = {"seed", "workers", *self.names} - set(self.settings)  # settings are labels, which stay texts
         frame = pandas.DataFrame(rows, columns=head)
         for name in numbers:
             frame[name] = pandas.to_numeric(frame[name])
@@ -215,6 +215,7 @@ class SweepResult:
         figures = list(dict.fromkeys(name for row in done for point in row.told.points for name in point.tested))
         if not figures:
             raise ValueError(f"{owner} needs a run that is done, got none")
+        # the loss stands before the metrics
         name = (figures[1:] or figures)[0] if figure is None else arguments.one_of(owner, "figure", figure, figures)
         varied = [each for each in self.settings if len({row.labels[each] for row in done}) > 1] or self.settings
         chosen = varied if over is None else [arguments.one_of(owner, "over", over, self.settings)]
@@ -307,6 +308,7 @@ def mean_curve(rows: Sequence[Row], figure: str, per: str) -> list[tuple[float, 
     """
     runs = [points for row in rows if (points := row.curve(figure, per))]
     found = []
+    # of all alike: where a run ends early, the mean of the others would jump
     for epoch in sorted(set.intersection(*(set(run) for run in runs))) if runs else ():
         places, values = zip(*(run[epoch] for run in runs), strict=True)
         mean, spread = spread_of(values)
@@ -324,7 +326,7 @@ def _scale(name: str, means: Sequence[float]) -> tuple[str, float, int]:
     """Return unit, factor and digits with which a column is shown."""
     if name != "bytes":
         return ("s", 1.0, 2) if name == "seconds" else ("", 1.0, _FIGURE_DIGITS)
-    told = [mean for mean in means if mean >= 1] or [1.0]
+    told = [mean for mean in means if mean >= 1] or [1.0]  # 0 has no logarithm
     power = min(len(_UNITS) - 1, int(math.log10(max(told)) // 3))
     # the smallest has three digits, too
     digits = max(0, 2 - math.floor(math.log10(min(told) / 1000**power))) if power else 0

@@ -146,6 +146,7 @@ def told_of(folder: Path, history: JobHistory | None = None) -> Told:
     clock = SIMULATED if ON_PLATFORM in outcome.get("environment", {}) else MEASURED
     if state != DONE:
         return Told(state, folder.name, clock=clock, message=str(outcome.get("message", ""))[:_MOST_TEXT])
+    # one that is not finite would spoil every mean
     figures = {name: value for name, value in outcome.get("figures", {}).items() if isfinite(value)}
     history = _history(folder) if history is None else history
     return Told(DONE, folder.name, figures, _points(history), OF_CLIENTS if history.rounds else clock)
@@ -163,7 +164,7 @@ def _points(history: JobHistory) -> tuple[Point, ...]:
     return tuple(
         Point(
             int(row[EPOCH]),
-            ends.get((row[EPOCH], inf)),
+            ends.get((row[EPOCH], inf)),  # at infinity: behind all batches of the epoch
             sent.get((row[EPOCH], inf)),
             {name: value for name, value in row.items() if name != EPOCH and name not in COUNTED},
         )

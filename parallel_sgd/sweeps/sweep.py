@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from network.errors import NetworkError
+from network.key_files import find_keys
 from network.nodes import Address, NodeAssignment
 from nn import arguments
 from nn.dataset.interface import Arrays
@@ -38,6 +40,7 @@ from ..options.job_options import JobOptions
 from ..options.make_spec import make_spec, with_data
 from ..record.bounds import check_title
 from ..record.run import JobResult
+from .agents import AWAY_SECONDS, Agents, unreached
 from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_seeds, combinations
 from .identity import identity_of, parts_of_identity
 from .page import write_page
@@ -51,10 +54,8 @@ SWEEPS: Final = "sweeps"
 """Folder, in the directory of the runs, with a folder for each sweep."""
 _LOCK: Final = ".lock"
 _WORKERS: Final = 2
-_REST_SECONDS: Final = 2.0
-"""Until agents that were busy are asked again."""
+#: Least time between two writings of the tables, each of which has all rows and goes to the disk.
 _WRITE_SECONDS: Final = 1.0
-"""Least time between two writings of the tables, each of which has all rows and goes to the disk."""
 _MOST_TEXT: Final = 500
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -86,7 +87,14 @@ class _Order:
     agents: tuple[Address, ...] = ()
 
 
-_Answer = Told | None  # None: an agent was busy
+@dataclass(frozen=True)
+class _Unreached:
+    """Answer about a run that has not begun: why agents cannot be reached, by address."""
+
+    reasons: Mapping[Address, str]
+
+
+_Answer = Told | _Unreached | None  # None: an agent was busy
 
 
 @checked_call
@@ -130,8 +138,9 @@ def sweep(
 
     Returns: the result, of which the tables and the page are in `directory/sweeps/<title>`.
 
-    Raises: ValueError or TypeError naming the setting, the expectation and the value, before anything runs; KeyboardInterrupt,
-    after which the runs that are done stay.
+    Raises: ValueError or TypeError naming the setting, the expectation and the value, and KeyFileError, before anything runs;
+    KeyboardInterrupt, and NetworkError where too few agents can be reached for the runs that are left; those that are done
+    stay.
 
     >>> result = parallel_sgd.sweep(job, {"codec": ["plain", "topk"]}, seeds=5, epoch=3)  # doctest: +SKIP
     >>> result.mean()  # doctest: +SKIP
@@ -200,6 +209,11 @@ class _Place:
             raise ValueError(f"sweep() 'workers' must be at most {most}, for which there are agents, got {count}")
         return self._assigned(self.agents[: count + server], server)
 
+    def check_key(self) -> None:
+        """Raises: KeyFileError where there is no key for the agents."""
+        given = self._given.key_file
+        find_keys(Path(given) if given else None, os.environ, create=True)
+
     def taken(self, like: NodeAssignment, agents: Sequence[Address]) -> NodeAssignment:
         """Return the nodes of a run on these agents; without agents those that it was planned with."""
         return self._assigned(agents, like.has_parameter_server) if agents else like
@@ -244,13 +258,14 @@ class _Planner:
             try:
                 found += self._of(combination, seeds)
             except (ValueError, TypeError) as error:
+                # a subclass may want other arguments than a message
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"sweep(), {combination.told}: {error}") from error
         return found
 
     def train(self, run: _Run, nodes: NodeAssignment) -> JobResult:
         """Train a run on nodes. Raises: as `ParallelSGD.parallel`."""
-        model = _begun(_copied(run.work.model), run.seed, self._new_weights)
+        model = _begun(_copied(run.work.model), run.seed, self._new_weights)  # a copy: the model of the program stays as it is
         options = replace(run.options, nodes=nodes, seed=run.seed)
         return run_job(run.work._replace(model=model), options, {IDENTITY: run.identity}, self._arrays[id(run.work.data)])
 
@@ -262,6 +277,7 @@ class _Planner:
             raise ValueError("'model' must have its variables: give it an input_shape and call setup()")
         workers = given.pop(WORKERS, None)
         options = JobOptions(self._place.nodes(workers), **given).without_words()
+        # again: the codec is known now, and some need a server
         options = replace(options, nodes=self._place.nodes(workers, options.codec))
         spec = make_spec(work.model, work.data, work.transform, options)
         if id(work.data) not in self._arrays:
@@ -328,6 +344,8 @@ class _Progress:
         # each identity once: combinations may be the same job by two names
         missing = {run.identity: number for number, run in enumerate(self._runs) if self._state(run) in again}
         self._begin(len(missing))
+        if place.agents and missing:
+            place.check_key()
         most = processes or (len(place.agents) if place.agents else usable_cores())
         try:
             # its runs, in the children, leave the line on Ctrl-C to it
@@ -351,46 +369,59 @@ class _Progress:
             write_page(self.result)
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
-        free, resting = list(place.agents), dict[Address, float]()
-        ended: list[tuple[_Run, Told | Ended]] = []
+        agents, ended = Agents(place.agents), list[tuple[_Run, Told | Ended]]()
+
+        def needed(number: int) -> int:
+            return self._runs[number].nodes if place.agents else 0
+
         while todo or pool.under_way or ended:
             now = time.monotonic()
-            free += [agent for agent, until in resting.items() if until <= now]
-            resting = {agent: until for agent, until in resting.items() if until > now}
-            while todo and pool.has_room:
-                needed = self._runs[todo[0]].nodes if place.agents else 0
-                if needed > len(free):
-                    break
-                pool.give(_Order(todo.pop(0), tuple(free[:needed])))
-                del free[:needed]
+            agents.wake(now)
+            while todo and pool.has_room and (taken := agents.take(needed(todo[0]))) is not None:
+                pool.give(_Order(todo.pop(0), taken))
             # behind the orders: no process waits for one while the tables are written
             for run, told in ended:
                 self._ended(run, told)
             ended.clear()
             if not pool.under_way:
-                time.sleep(max(0.0, min(resting.values(), default=now) - now))
+                if todo and (reason := agents.lacking(needed(todo[0]), now)):
+                    # runs that need fewer agents go on
+                    fitting = [number for number in todo if not agents.lacking(needed(number), now)]
+                    if not fitting:
+                        raise NetworkError(f"Too few agents can be reached for the runs that are left. {reason}")
+                    todo = [*fitting, *(number for number in todo if number not in fitting)]
+                elif todo:
+                    time.sleep(max(0.0, min(agents.wakes - now, AWAY_SECONDS)))
                 continue
-            for order, answer in pool.answers(min(resting.values()) - now if resting and todo else None):
+            for order, answer in pool.answers(agents.wakes - now if todo and agents.wakes < math.inf else None):
                 if answer is None:
                     # another submitter has them: others are tried first, these again after a while
-                    resting |= dict.fromkeys(order.agents, time.monotonic() + _REST_SECONDS)
+                    agents.rest(order.agents, time.monotonic())
                     todo.insert(0, order.number)
                     self._tell_busy(order)
+                elif isinstance(answer, _Unreached):
+                    for reason in agents.miss(order.agents, answer.reasons, time.monotonic()):
+                        _log.warning("%s It is left out for now.", clean(reason, _MOST_TEXT))
+                    todo.insert(0, order.number)
                 else:
-                    free += order.agents
+                    agents.give_back(order.agents)
                     ended.append((self._runs[order.number], answer))
 
     def _carry_out(self, place: _Place, order: _Order) -> _Answer:
         """Train a run, in a process of the pool; return how it ended, or None where an agent was busy."""
         run = self._runs[order.number]
+        nodes = place.taken(run.options.nodes, order.agents)
         try:
             with warnings.catch_warnings():
                 # told when the run was planned
                 warnings.simplefilter("ignore", CodecWarning)
-                result = self._planner.train(run, place.taken(run.options.nodes, order.agents))
+                result = self._planner.train(run, nodes)
         except NodeBusy:
             return None
         except Exception as error:  # noqa: BLE001  a run may fail by any code of its user
+            # that an agent is gone tells nothing about the run
+            if isinstance(error, NetworkError) and order.agents and (reasons := unreached(nodes)):
+                return _Unreached(reasons)
             _log.debug("The run %s failed.", run.told, exc_info=error)
             told = found_runs(self._directory, [run.identity]).get(run.identity, Told(FAILED))
             return replace(told, state=FAILED, message=told.message or _text_of(error))
@@ -469,14 +500,16 @@ def _locked(folder: Path, title: str) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # not through a link, which could lead to any file
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise ValueError(f"'directory' must be a folder that can be written to: {error.filename}: {error.strerror}") from error
     try:
-        # the kernel lets go of it however this process ends
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            # the kernel lets go of it however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
         yield
-    except BlockingIOError:
-        raise ValueError(f"The sweep {title!r} of {shown(folder)} goes on in another program; wait for its end") from None
     finally:
         os.close(lock)

@@ -12,7 +12,7 @@ from time import monotonic
 from nn.dataset.interface import Arrays
 from nn.model.history import VALIDATION
 from rpc.submit.run_folder import shown
-from rpc.support.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
+from rpc.support.logs import BRIEF, COPIED, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.processors import usable_cores
 
 from ..nodes import InProcessNodes, are_here
@@ -139,9 +139,9 @@ class JobConsole:
         if best is not None:
             _log.info("best     %s", best, extra=PLAIN)
         if result.report is not None:
-            _log.info("report   %s", shown(result.report), extra=PLAIN)
+            _log.info("report   %s", shown(result.report), extra=COPIED)
         if (model := _model_of(result, self._spec.options.mission_title)) is not None:
-            _log.info("model    %s", shown(model), extra=PLAIN)
+            _log.info("model    %s", shown(model), extra=COPIED)
 
 
 def _model_of(result: JobResult, title: str) -> Path | None:

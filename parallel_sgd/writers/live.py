@@ -39,9 +39,9 @@ _ORDER = {
 }
 _EVALUATIONS: Final = "EV"
 _TESTS: Final = "CT"
+#: Kinds of the tables that have no batch, and the column of the epoch; all others have epoch and batch in their second and
+#: third column.
 _BY_EPOCH: Final = {_EVALUATIONS: -1, _TESTS: 0}
-"""Kinds of the tables that have no batch, and the column of the epoch; all others have epoch and batch in their second and
-third column."""
 
 
 class _Lines:

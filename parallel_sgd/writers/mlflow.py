@@ -10,10 +10,10 @@ from typing import Any
 from .interface import DONE, Config
 
 __all__ = ["MLflowWriter"]
+#: Figures of one call to the store, half of its limit.
 _MOST = 500
-"""Figures of one call to the store, half of its limit."""
+#: Seconds after which waiting figures are sent, even if they are fewer.
 _SECONDS = 2.0
-"""Seconds after which waiting figures are sent, even if they are fewer."""
 
 
 class MLflowWriter:

@@ -91,6 +91,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", choices=LEVELS, type=str.upper, help="default: INFO")
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")
+    if isinstance(parser, OptionParser):
+        parser.in_full = ("allow_code",)
+        parser.meant_options = {
+            **dict.fromkeys(("host", "address", "bind"), "--listen"),
+            "jobs": "--slots",
+            "log-dir": "--work-dir",
+            "no-code": "--no-shipped-code",
+        }
     code.add_argument("--allow-code", metavar="FILE", help="take only code whose SHA-256 is listed in FILE")
     starter = parser.add_argument_group("for programs that start workers")
     starter.add_argument(

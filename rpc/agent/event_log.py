@@ -181,7 +181,7 @@ class RateLimit:
     def pass_on(self, peer: str, line: str) -> list[str]:
         """Return the lines to write now that `peer` (an address) caused `line`: usually that one, none in a flood."""
         lines = self._turn_window()
-        host = peer.rpartition(":")[0] or peer
+        host = peer.rpartition(":")[0] or peer  # by host: each connection has another port
         # in all, too: a flood may come from many addresses
         if self._lines[host] >= LINES_PER_PEER or self._lines.total() >= LINES_IN_ALL:
             self._untold += 1

@@ -14,7 +14,7 @@ from typing import Final
 from network.clock import Clock
 from network.errors import NetworkError
 from network.nodes import Address
-from network.transport import PortInUse, SocketLink, listen_tcp
+from network.transport import PortRefused, SocketLink, listen_tcp
 
 from .metrics import CONTENT_TYPE
 
@@ -107,9 +107,9 @@ def _listen(port: int) -> socket.socket:
     """Listen on `port` of this machine. Raises: NetworkError."""
     try:
         return listen_tcp(Address(HERE, port))
-    except PortInUse as error:
+    except PortRefused as error:
         instead = "choose another one with --metrics-port, or 0 for a free one"
-        raise NetworkError(f"Port {port} on {HERE}, for metrics, is in use, by {error.holder}; {instead}.") from error
+        raise NetworkError(f"Port {port} on {HERE}, for metrics, {error.reason}; {instead}.") from error
 
 
 class _Visit:

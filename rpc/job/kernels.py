@@ -32,8 +32,8 @@ _MOST_SETS: Final = 8
 _log = get_logger(SUBMIT_LOGGER)
 SKYLAKEX: Final = "SkylakeX"
 """The kernels for AVX-512, which OpenBLAS takes by itself on a CPU with it."""
+#: The order of preference: a CPU can run each set of which it has the instructions, and the first is for the newest CPUs.
 _ORDER: Final = (SKYLAKEX, HASWELL)
-"""The order of preference: a CPU can run each set of which it has the instructions, and the first is for the newest CPUs."""
 BITS: Final = (PORTABLE, *_ORDER)
 """The bits that a job may ask for."""
 

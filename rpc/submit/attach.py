@@ -93,7 +93,8 @@ class Reclaimer:
         if not any(downloads.files.values()):
             if downloads.missing:
                 reasons = "; ".join(f"Node({node}): {reason.rstrip('.')}" for node, reason in sorted(downloads.missing.items()))
-                raise NetworkError(f"No files of {f'job {job}' if job else 'any job'} have come. {reasons}.")
+                told = f"No files of {f'job {job}' if job else 'any job'} have come. {reasons}. {downloads.remedy(job or '')}"
+                raise NetworkError(told.rstrip())
             raise UnknownJob(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
         return dict(sorted(downloads.files.items()))
 
@@ -195,7 +196,7 @@ class JobStatus:
         if known is not None and _age(told) < _age(known):  # it was on its way when the newer one was sent
             return
         self._standings[node] = told
-        if told.outcome == "left":
+        if told.outcome == "left":  # the job goes on without this node
             return
         if self._attempt is not None and told.attempt > self._attempt:
             self._logger.warning("The job has been started again: attempt %s.", told.attempt + 1)

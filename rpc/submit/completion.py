@@ -22,6 +22,7 @@ from .terminal import Interrupts, interrupted, telling
 class JobOutcome:
     """Outcome of a coordinator's job, while it runs and afterwards; its attempts follow each other."""
 
+    job: str
     _com: Controller
     _loop: EventLoop
     _restarts: Restarts
@@ -70,6 +71,11 @@ class JobOutcome:
         """Nodes that have left files which were not all saved, and why."""
         downloads = self._loop.downloads
         return {**downloads.problems, **downloads.missing}
+
+    @property
+    def remedy(self) -> str:
+        """Sentence that says how the files come for which the disk of this program had no room, "" where there are none."""
+        return self._loop.downloads.remedy(self.job)
 
     @property
     def bytes_sent(self) -> int:

@@ -199,6 +199,7 @@ class Coordinator(JobOutcome):
         Raises: SubmissionError naming node and reason; then nothing runs anywhere. TypeError for code that cannot travel,
         ValueError for a policy that does not exist or differs.
         """
+        # below 0 is the parameter server, a group of its own
         nodes = sorted({node for node in self._com.sessions if node >= 0} if working_group is None else set(working_group))
         # before the nodes are asked: groups with two policies cannot be one job
         self._restarts.agree(on_failure, max_restarts)

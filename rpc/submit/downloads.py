@@ -30,6 +30,10 @@ OF_RUN: Final = "RUN-"
 """Begin of the names of files that belong to the run, not to the node: they do not stay in its folder."""
 
 
+NOT_SAVED: Final = "its files cannot be saved"
+"""Begin of the reason for which the files of a node are not here, where it is the disk of this program that refuses them."""
+
+
 class Downloads:
     """Downloads by node, into the folder of the run.
 
@@ -129,14 +133,14 @@ class Downloads:
         now = self._clock.monotonic()
         # only room comes back by itself; any other refusal is final
         if not is_full(error) or now >= self._full_since.setdefault(node, now) + ROOM_SECONDS:
-            self.give_up(node, f"its files cannot be saved: {error.strerror}")
+            self.give_up(node, f"{NOT_SAVED}: {error.strerror}")
             # the agent goes on sending what it was asked for
             if not isinstance(operation, FetchEnd):
                 self._unread[node] += 1
             return
         if self._full_since[node] == now:
-            words = "Node(%s): its files cannot be saved: %s. Trying again for up to %g s."
-            self._logger.warning(words, node, error.strerror, ROOM_SECONDS)
+            words = "Node(%s): %s: %s. Trying again for up to %g s."
+            self._logger.warning(words, node, NOT_SAVED, error.strerror, ROOM_SECONDS)
         self._spoiled.add(node)
         self._end_spoiled(node, operation)
 
@@ -172,6 +176,17 @@ class Downloads:
             self.give_up(node, f"it has sent nothing for {DOWNLOAD_SECONDS:g} s")
             self._unread[node] += 1
 
+    def remedy(self, job: str) -> str:
+        """Return the sentence that says how the files of a job come that the disk did not take, "" where it took all.
+
+        Args:
+            job: its id, "" for the newest of each node.
+        """
+        if not any(reason.startswith(NOT_SAVED) for node, reason in self.missing.items() if node not in self.files):
+            return ""
+        command = f"psgd fetch {job}".rstrip()
+        return f"The workers keep their files: make room, then '{command}' brings them."
+
     def close(self) -> None:
         for node in self.open:
             self.give_up(node, "the program does not wait for them")
@@ -188,8 +203,8 @@ class Downloads:
 
 
 _TABLE: Final = re.compile(r"([A-Z]+)-.+-N\(-?[0-9]+\)\.csv")
+#: Of the tables of a node those that the list of its files names one by one.
 _LISTED_TABLES: Final = ("TR", "EV")
-"""Of the tables of a node those that the list of its files names one by one."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -21,8 +21,10 @@ import socket
 import stat
 import sys
 import termios
+import textwrap
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TextIO
@@ -39,6 +41,9 @@ _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
 _LATER_SECONDS: Final = 0.01  # by then the finalizer has mostly returned; if not, it is put off again
 _ATOMIC_BYTES: Final = min(select.PIPE_BUF, 4096)
+_FIGURES: Final = " " * 3
+"""Gap between the figures of a line."""
+_HARD: Final = "\N{NO-BREAK SPACE}"
 _BUFFERED: Final = 2 * io.DEFAULT_BUFFER_SIZE  # characters that a stream of Python holds back, and bytes
 
 
@@ -390,6 +395,50 @@ def in_columns(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
+def fitted(text: str, stream: TextIO | None) -> str:
+    """Return text whose lines are broken where the terminal behind a stream ends, between figures or words.
+
+    Lines that begin with a tab stay, as those of a traceback do; so does all text where the stream is no terminal.
+    """
+    columns = columns_of(stream)
+    if not columns:
+        return text
+    return "\n".join(line if line.startswith("\t") else _broken(line, columns) for line in text.split("\n"))
+
+
+def columns_of(stream: TextIO | None) -> int:
+    """Return the width of the terminal behind a stream, 0 where it is none or does not tell it."""
+    try:
+        if stream is None or not stream.isatty():
+            return 0
+        told = os.environ.get("COLUMNS", "")
+        return int(told) if told.isdecimal() and len(told) < 6 else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def _broken(line: str, columns: int) -> str:
+    """Break a line at its words, or only between figures, which stay with their names, where it has some.
+
+    What follows is indented: of figures as far as the first of them, else as the line itself, by two at least.
+    """
+    if len(line) <= columns:
+        return line
+    head, gap, figures = line.lstrip().partition(_FIGURES)
+    blanks = len(line) - len(line.lstrip())
+    indent = blanks + len(head + gap) if gap else max(blanks, 2)
+    words = line[blanks:] if not gap else head + gap + figures.replace(" ", _HARD).replace(_HARD * len(_FIGURES), _FIGURES)
+    lines = textwrap.wrap(
+        words,
+        max(columns, indent + 1),
+        initial_indent=" " * blanks,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines).replace(_HARD, " ")
+
+
 def show(stream: TextIO | None, text: str) -> None:
     """Write text that is no result to `sys.stdout` or `sys.stderr`, as far as it can be shown."""
     shown = console_stream(stream)
@@ -492,6 +541,7 @@ def run_program(main: Callable[[], int]) -> int:
     """
     open_descriptors()
     guard_streams()
+    warnings.showwarning = _warn_in_words(warnings.showwarning)
     with interrupts_put_off():
         try:
             return _settled(main())
@@ -499,6 +549,20 @@ def run_program(main: Callable[[], int]) -> int:
             if ended.code not in (0, None):
                 raise
             raise SystemExit(_settled(0)) from None
+
+
+def _warn_in_words(shown: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that shows the text alone of a warning of the program itself, a command of ours, and another one as
+    `shown` does: no line of a command would tell its user more.
+    """
+
+    def warn(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **more: Any) -> None:
+        if os.path.realpath(filename) == os.path.realpath(sys.argv[0]):
+            show(sys.stderr, fitted(f"warning  {message}", sys.stderr) + "\n")
+        else:
+            shown(message, category, filename, *rest, **more)
+
+    return warn
 
 
 def _settled(code: int) -> int:

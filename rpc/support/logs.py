@@ -14,7 +14,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
-from .console import console_stream, tell_where
+from .console import console_stream, fitted, tell_where
 
 SUBMIT_LOGGER = "P-SGD Submit"
 _FORMAT, _TIME = "%(levelname)s %(name)s@%(asctime)s: %(message)s", "%H:%M:%S"
@@ -55,7 +55,7 @@ class ConsoleFormatter(CleanFormatter):
     """Formatter whose errors and warnings of a job look like its other lines on a short console."""
 
     def format(self, record: logging.LogRecord) -> str:
-        if record.name == SUBMIT_LOGGER and record.levelno >= logging.WARNING and _tells_briefly():
+        if _is_brief_warning(record):
             return clean_lines(f"{record.levelname.lower():8} {record.getMessage()}")
         return super().format(record)
 
@@ -136,7 +136,10 @@ class ConsoleHandler(_TextHandler):
         """Show a record, or leave it out where the stream does not take it (see `rpc.support.console`)."""
         try:
             shown = console_stream(self.stream)
-            shown.write(self.format(record) + self.terminator)
+            text = self.format(record)
+            if _is_told(record) and not hasattr(record, "copied"):
+                text = fitted(text, shown)
+            shown.write(text + self.terminator)
             shown.flush()
         except Exception:  # noqa: BLE001  as any handler of logging: a record that cannot be shown ends no program
             self.handleError(record)
@@ -180,6 +183,8 @@ HEADLINE: Final = {"headline": True}
 PLAIN: Final = {"headline": True, "plain": True}
 #: Mark of such records for the short console alone: the console of the whole story has other lines for them.
 BRIEF: Final = {"headline": True, "plain": True, "brief": True}
+#: Mark of PLAIN records with a command or a path, to be copied as they stand: no narrow terminal breaks their line.
+COPIED: Final = {**PLAIN, "copied": True}
 #: An error or a warning of which a short console has another line, and such a line.
 DETAIL: Final = {"detail": True}
 IN_BRIEF: Final = {"brief": True}
@@ -226,6 +231,15 @@ def is_short() -> bool:
 def _tells_briefly() -> bool:
     """Tell if warnings and errors have their short form here, also where nothing else is shown."""
     return _VERBOSITY.get() != VERBOSE and (_SHORT.get() or in_notebook())
+
+
+def _is_brief_warning(record: logging.LogRecord) -> bool:
+    return record.name == SUBMIT_LOGGER and record.levelno >= logging.WARNING and _tells_briefly()
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    """Tell if a record stands on a console as a sentence for people, not in the form of the log."""
+    return getattr(record, "plain", False) or _is_brief_warning(record)
 
 
 def has_short_console() -> bool:

@@ -8,9 +8,12 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from network.names import did_you_mean
+
+_NEAR: Final = 0.7
+"""Share of letters that a near option has alike: with less, such as 0.67, `--gpus` would be `--ps`, and `--watch` `--wait`."""
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -19,6 +22,10 @@ class OptionParser(argparse.ArgumentParser):
     _hidden: Sequence[argparse.Action] = ()
     meant: Mapping[str, str] = {}
     """Word that is no choice of an argument without a name: the choice to suggest in its place."""
+    meant_options: Mapping[str, str] = {}
+    """Word, without dashes, that is no option: the option to suggest in its place, "" where none is near though words are."""
+    in_full: Collection[str] = ()
+    """`dest` of options that no beginning of their names stands for, as argparse has it of others."""
     keeps_words = False
     """Whether `parse_args` returns as `words` also the whole command, as it can be given again in the same folder."""
 
@@ -54,14 +61,31 @@ class OptionParser(argparse.ArgumentParser):
         found: argparse.Namespace
         found, strange = self.parse_known_args(args, namespace)
         if strange:
-            # by the word alone: the dashes, which all have, would make words near that are not
-            known = {text.lstrip("-"): text for action in self._actions for text in action.option_strings}
-            words = (each.partition("=")[0].lstrip("-") for each in strange)
-            near = next((near for each in words if (near := did_you_mean(each, known, quoted=False, meant=known))), "")
-            self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
+            joined = "".join(filter(None, map(self._near, strange))).replace("?; did you mean", ",")
+            self.error(f"unrecognized arguments: {' '.join(strange)}{joined}")
         if self.keeps_words:
             found.words = [*_called(self.prog), *(sys.argv[1:] if args is None else args)]
         return found
+
+    def _near(self, strange: str) -> str:
+        """Return the question which option is meant by a word that is none, "" where none is near."""
+        options = {text.lstrip("-"): (text, action) for action in self._actions for text in action.option_strings}
+        word = strange.partition("=")[0].lstrip("-")
+        if strange.startswith("-"):
+            # by the word alone: the dashes, which all have, would make words near that are not
+            known = {**self.meant_options, **{name: text for name, (text, _) in options.items()}}
+            # `--output` is far from `--out` by its letters
+            longer = [name for name in options if len(name) > 2 and word.startswith(name)]
+            near = did_you_mean(word, known, quoted=False, meant=known, least=_NEAR)
+            return near or (f"; did you mean --{max(longer, key=len)}?" if longer and word not in known else "")
+        # a value, unless it is the very name of an option, or a file that is named for one, as dnn.model for --model
+        text, action = options.get(word.rpartition(".")[2], ("", None))
+        if action is None or action.nargs == 0:
+            return ""
+        return f"; did you mean {text}?" if word in options else f"; did you mean {text} {strange}?"
+
+    def _get_option_tuples(self, option_string: str) -> list[Any]:  # what a beginning may stand for
+        return [each for each in super()._get_option_tuples(option_string) if each[0].dest not in self.in_full]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
         if action.choices is not None and value not in action.choices:

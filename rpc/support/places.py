@@ -16,10 +16,10 @@ import network
 
 __all__ = ["data_without_places", "without_places"]
 
+#: Homes on other machines: a traceback of code that has travelled names files of its submitter.
 _HOMES = r"(?:home|Users)/[\w.-]+|root"
-"""Homes on other machines: a traceback of code that has travelled names files of its submitter."""
+#: Where an absolute path begins; a pattern that begins with a letter of its own is found fast in a long page.
 _SLASH = r"/(?<![\w/.~-]/)"
-"""Where an absolute path begins; a pattern that begins with a letter of its own is found fast in a long page."""
 _END = r"(?![\w.-])"
 
 

@@ -84,7 +84,7 @@ def test_the_command_line(own: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("Packed", r"BadContent: Node\(0\) sent what cannot be used, for Packed, .* must be float32 .*"),
         (
             "Broken",
-            r"Traceback .*(\n  File \".*my_codec.py\", .*\n.*|\n *\^*)*\nAttributeError: 'Broken' object has no attribute .*",
+            r"Traceback .*(\n  File \".*my_codec.py\", .*\n.*|\n *[~^]*)*\nAttributeError: 'Broken' object has no attribute .*",
         ),
     ]:
         assert main([f"{own}:{name}"]) == 1

@@ -7,7 +7,7 @@ import pkgutil
 import tracemalloc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -68,7 +68,9 @@ def concrete_classes(base: type[Any]) -> Iterator[type[Any]]:
 def test_no_kind_without_a_row(base: type[Any], rows: list[Any]) -> None:
     covered = {row.kind for row in rows}
     missing = sorted(kind.__name__ for kind in set(concrete_classes(base)) - covered)
-    assert not missing, f"add a row to tests/contract/nn_rows/ for {', '.join(missing)}"
+    assert not missing, (
+        f"add a row for {', '.join(missing)} beside those of other kinds of {base.__name__} in tests/contract/nn_rows"
+    )
 
 
 def test_the_walk_finds_classes_of_the_package_that_can_be_made() -> None:
@@ -137,35 +139,66 @@ def two() -> Team:
     return team
 
 
+class Run(NamedTuple):
+    """What a plan computes: values with a row for each sample, and those that are sums over the batch."""
+
+    rows: list[Array]
+    sums: list[Array]
+
+
+def run(row: GraphRow, training: bool, team: Team, dtype: type[Any] = np.float64, batch: int = 5) -> Run:
+    placeholder = Placeholder((-1, *row.sample))
+    output = row.applied()(placeholder)
+    assert isinstance(output, Node)
+    graph = Graph(placeholder, output)
+    trained = [variable for variable in graph.variables if variable.trainable]
+    store = VariableStore(trained, [v for v in graph.variables if v not in trained], np.dtype(dtype), 3)
+    x = row.draw(keyed(0, "parts"), (batch, *row.sample)).astype(dtype)
+    plan = Plan(graph, [x.shape], store.dtype, training=training, input_gradient=training, team=team)
+    found = Run([plan.forward((x,), Mode(training=training))[0].copy()], [])
+    if training:
+        plan.output_gradient[:] = keyed(1, "parts").standard_normal(plan.output.shape)
+        plan.backward()
+        assert plan.input_gradient is not None
+        found.rows.append(plan.input_gradient)
+        found.sums.extend([store.gradients, store.buffer_changes])
+    return found
+
+
 @pytest.mark.parametrize("row", GRAPHS, ids=name)
 @pytest.mark.share(4)
 def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytest.MonkeyPatch, two: Team) -> None:
     """An operation that says it splits may be run on slices of the batch, in inference and in training."""
-
-    def run(training: bool) -> list[Array]:
-        placeholder = Placeholder((-1, *row.sample))
-        output = row.applied()(placeholder)
-        assert isinstance(output, Node)
-        graph = Graph(placeholder, output)
-        trained = [variable for variable in graph.variables if variable.trainable]
-        store = VariableStore(trained, [v for v in graph.variables if v not in trained], np.dtype(np.float64), 3)
-        x = row.draw(keyed(0, "parts"), (5, *row.sample))
-        plan = Plan(graph, [x.shape], store.dtype, training=training, input_gradient=training, team=two)
-        found = [plan.forward((x,), Mode(training=training))[0].copy()]
-        if training:
-            plan.output_gradient[:] = keyed(1, "parts").standard_normal(plan.output.shape)
-            plan.backward()
-            assert plan.input_gradient is not None
-            found += [store.gradients, store.buffer_changes, plan.input_gradient]
-        return found
-
-    whole = [run(training) for training in (False, True)]
+    whole = [run(row, training, two) for training in (False, True)]
     for constant, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 1, "LANE_PARTS": 1}.items():
         monkeypatch.setattr(f"nn.plan.stages.{constant}", value)
     monkeypatch.setattr(Operation, "multiplies", True)  # else an operation is given to several threads only beside a product
-    for expected, found in zip(whole, [run(training) for training in (False, True)], strict=True):
-        for a, b in zip(expected, found, strict=True):
+    for expected, found in zip(whole, [run(row, training, two) for training in (False, True)], strict=True):
+        for a, b in zip([*expected.rows, *expected.sums], [*found.rows, *found.sums], strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("beside", ["products", "none"])
+@pytest.mark.parametrize("row", [row for row in GRAPHS if row.kind is not nn.operation.CachedAttention], ids=name)
+@pytest.mark.share(4)
+def test_two_threads_give_the_bits_of_one(row: GraphRow, beside: str, monkeypatch: pytest.MonkeyPatch, two: Team) -> None:
+    """Halves of eight samples have the bits of the whole; so have sums over the batch, except beside a product."""
+    for constant, value in {"LARGE": 1, "ALONE": 1, "REREAD": 0}.items():
+        monkeypatch.setattr(f"nn.plan.stages.{constant}", value)
+    if beside == "products":
+        monkeypatch.setattr(Operation, "multiplies", True)
+    placeholder = Placeholder((-1, *row.sample))
+    output = row.applied()(placeholder)
+    assert isinstance(output, Node)
+    nodes = Graph(placeholder, output).nodes
+    products = any(node.operation.multiplies for node in nodes)
+    # Through a sum over the batch the input's gradient depends on it, too.
+    through = any(isinstance(each, Node) and each.shape[:1] != (-1,) for node in nodes for each in node.inputs)
+    for training in (False, True):
+        one, both = (run(row, training, team, np.float32, 16) for team in (Team(1), two))
+        equal = [*zip(one.rows, both.rows, strict=True)][: 1 if products and through else None]
+        for a, b in [*equal, *(() if products else zip(one.sums, both.sums, strict=True))]:
+            np.testing.assert_array_equal(b, a)
 
 
 @pytest.mark.parametrize("row", LOSSES, ids=name)

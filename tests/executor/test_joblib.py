@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
+import random
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
@@ -28,7 +28,7 @@ class Fitted:
     """An estimator: what it has learned is no data."""
 
     def __init__(self, rate: float) -> None:
-        self.rate, self.learned = rate, itertools.count(3)
+        self.rate, self.learned = rate, random.Random(3)
 
 
 def root(x: float, power: float = 2.0) -> float:
@@ -124,7 +124,7 @@ def test_arguments_may_be_estimators_and_results_may_not() -> None:
     assert Parallel()(delayed(root)(x, power=Fraction(2)) for x in (4, 9)) == [2.0, 3.0]
     assert Parallel()(delayed(calls.mirrored)(Point(x, 1)) for x in range(3)) == [Point(1, x) for x in range(3)]
     message = (
-        r"The result of Fitted is no data: itertools\.count cannot travel: .* returns scores, .* not a fitted estimator: .*"
+        r"The result of Fitted is no data: random\.Random cannot travel: .* returns scores, .* not a fitted estimator: .*"
         r"trust_results=True"
     )
     with pytest.raises(TypeError, match=message) as caught:
@@ -142,7 +142,8 @@ def test_fitted_estimators_come_back_to_who_trusts_the_nodes(agents: NodeAssignm
         register_joblib(trusting, "not", trust_results=False)
         for backend in ("told", "as the executor"):
             found = Parallel(backend=backend)(delayed(Fitted)(x) for x in (0.5, 0.25))
-            assert [(type(item), item.rate, next(item.learned)) for item in found] == [(Fitted, 0.5, 3), (Fitted, 0.25, 3)]
+            assert [(type(item), item.rate) for item in found] == [(Fitted, 0.5), (Fitted, 0.25)]
+            assert [item.learned.random() for item in found] == [random.Random(3).random()] * 2
         with pytest.raises(TypeError, match="is no data"):
             Parallel(backend="not")(delayed(Fitted)(x) for x in (0.5, 0.25))
         with pytest.raises(TypeError, match="register_joblib 'trust_results' must be True, False or None, got 'yes'"):

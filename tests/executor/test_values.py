@@ -180,7 +180,7 @@ def frame() -> Any:
         "categories of all": pd.Categorical([b"a", "a", 3.5]),
         "date": pd.date_range("2026", periods=3),
         "seconds": pd.date_range("2026", periods=3, unit="s") if pd.__version__ >= "2.1" else pd.date_range("2026", periods=3),
-        "zone": pd.date_range("2026-03-28 12:00", periods=3, tz="Europe/Paris"),
+        "zone": pd.date_range("2026-03-28 12:00", periods=3, tz=PARIS),
         "UTC": pd.date_range("2026", periods=3, tz="UTC"),
         "span": pd.to_timedelta([1, None, 3], unit="s"),
         "Int64": pd.array([1, None, 3], dtype="Int64"),
@@ -523,6 +523,13 @@ def test_a_zone_that_is_not_here_is_no_fault_of_the_peer() -> None:
     """It may know newer ones: the task fails, and the node stays."""
     with pytest.raises(ConversionError, match="There is no time zone Moon/Base on this host"):
         decode(T("ZoneInfo", "Moon/Base"), [], (), Conversion({}))
+
+
+def test_a_zone_of_pytz_arrives_as_one_of_the_standard_library() -> None:
+    """pandas 2 has made such zones of names where pytz is installed."""
+    pytz = pytest.importorskip("pytz")
+    found = travel(pd.Series(pd.date_range("2026-03-28 12:00", periods=3, tz=pytz.timezone("Europe/Paris"))))
+    assert found.dt.tz == PARIS and found.tolist()[2].utcoffset() == dt.timedelta(hours=2)
 
 
 def refuse(tree: bytes, arrays: list[Any]) -> None:

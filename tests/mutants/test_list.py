@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ REPAIR = (
 )
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the list has statements as ast.unparse of Python 3.11 writes them")
 def test_every_mutant_finds_its_statement_once() -> None:
     gone = []
     for mutant in LISTED.mutants:

@@ -225,7 +225,7 @@ class Half(NamedTuple):
 
 @contextlib.contextmanager
 def half(kind: str = "memory", *, sealed: bool = False, role: str = "submitter") -> Iterator[Half]:
-    wire, clock = WIRES[kind][0](), VirtualClock()
+    wire, clock = WIRES[kind].make(), VirtualClock()
     session = Session(wire.right, keys_for(sealed), Peer(role), is_server=True, clock=clock)
     try:
         yield Half(session, wire.left, clock)

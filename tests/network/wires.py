@@ -96,16 +96,23 @@ def unix_wire() -> Wire:
     return Wire(SocketLink(left), SocketLink(right), wait_sockets)
 
 
-# one row per kind of link: how to make a pair, and the class that it tests
-WIRES: dict[str, tuple[Callable[[], Wire], type[Link]]] = {
-    "tcp": (tcp_wire, SocketLink),
-    "unix": (unix_wire, SocketLink),
-    "memory": (memory_wire, MemoryLink),
+class WireRow(NamedTuple):
+    """A kind of link: how to make a pair, the class that it tests, and whether no third process can stand between its ends."""
+
+    make: Callable[[], Wire]
+    kind: type[Link]
+    private: bool
+
+
+WIRES: dict[str, WireRow] = {
+    "tcp": WireRow(tcp_wire, SocketLink, private=False),
+    "unix": WireRow(unix_wire, SocketLink, private=True),
+    "memory": WireRow(memory_wire, MemoryLink, private=True),
 }
 
 
-# a kind of link, and whether its sessions are sealed: over TCP they always are
-SEALED_WIRES = [(kind, sealed) for kind in sorted(WIRES) for sealed in (False, True) if sealed or kind != "tcp"]
+# a kind of link, and whether its sessions are sealed: where somebody may stand between they always are
+SEALED_WIRES = [(kind, sealed) for kind, row in sorted(WIRES.items()) for sealed in (False, True) if sealed or row.private]
 
 
 def travelling(packed: Packed, sealer: Sealer | Confirmation | None = None) -> bytes:
@@ -128,7 +135,7 @@ class Talk(NamedTuple):
 
 @contextlib.contextmanager
 def talk(kind: str = "unix", *, sealed: bool = False, limits: Limits | None = None) -> Iterator[Talk]:
-    wire = WIRES[kind][0]()
+    wire = WIRES[kind].make()
     keys = keys_for(sealed or not wire.left.private)
     limits = limits or Limits()
     client = Session(wire.left, keys, Peer("peer", 0), is_server=False, limits=limits)

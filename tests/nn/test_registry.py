@@ -40,7 +40,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     "name",
     ["layer.Layer", "activation.Activation", "loss.Loss", "optimizer.IOptimizer", "optimizer.Exchange",
-     "gradient_descent.schedule", "layer.core", "layer.__dict__", "model.DNN", "model.History", "nn.layer", ""],
+     "gradient_descent.schedule", "layer.core", "layer.__dict__", "model.Model", "model.History", "nn.layer", ""],
 )  # fmt: skip
 def test_a_file_names_nothing_but_classes_of_its_kinds(name: str) -> None:
     tensors, metadata = parse(model_of(nn.layer.Dense(2)).to_bytes())

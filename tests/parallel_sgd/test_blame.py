@@ -110,3 +110,30 @@ def test_a_codec_that_is_slow_on_one_worker_names_it(slow: list[int], place: str
         runs[node] = [Batch(1, 1, 0.0, 0, 1.0, encode, 0, wait, 0.0, 0, put, put, put + wait, peer)]
     causes = blame(runs, {node: [("Q of kernel", 1.0, 0.0)] for node in runs}).causes
     assert [cause.place for cause in causes if cause.kind == "codec" and cause.seconds > 0.5] == [place] * (place is not None)
+
+
+def test_every_second_of_a_run_is_entered() -> None:
+    """Also those of a wait whose sender seems to have begun when it was over, as one that found no core after it had sent."""
+    waiting = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 4.0, 0, 1.0, 1.0, 1.0, 6.0, 1)
+    late = Batch(1, 1, 5.5, 0, 0.2, 0, 0, 0, 0, 0, 0.2, 0.2, 0.3, None)
+    found = blame({0: [waiting], 1: [late]})
+    assert found.seconds == 6.0 and (found.causes[0].kind, found.causes[0].seconds) == ("link", 4.0)
+
+
+def test_workers_of_one_machine_have_one_clock(tmp_path: Path) -> None:
+    """A packet that came before its sender could tell that it had left moves no batch there."""
+    early = {"Epochs": 1, "Batches": 1, "Data": 0, "Compute": 1, "Encode": 0, "Send": 0, "Merge": 0, "Rule": 0, "Put": 1}
+    rows = [
+        {**early, "Time": 0, "Wait": 1, "Sent": 9, "Total": 9, "Peer": 1},
+        {**early, "Time": 0, "Wait": 1, "Sent": 9, "Total": 9, "Peer": 0},
+    ]
+    tables = {
+        node: {"BA": {name: [float(value) if name != "Peer" else str(value)] for name, value in row.items()}}
+        for node, row in enumerate(rows)
+    }
+    tables[1]["BA"]["Wait"] = [3.0]
+    begins = {}
+    for machine in ({}, {"workers on these cores": "2"}):
+        records = RunRecords(tmp_path, None, {"environment": machine}, tables)
+        begins[len(machine)] = [batches[0].begin for batches in records.batches.values()]
+    assert begins == {0: [0.0, -1.0], 1: [0.0, 0.0]}, begins

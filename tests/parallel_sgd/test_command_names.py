@@ -139,6 +139,11 @@ WORDS = [
 ]
 
 
+def test_a_word_of_a_rule_need_not_be_a_short_form_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.gradient_descent, "WORDS", {**nn.gradient_descent.WORDS, "evolved": "LionOptimizer"})
+    assert named_parts.rule("--gradient-descent", "Evolved") is nn.gradient_descent.LionOptimizer
+
+
 @pytest.mark.parametrize(("name", "part", "package", "base"), WORDS)
 def test_editors_know_the_words_that_are_taken(name: Any, part: Any, package: Any, base: Any) -> None:
     """Each stands for a part of its own, and every part that ships has one."""

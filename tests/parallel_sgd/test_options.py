@@ -361,7 +361,10 @@ DATA = nn.dataset.Digits()
         *(
             (
                 lambda model=model: submit(Path("never"), model=model),
-                *(ValueError, r"^ParallelSGD 'model' must have its variables: .* input_shape and call setup\(\)"),
+                *(
+                    ValueError,
+                    r"^ParallelSGD 'model' must have its variables: .* input_shape and call setup\(\) or compile\(\)$",
+                ),
             )
             for model in (bare(loss=nn.loss.MSELoss()), bare([-1, 64]))
         ),
@@ -371,6 +374,10 @@ DATA = nn.dataset.Digits()
                 TypeError,
                 r"^parallel\(\) has no argument 'max_restart'; did you mean max_restarts\?$",
             ),
+        ),
+        (
+            lambda: ParallelSGD.parallel(None, None, device="cuda"),
+            *(TypeError, r"^parallel\(\) has no argument 'device': it computes on CPUs, and on no other device$"),
         ),
         *(
             (
@@ -544,6 +551,34 @@ def test_a_codec_that_does_not_suit_the_rule_is_a_warning(tmp_path: Path) -> Non
     assert [warning.filename for warning in caught] == [__file__], "once, at the caller of parallel()"
     submit(tmp_path, codec=TopK, gd_type=SGDOptimizer)
     submit(tmp_path, codec=TopK, op_type=LocalUpdateOptimizer)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "settings", "is_told"),
+    [
+        (SGDOptimizer(0.5), {}, True),
+        (SGDOptimizer(0.5), {"gd_type": SGDOptimizer, "gd_params": (0.5,)}, False),
+        (ADAMOptimizer(0.5), {}, True),
+        ("adam", {}, False),
+        (None, {}, False),
+    ],
+)
+def test_a_rule_that_the_job_does_not_take_is_told(
+    compiled: Any, settings: dict[str, Any], is_told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`compile` is for `fit`; a job that trains by the default all the same says so, unless both are one."""
+    model = mlp()
+    if compiled is not None:
+        model.compile(compiled)
+    with in_process(1) as nodes:
+        digits_job(model).parallel(nodes, epoch=1, verbose=0, directory=tmp_path, **settings)
+    told = [record.message for record in caplog.records if "the rule of compile()" in record.message]
+    assert len(told) == is_told, told
+    for text in told:
+        assert (
+            "by the default of 'gd_type', ADAMOptimizer" in text
+            and f"give gd_type={type(compiled).__name__} and gd_par" in text
+        )
 
 
 def test_what_depends_on_the_place_is_left_to_the_workers(tmp_path: Path) -> None:

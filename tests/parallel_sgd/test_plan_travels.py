@@ -1,5 +1,6 @@
 """The plan of columns on its way: from a data set through a job into model files, to predictions of programs and commands."""
 
+import copy
 import csv
 import json
 import os
@@ -17,8 +18,11 @@ import nn
 import parallel_sgd
 from nn.dataset import ArrayDataset, CSVDataset, Digits
 from nn.dataset.transforms import AbsTransformer, ImageCls, Normalize, NormalizeLabels, Shuffle, Windows
+from nn.layer import Dense
 from nn.model import Model
+from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.options.forms import Weights
+from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.record.verification import rows_that_differ
 from tests.statements import covers
 
@@ -165,6 +169,19 @@ class EndOnce(nn.callback.Callback):
 @pytest.mark.long
 @covers("DAT-2")
 @pytest.mark.processes
+def test_samples_that_were_left_as_they_came_are_warned_of():
+    """Arrays of floats are taken as they are, so those of `load` give nonsense where the job has normalised them."""
+    data = houses()
+    trained = train(network(len(data.columns)), data, Normalize(), epochs=1)
+    x, y = data.load()[2:]
+    said = r"as they were before Normalize, by which the model was trained: .* a DataFrame, or Normalize.of\(data\).apply\(x\)"
+    for ask in (trained.predict, lambda raw: trained.evaluate(raw, y)):
+        with pytest.warns(UserWarning, match=said):
+            ask(x)
+    trained.predict(Normalize.of(data).apply(x))
+    trained.predict(np.full_like(x, 1e9))  # strange in both ways, which says nothing
+
+
 def test_restarted_and_resumed_jobs_and_checkpoints_of_callbacks_keep_the_plan():
     data, mark = houses(), str(Path("ended").resolve())
 
@@ -271,6 +288,37 @@ def test_class_weights_of_a_job_by_name_and_balanced():
         match="'class_weight' must map class numbers to weights, got 'even'; names of classes and 'balanced' are taken",
     ):
         train(network(5), data, Normalize(), class_weight="even")
+
+
+@covers("DAT-8")
+def test_class_weights_of_several_outputs_are_those_of_fit_and_stand_in_the_job_file(tmp_path):
+    draws = np.random.default_rng(0)
+    x, y = draws.normal(size=(48, 3)).astype(np.float32), {"yes": np.arange(48) % 5 > 3, "kind": np.arange(48) % 3}
+    value = nn.Input([-1, 3])
+    model = Model(value, [Dense(1, "sigmoid", name="yes")(value), Dense(3, "softmax", name="kind")(value)])
+    model.compile("adam", {"yes": "binary_crossentropy", "kind": "sparse_categorical_crossentropy"})
+    data = ArrayDataset(x, y, x[:8], {name: label[:8] for name, label in y.items()})
+    weights = {"yes": "balanced", "kind": {0: 2.0, 2: 0.25}}
+    found = []
+    for count in (1, 2):
+        with in_process(count) as nodes:
+            job = ParallelSGD(copy.deepcopy(model), data)
+            assigned = FixedBlockAssignment.of(blocks=2)
+            run = {"directory": tmp_path / f"{count}", "verbose": 0, "shuffle": False, "assignment_type": assigned}
+            result = job.parallel(nodes, epoch=2, block_size=8, class_weight=weights, **run)
+            found += [result.models[0].store.values]
+    assert np.array_equal(*found)
+    plain = copy.deepcopy(model)
+    plain.fit(x, y, epochs=2, batch_size=16, shuffle=False, class_weight=weights, verbose=0)
+    np.testing.assert_allclose(found[0], plain.store.values, rtol=1e-5, atol=1e-7)
+    form = Weights()
+    balanced = {"yes": {0: 0.5, 1: 3.0}, "kind": "balanced"}
+    for each in (weights, balanced):
+        assert form.read("class_weight", form.write(each)) == each
+    with pytest.raises(ValueError, match=r"'class_weight\[kind\]\[0\]' must be a number >= 0, got -1"):
+        ParallelSGD(model, data).parallel(in_process(1), class_weight={"kind": {0: -1}})
+    with pytest.raises(ValueError, match="'class_weight' must have parts for yes, kind only, got 'kin'; did you mean 'kind'"):
+        ParallelSGD(model, data).parallel(in_process(1), class_weight={"kin": {0: 1.0}})
 
 
 @covers("DAT-8")

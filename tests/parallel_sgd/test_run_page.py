@@ -443,3 +443,15 @@ def test_paper_is_white(tmp_path: Path) -> None:
     media = re.findall(r"@media ([^{]*)\{", page)
     assert media and all(each.startswith("screen and") for each in media if "dark" in each), media
     assert re.search(r"@media print \{.*\.dark canvas \{ filter: invert", page, re.DOTALL)
+
+
+def test_paper_is_not_told_to_scroll(tmp_path: Path) -> None:
+    """What a hand does on a screen stands apart, and a printer leaves it out."""
+    report = train(tmp_path).report
+    assert report is not None
+    page = report.read_text("utf-8")
+    assert re.findall(r"<[^>]*>[^<]*[Ss]croll, [^<]*", page) == [
+        '<span class="drawn used">Scroll, pinch or drag the bar below to zoom.'
+    ]
+    hidden = re.search(r"@media print \{.*?([^{};]*) \{ display: none !important; \}", page, re.DOTALL)
+    assert hidden is not None and ".used" in hidden[1].split(", ")

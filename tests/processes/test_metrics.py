@@ -157,3 +157,17 @@ def test_bad_values(own: Cluster, tmp_path: Path, value: str, said: str) -> None
     assert said.format(taken=taken) in console.splitlines()[-1] and "Traceback" not in console
     assert value == "web" or len(console.splitlines()) == 1
     assert not agent.announcement.exists()
+
+
+@pytest.mark.ordinary_user
+def test_a_port_that_is_not_for_this_user(own: Cluster, tmp_path: Path) -> None:
+    """The option that named it is told."""
+    first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text("ascii"))
+    if first < 2:
+        pytest.skip("All ports are for all users here.")
+    refused = rf"Port {first - 1} on 127\.0\.0\.1(, for metrics,)? is refused to this user: Permission denied[.;] "
+    options = ("--port", "--metrics-port")
+    agents = [AgentProcess(tmp_path / option[2:], own.key_file, option, str(first - 1)) for option in options]
+    for option, agent in zip(options, agents, strict=True):
+        said = rf"{refused}[Cc]hoose another (port|one) with {option}, or 0 for a free one\.$"
+        assert re.search(said, agent.refused(), re.MULTILINE), agent.console

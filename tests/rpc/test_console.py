@@ -284,6 +284,33 @@ sys.exit(run_program(main))
 """
 
 
+WARNS = """
+import warnings
+from rpc.support.console import run_program
+
+def main():
+    warnings.warn("of the command")
+    warnings.warn_explicit("of a codec", UserWarning, "mine.py", 7)
+    return 0
+
+raise SystemExit(run_program(main))
+"""
+
+
+def test_a_warning_of_a_command_is_a_sentence(tmp_path: Path) -> None:
+    """Its line is one of ours; that of a file of the user's is told."""
+    (tmp_path / "program.py").write_text(WARNS)
+    ended = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stderr.splitlines() == ["warning  of the command", "mine.py:7: UserWarning: of a codec"], ended.stderr
+
+
 @pytest.mark.parametrize(
     ("body", "code", "redirect", "ends"),
     [

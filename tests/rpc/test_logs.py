@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from rpc.support import logs
-from rpc.support.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
+from rpc.support.console import columns_of, fitted
+from rpc.support.logs import COPIED, PLAIN, SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
 
+from ..screen import Screen
 from ..statements import covers
 
 HOSTILE = "a\x1b[2J\x1b]0;t\x07b\rc\nINFO Worker@00:00:00: forged\n\x9b31m\u202e\ud800\x00\u2028end"
@@ -129,3 +131,37 @@ def test_console(logger: logging.Logger, capsys: pytest.CaptureFixture[str], mon
     assert len(logger.handlers) == 1 and logger.level == logging.WARNING
     logging.getLogger(SUBMIT_LOGGER).warning("Start \x1b job.")
     assert re.fullmatch(rf"WARNING P-SGD Submit@{TIME}: Start \\x1b job\.\n", capsys.readouterr().err)
+
+
+def test_lines_end_with_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At their words, of figures between these; a pipe, and a terminal that tells no width, get them whole."""
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "40")
+    epoch = "epoch 1/8   Loss 0.6950   accuracy 0.4875   test: Loss 0.6780   accuracy 0.5625"
+    assert fitted(epoch, screen).split("\n") == [
+        "epoch 1/8   Loss 0.6950",
+        "            accuracy 0.4875",
+        "            test: Loss 0.6780",
+        "            accuracy 0.5625",
+    ]
+    said = "2 workers took 0.33 s; one alone would have needed at most 0.14 s."
+    assert fitted(f"{said}\n\tFile x, line 7, which has more than forty columns", screen).split("\n") == [
+        "2 workers took 0.33 s; one alone would",
+        "  have needed at most 0.14 s.",
+        "\tFile x, line 7, which has more than forty columns",
+    ]
+    assert fitted("x" * 60, screen) == "x" * 60 and fitted(epoch, io.StringIO()) == epoch
+    for columns in ("", "none", "9" * 9):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert columns_of(screen) == 0 and fitted(epoch, screen) == epoch
+
+
+def test_a_console_breaks_sentences_and_no_commands(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "30")
+    handler = logs.ConsoleHandler(screen)
+    handler.setFormatter(logs.ConsoleFormatter())
+    said = "go on    psgd run digits-1 --resume last"
+    for mark in (PLAIN, COPIED):
+        handler.emit(logging.makeLogRecord({"name": SUBMIT_LOGGER, "levelno": 20, "msg": said, **mark}))
+    assert screen.rows == ["go on", "         psgd run digits-1 --resume last", said, ""]

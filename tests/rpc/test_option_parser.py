@@ -15,6 +15,8 @@ def make() -> OptionParser:
     parser = OptionParser(prog="program")
     parser.add_argument("--shape", choices=("ring", "star"), help="how the nodes are joined")
     parser.add_argument("--count", type=int, choices=range(2), help="how many there are")
+    parser.add_argument("--quiet", action="store_true")
+    parser.meant_options = {"form": "--shape", "counter": ""}
     return parser
 
 
@@ -25,6 +27,12 @@ def make() -> OptionParser:
         ("--shape '", "argument --shape: invalid choice: \"'\" (choose from 'ring', 'star')"),
         ("--count 7", "argument --count: invalid choice: 7 (choose from 0, 1)"),
         ("--shpae ring", "unrecognized arguments: --shpae ring; did you mean --shape?"),
+        ("--form ring", "unrecognized arguments: --form ring; did you mean --shape?"),
+        ("--counter 3", "unrecognized arguments: --counter 3"),
+        ("shapes", "unrecognized arguments: shapes"),
+        ("shape ring", "unrecognized arguments: shape ring; did you mean --shape?"),
+        ("my.shape", "unrecognized arguments: my.shape; did you mean --shape my.shape?"),
+        ("my.quiet", "unrecognized arguments: my.quiet"),
     ],
 )
 def test_what_is_misspelt_is_told_alike_by_every_version_of_python(
@@ -44,7 +52,7 @@ def test_help_shows_few_options_and_help_all_shows_all(capsys: pytest.CaptureFix
             parser.parse_args([asked])
         printed = capsys.readouterr().out
         assert ("how the nodes are joined" in printed) == ("--shape" in printed) == shown
-        assert "how many there are" in printed and "--later" in printed and "show all options, 1 more" in printed
+        assert "how many there are" in printed and "--later" in printed and "show all options, 2 more" in printed
     assert parser.parse_args(["--shape", "ring"]).shape == "ring"
 
 

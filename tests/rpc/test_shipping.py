@@ -19,7 +19,7 @@ from rpc import AbsSimpleExecutor, shipping
 from rpc.code_closure import CodeClosure, is_user_module, user_modules
 from rpc.executable import ReplyPackage
 from rpc.messages import ANY_CODE, NO_CODE, parse
-from rpc.shipping import Bundle, load, pack
+from rpc.shipping import Bundle, load, load_trusted, pack, pack_trusted
 
 from ..statements import covers
 
@@ -43,6 +43,17 @@ def forged(described: Any) -> bytes:
 
 
 PACKAGE = shipping._ByName("rpc.executable", "ReplyPackage")
+
+
+def test_code_keeps_the_name_of_its_file() -> None:
+    """A traceback names the file that the user knows, whichever version of cloudpickle packs."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer():\n    return [lambda: 1]\n", "<cell 3>", "exec"), space)
+    sent = pack({"function": space["outer"]})
+    data, arrays = pack_trusted(space["outer"], ())
+    for function in (reload(sent)["function"], load_trusted(data, arrays, ())):
+        inner = function()[0]
+        assert (inner(), inner.__code__.co_filename, function.__code__.co_filename) == (1, "<cell 3>", "<cell 3>")
 
 
 @covers("SUB-33")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from itertools import repeat
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -246,6 +247,8 @@ class Number(_Measured):
             return TRUTH.get(text.lower()) if found is None and self.truth else found
         if is_missing(cell):
             return math.nan
+        if isinstance(cell, np.ndarray) and cell.ndim:  # of one element it is a number to NumPy before 2.4
+            return None
         try:
             return float(cell)
         except (TypeError, ValueError, OverflowError):
@@ -361,11 +364,10 @@ class Category(Column):
             raise Misfit(row, f"one of {known}", text, "; unknown='none' takes it for none of them")
         return found
 
-    def lookup(self, texts: Iterable[str]) -> list[int]:
-        """Return which of the categories each text is, as it stands; -1 for none of them."""
+    def lookup(self, texts: Iterable[str]) -> Iterator[int]:
+        """Return an iterator over which of the categories each text is, as it stands; -1 for none of them."""
         # A dict, because a column may have a thousand categories, a text as many words.
-        places = self._places
-        return [places.get(text, -1) for text in texts]
+        return map(self._places.get, texts, repeat(-1))
 
     @property
     def width(self) -> int:

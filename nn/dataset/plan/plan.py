@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, Left
 from nn.dataset.plan.marks import check_delimiter, check_encoding, check_marks
 from nn.dataset.plan.rows import table_of
 from nn.dataset.plan.text import Text
+from nn.extension import level_of_user
 from nn.html import table
 
 if TYPE_CHECKING:
@@ -269,6 +271,16 @@ class Plan:
             return self.apply({self.features[0].name: x.reshape(-1).tolist()})
         # Integers and texts are samples as they came, such as pixels; floats have been transformed already.
         if x.dtype.kind not in "biuOUT" or not self.steps:
+            if (
+                x.dtype.kind == "f"
+                and self.steps
+                and (name := next(filter(None, (t._left_out(x) for t in self._transforms)), ""))
+            ):
+                warnings.warn(
+                    f"these samples look as they were before {name}, by which the model was trained: an array of floats is "
+                    f"taken as it is. Give rows by column name, such as a DataFrame, or {name}.of(data).apply(x)",
+                    stacklevel=level_of_user(),
+                )
             return x
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - as above
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -28,7 +29,11 @@ PADDING: Final = ""
 """The word with the id 0 of texts as ids, which stands behind the last word."""
 UNKNOWN: Final = "[UNK]"
 """The word that stands for all that a vocabulary does not have."""
-_WITHOUT_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+_PUNCTUATION: Final = string.punctuation.encode()
+_ONE: Final = np.float32(1)
+"""Added at places a hundred times as fast as a number of another type."""
+_TOGETHER: Final = 1024
+"""Texts of which the words are in hand at a time."""
 _LARGEST = 1 << 24  # length of a text; numbers of one that has no spaces are as many as its characters
 
 
@@ -101,7 +106,8 @@ class Text(Column):
         if self.standardize in ("lower", "lower_and_strip_punctuation"):
             text = text.lower()
         if self.standardize in ("strip_punctuation", "lower_and_strip_punctuation"):
-            text = text.translate(_WITHOUT_PUNCTUATION)
+            # As bytes, of which those of other signs in UTF-8 are none of ASCII: a seventh of the time of `str.translate`.
+            text = text.encode(errors="surrogatepass").translate(None, _PUNCTUATION).decode(errors="surrogatepass")
         found = text.split() if self.split == "whitespace" else list(text) if self.split == "character" else [text]
         if self.ngrams == 1:
             return found
@@ -131,22 +137,23 @@ class Text(Column):
             else self.vocabulary
         )
         weights = tuple(math.log1p(number / (1 + within[word])) for word in words) if self.output == "tf_idf" else ()
+        # One id at least: a text without words is a row of padding.
         return replace(self, vocabulary=words, length=self.length or max(longest, 1), weights=weights)
 
     def ids(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """Return the ids ``(texts, length)``, those of the longest text where the kind has no length."""
-        found = [self._numbers(text) for text in texts]
-        length = self.length or max((len(each) for each in found), default=1) or 1
+        counts, numbers = self._found(texts)
+        length = self.length or int(counts.max(initial=1))
         made = np.zeros((len(texts), length), np.int32)
-        for row, each in zip(made, found, strict=True):
-            row[: len(each)] = each[:length]
+        made[np.arange(length) < counts[:, None]] = numbers
         return made
 
     def counts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a row of numbers, one for each word, for each text."""
         made = np.zeros((len(texts), self.width), np.float32)
-        for row, text in zip(made, texts, strict=True):
-            row[:] = np.bincount(self._numbers(text), minlength=len(row))
+        counts, numbers = self._found(texts)
+        # An assignment would count a word once that occurs several times.
+        np.add.at(made.reshape(-1), np.repeat(np.arange(len(made)) * self.width, counts) + numbers, _ONE)
         if self.output == "multi_hot":
             return np.minimum(made, 1)
         return made * self._weights if self.output == "tf_idf" else made
@@ -166,10 +173,20 @@ class Text(Column):
         # A text without words.
         numbers[np.isnan(numbers)] = 0.0
 
-    def _numbers(self, text: str) -> list[int]:
+    def _found(self, texts: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        """Return how many words of each text count, and the numbers of all of them, text by text."""
+        most = self.length if self.output == "int" else None
+        counts, numbers = np.zeros(len(texts), np.intp), [np.zeros(0, np.int32)]
+        # A part at a time, as words take several times the memory of their numbers.
+        for first in range(0, len(texts), _TOGETHER):
+            words = [self.tokens(text)[:most] for text in texts[first : first + _TOGETHER]]
+            own = counts[first : first + len(words)]
+            own[:] = [len(each) for each in words]
+            numbers.append(np.fromiter(self._words.lookup(chain.from_iterable(words)), np.int32, int(own.sum())))
+        made = np.concatenate(numbers)
         # The words follow those for padding and for what is unknown, which stands right before them.
-        first = 2 if self.output == "int" else 1
-        return [place + first for place in self._words.lookup(self.tokens(text))]
+        made += 2 if self.output == "int" else 1
+        return counts, made
 
     @cached_property
     def _words(self) -> Category:
@@ -217,7 +234,9 @@ def texts_of(owner: str, given: Any) -> NDArray[np.object_]:
     made = given if isinstance(given, np.ndarray) else np.array(given, object)
     if made.dtype.kind == "U":
         return made.astype(object)
-    if made.dtype.kind not in "OT" or not all(isinstance(each, str) for each in made.reshape(-1).tolist()):
+    # By their types, which are few.
+    kinds = set(map(type, made.reshape(-1).tolist())) if made.dtype.kind in "OT" else {object}
+    if not all(issubclass(kind, str) for kind in kinds):
         wrong = next((each for each in made.reshape(-1).tolist() if not isinstance(each, str)), made.dtype)
         raise TypeError(f"{owner} must be texts, got {arguments.short(wrong)}")
     return made.astype(object)

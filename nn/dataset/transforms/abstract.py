@@ -12,11 +12,11 @@ from nn.extension import checked_call
 
 __all__ = ["AbsTransformer", "Chain", "build", "check_fields", "check_order", "describe"]
 
+#: The built-in transforms.
 _KINDS = (
     "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
     "Windows", "StringLookup", "TextVectorization", "Buckets",
 )  # fmt: skip
-"""The built-in transforms."""
 
 
 class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
@@ -39,8 +39,8 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
     takes_parts: ClassVar[bool] = True
     """Whether it takes samples and labels of several parts, with a field for each; most of this package take numbers."""
 
+    #: Whether it takes texts, so that samples that are numbers have been through it.
     _of_texts: ClassVar[bool] = False
-    """Whether it takes texts, so that samples that are numbers have been through it."""
 
     in_order: ClassVar[bool] = False
     """Whether it needs all rows in the order of time."""
@@ -91,6 +91,10 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
     def deals_blocks(self) -> bool:
         """Whether the order it gives the samples says which block of a job gets which; a job then leaves them there."""
         return False
+
+    def _left_out(self, x: Array) -> str:
+        """Return the name of this transform for samples that look as if they had not been through it, else ""."""
+        return ""
 
     @property
     def _limits(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from nn.extension import checked_call
 __all__ = ["Normalize", "NormalizeLabels", "Standardization", "normalized", "statistics"]
 
 Per: TypeAlias = Literal["feature", "channel", "all"]
+_FAR = 10.0  # standard deviations
 _CHUNK = 1 << 16  # values that are in hand at a time, as float64
 
 
@@ -130,6 +131,16 @@ class Normalize(Standardization, configured=True):
         """Return the transform with the statistics of these training samples, of equal bits in their place."""
         mean, std = self._with_statistics(train_x)
         return Normalize(mean, std, self.per)
+
+    def _left_out(self, x: Array) -> str:
+        if self.mean is None or self.std is None or x.ndim != 2 or not len(x):
+            return ""
+        mean, std = np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
+        if mean.size not in (1, x.shape[1]) or std.size not in (1, x.shape[1]):
+            return ""
+        # No sample is that far from the mean of what was normalised, and each is near to that of what was not.
+        strange = (np.abs(x) > _FAR).all(axis=0) & (np.abs(x - mean) <= _FAR * std).all(axis=0)
+        return "Normalize" if strange.any() else ""
 
     def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
         """Return normalised samples; raises as `apply`."""

@@ -156,9 +156,10 @@ class StringLookup(_OfTexts, configured=True):
         return {"vocabulary": most_frequent(Counter(texts.reshape(-1).tolist()), most)}
 
     def _encoded(self, texts: Array) -> Array:
-        ids = np.array(self._kind.lookup(texts.reshape(-1).tolist()), np.int32).reshape(texts.shape)
+        ids = np.fromiter(self._kind.lookup(texts.reshape(-1).tolist()), np.int32, texts.size).reshape(texts.shape)
         if not self.num_oov_indices and (ids < 0).any():
             raise ValueError(f"StringLookup 'vocabulary' must have every word, got {arguments.short(texts[ids < 0][0])}")
+        # The look-up gives -1 for a word that is not known.
         ids += np.int32(self.num_oov_indices)
         return ids if self.output_mode == "int" else self._rows(ids)
 
@@ -211,6 +212,7 @@ class TextVectorization(_OfTexts, configured=True):
         idf_weights: Sequence[float] | None = None,
     ) -> None:
         self.max_tokens, self.vocabulary = self._checked(max_tokens, vocabulary)
+        # Keras says None for "none".
         self.standardize = arguments.one_of(self, "standardize", standardize or "none", get_args(Standard))
         self.split = arguments.one_of(self, "split", split or "none", get_args(Split))
         self.ngrams = 1 if ngrams is None else arguments.integer(self, "ngrams", ngrams, minimum=1)

@@ -69,7 +69,9 @@ def _attended(call: Call, q: Value, k: Value, v: Value, causal: bool) -> Value:
     depth = q.shape[3]
     scale, cap = float(call.given.get("scale", 1 / math.sqrt(depth))), float(call.given.get("softcap", 0.0))
     if not call.has(3) and not cap:
+        # Of the scale that the operation of nn has by itself.
         factor = scale * math.sqrt(depth)
+        # A file holds the scale as float32.
         q = q if math.isclose(factor, 1, rel_tol=1e-6) else q * factor
         return q.apply(operation.Attention(causal), k, v)
     if cap and (causal or call.has(3)):

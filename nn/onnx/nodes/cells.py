@@ -15,12 +15,12 @@ from nn.onnx.call import Call
 from nn.onnx.nodes.shapes import cut, squeezed
 from nn.value.value import Value
 
+#: Layer of an operator, the order of its gates by their numbers in ONNX, and the functions that nn has.
 _GATES: Final[Mapping[str, tuple[type[Any], Sequence[int], list[str]]]] = MappingProxyType({
     "LSTM": (layer.LSTM, (0, 2, 3, 1), ["Sigmoid", "Tanh", "Tanh"]),
     "GRU": (layer.GRU, (0, 1, 2), ["Sigmoid", "Tanh"]),
     "RNN": (layer.SimpleRNN, (0,), ["Tanh"]),
 })  # fmt: skip
-"""Layer of an operator, the order of its gates by their numbers in ONNX, and the functions that nn has."""
 
 
 def recurrent(call: Call) -> list[Operand]:
@@ -68,6 +68,7 @@ def _first_state(call: Call, place_of: int, directions: int, steps_first: bool) 
 
 
 def _one(x: Value, axis: int, number: int) -> dict[int, slice]:
+    # A cut of a whole axis would be one more operation.
     return {axis: slice(number, number + 1)} if x.shape[axis] != 1 else {}
 
 
@@ -89,6 +90,7 @@ def _direction(
     given: dict[str, Any] = {"activation": words[0].lower()} if kind is layer.SimpleRNN else {}
     found = call.builder.layer(kind, weights, sources, number, units=units, return_sequences=True, return_state=True, **given)
     steps, *last = found(x[:, ::-1] if back else x, initial_state=states)
+    # In the order of x, as ONNX wants the states of the reverse direction, too.
     return [steps[:, ::-1] if back else steps, *last]
 
 

@@ -59,6 +59,7 @@ def _terms(call: Call, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = front.split(",")
     if len(terms) != len(ranks):
         raise call.refuse(f"'equation' must have as many operands as there are, {len(ranks)}", equation)
+    # For the axes of "...", counted from the last one, as axes that broadcast are.
     spare = [letter for letter in ascii_letters if letter not in equation]
     counts = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     most = max(counts)

@@ -13,7 +13,7 @@ from nn.arrays import Array
 from nn.onnx.axes import Order, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
-from nn.onnx.messages import BOOL, FLOATS
+from nn.onnx.messages import BOOL, FLOATS, dtype_of
 from nn.operation.operation import Operation
 from nn.value.value import Value, as_value
 
@@ -44,6 +44,7 @@ def leaky(call: Call) -> Operand:
     alpha = float(call.given.get("alpha", 0.01))
 
     def compute(x: Value) -> Value:
+        # Other slopes `LeakReLU` does not take.
         return x.apply(activation.LeakReLU(alpha)) if 0 <= alpha < 1 else function.where(x > 0, x, x * alpha)
 
     return call.builder.orders.through(call.value(0), compute)
@@ -131,6 +132,7 @@ def _follows(side: tuple[Any, Order | None], operand: Operand, order: Order) -> 
 
 def _turned_back(call: Call, array: Array, order: Order) -> Array:
     if array.size == 1:
+        # One number broadcasts in every order.
         return array
     whole = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
     return call.builder.derived(whole.transpose(inverse(order)), array)
@@ -157,6 +159,7 @@ def applied(kind: Callable[[], Operation]) -> Read:
 
 def quotient(call: Call) -> Operand:
     if call.builder.is_whole(call.operand(0)):
+        # The quotient of whole numbers is cut towards zero.
         return pairs(lambda a, b: (a / b).apply(operation.Rounding("zero")))(call)  # type: ignore[return-value]
     return applied(operation.Divide)(call)  # type: ignore[return-value]
 
@@ -194,6 +197,7 @@ def cast(call: Call) -> Operand:
     to = call.given.get("to")
     if to == BOOL:
         return call.value(0).apply(operation.Compare("!="), as_value(0))
+    dtype_of(to, f"{call.title}: 'to'")  # texts are no numbers
     return _typed(call, to not in FLOATS)
 
 
@@ -207,6 +211,7 @@ def _typed(call: Call, whole: bool) -> Operand:
     if call.builder.is_whole(x) == whole:
         return x
     if not whole:
+        # A value of its own: the types are noted by value.
         return call.value(0).apply(activation.Linear())
     made = x.apply(activation.Linear())
     call.builder.uncut.add(made)

@@ -17,6 +17,7 @@ def greatest(call: Call) -> Operand:
     x, last = call.value(0), bool(call.given.get("select_last_index", 0))
     if last and x.shape[axis] == LENGTH:
         raise call.refuse("the axis must have a length that is known", list(x.shape))
+    # The first of equal elements is found, so the last one is sought from behind.
     found = _places(call, cut(call, x, {axis: slice(None, None, -1)}) if last else x, 1, axis, call.node.op_type == "ArgMin")
     found = x.shape[axis] - 1 - found if last else found
     return found if call.given.get("keepdims", 1) else squeezed(call, found, [axis])
@@ -25,6 +26,7 @@ def greatest(call: Call) -> Operand:
 def top(call: Call) -> list[Operand]:
     """Return the greatest or least elements along an axis, and their places."""
     axis = _axis(call, int(call.given.get("axis", -1)))
+    # From version 10 on it is an input.
     count = integers(call.array(1))[0] if call.version >= 10 else int(call.given["k"])
     places = _places(call, call.value(0), count, axis, not call.given.get("largest", 1))
     return [call.value(0).apply(operation.TakeAlong(axis), places), places]

@@ -30,7 +30,7 @@ def reduced(call: Call, x: Value, axes: Sequence[int], kind: Callable[..., Opera
     """Return a reduction over axes, computed before a change of their order."""
     source, order = call.builder.orders.source(x)
     rank = len(x.shape)
-    axes = sorted(axis % rank for axis in axes)
+    axes = sorted(call.axis(axis, rank) for axis in axes)
     if any(x.shape[axis] == BATCH for axis in axes):
         raise call.refuse("a reduction must leave the samples apart", [f"axis {axis} of shape {x.shape}" for axis in axes])
     if order is None:
@@ -72,7 +72,7 @@ def log_sum_exp(call: Call) -> Operand:
 def running_sum(call: Call) -> Operand:
     """Return the sums of all elements up to each one along an axis: a product with a triangle of ones."""
     x = call.value(0)
-    axis = integers(call.array(1))[0] % len(x.shape)
+    axis = call.axis(integers(call.array(1))[0], len(x.shape))
     length = x.shape[axis]
     if length in (BATCH, LENGTH):
         raise call.refuse("the axis must have a length that is known", list(x.shape))
@@ -177,7 +177,7 @@ def squeeze(call: Call) -> Operand:
 def squeezed(call: Call, x: Value, axes: Sequence[int]) -> Value:
     """Return x without some axes, left out before a change of the order."""
     rank = len(x.shape)
-    gone = {axis % rank for axis in axes}
+    gone = {call.axis(axis, rank) for axis in axes}
     if any(x.shape[axis] != 1 for axis in gone):
         raise call.refuse(f"axes {sorted(gone)} must have length 1", list(x.shape))
     source, order = call.builder.orders.source(x)
@@ -192,7 +192,7 @@ def unsqueeze(call: Call) -> Operand:
     x = call.tensor(0)
     axes = call.numbers(1, "axes") or []
     rank = len(x.shape) + len(axes)
-    new = {axis % rank for axis in axes}
+    new = {call.axis(axis, rank) for axis in axes}
     if len(new) != len(axes):
         raise call.refuse("axes must differ", axes)
     lengths = iter(x.shape)
@@ -209,7 +209,7 @@ def permuted(call: Call) -> Operand:
 
 def beside(call: Call) -> Operand:
     values = [call.value(number) for number in range(len(call.inputs))]
-    axis = int(call.given["axis"]) % len(values[0].shape)
+    axis = call.axis(call.given["axis"], len(values[0].shape))
     found = [call.builder.orders.source(each) for each in values]
     order = found[0][1]
     if order is not None and all(other == order for _, other in found):
@@ -232,7 +232,7 @@ def _for_each_sample(values: Sequence[Value], axis: int) -> list[Value]:
 
 def split(call: Call) -> list[Operand]:
     x = call.value(0)
-    axis = int(call.given.get("axis", 0)) % len(x.shape)
+    axis = call.axis(call.given.get("axis", 0), len(x.shape))
     if x.shape[axis] in (BATCH, LENGTH):
         raise call.refuse("the axis must have a length that is known", list(x.shape))
     sizes = split_sizes(x.shape[axis], [None, call.array(1) if call.has(1) else None], call.given)
@@ -277,8 +277,8 @@ def expand(call: Call) -> Operand:
     return x * as_value(np.ones(bounded(target)))
 
 
+#: Copies beside each other, each of which is an input of an operation.
 _MOST_TIMES: Final = 4096
-"""Copies beside each other, each of which is an input of an operation."""
 
 
 def tile(call: Call) -> Operand:

@@ -50,7 +50,8 @@ def gemm(call: Call) -> Operand:
         if not call.has(2):
             return _dense(call, kernel, None, sources)
         c = call.operand(2)
-        if isinstance(c, np.ndarray) and c.size in (1, kernel.shape[1]):
+        # A column has a number for each sample, and none for each unit.
+        if isinstance(c, np.ndarray) and (c.size == 1 or (c.size == kernel.shape[1] == c.shape[-1])):
             bias = np.broadcast_to(c.reshape(-1), kernel.shape[1:]) * np.asarray(beta, c.dtype)
             return _dense(call, kernel, bias, [*sources, c])
     first, second = call.value(0), call.value(1)
@@ -77,7 +78,7 @@ def batch_norm(call: Call) -> Operand:
 
 def layer_norm(call: Call) -> Operand:
     x, scale = call.value(0), call.array(1)
-    if int(call.given.get("axis", -1)) % len(x.shape) != len(x.shape) - 1:
+    if call.axis(call.given.get("axis", -1), len(x.shape)) != len(x.shape) - 1:
         raise call.refuse("nn normalises over the last axis", call.given["axis"])
     bias = call.array(2) if call.has(2) else np.zeros_like(scale)
     epsilon = float(call.given.get("epsilon", 1e-5))
@@ -87,7 +88,7 @@ def layer_norm(call: Call) -> Operand:
 
 def rms_norm(call: Call) -> Operand:
     x, scale = call.value(0), call.array(1)
-    if int(call.given.get("axis", -1)) % len(x.shape) != len(x.shape) - 1:
+    if call.axis(call.given.get("axis", -1), len(x.shape)) != len(x.shape) - 1:
         raise call.refuse("nn normalises over the last axis", call.given["axis"])
     epsilon = float(call.given.get("epsilon", 1e-5))
     made: Value = call.builder.layer(layer.RMSNorm, {"scale": scale}, [scale], epsilon=epsilon)(x)
@@ -112,7 +113,7 @@ def gather(call: Call) -> Operand:
     axis = int(call.given.get("axis", 0))
     if isinstance(ids, np.ndarray):
         x = call.value(0)
-        lead: tuple[Any, ...] = (slice(None),) * (axis % len(x.shape))
+        lead: tuple[Any, ...] = (slice(None),) * call.axis(axis, len(x.shape))
         return x[(*lead, int(ids))] if ids.ndim == 0 else x[(*lead, np.asarray(ids, np.int64))]
     if isinstance(data, Value) or data.ndim != 2 or axis:
         raise call.refuse("computed indices must be rows of a stored table, along axis 0", axis)
@@ -125,7 +126,7 @@ def softmax(kind: Callable[[], Operation]) -> Read:
     def read(call: Call) -> Operand:
         x = call.value(0)
         rank = len(x.shape)
-        axis = int(call.given.get("axis", -1 if call.version >= 13 else 1)) % rank
+        axis = call.axis(call.given.get("axis", -1 if call.version >= 13 else 1), rank)
         # There the axes from this one on are taken as one, whose sums are others than those along an axis.
         if axis != rank - 1 and call.version < 13:
             raise call.refuse("before version 13 of the operators nn reads those over the last axis", axis)

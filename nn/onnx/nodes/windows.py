@@ -54,6 +54,8 @@ def _padding(
         found = [(window.after, window.before) for window in windows]
     elif rule == "VALID":
         found = [(0, 0)] * axes
+    elif rule != "NOTSET":
+        raise call.refuse("'auto_pad' must be NOTSET, SAME_UPPER, SAME_LOWER or VALID", rule)
     else:
         pads = _per_axis(call, "pads", 2 * axes, 0)
         # First all that stand before, then all behind.
@@ -169,6 +171,7 @@ def _around(call: Call, x: Value, widths: Sequence[tuple[int, int]], number: flo
     if number == 0:
         return padded
     pairs = [(0, 0), *widths, *[(0, 0)] * (len(x.shape) - 1 - len(widths))]
+    # Axes without cells around them broadcast.
     bounded([length + sum(pair) if sum(pair) else 1 for length, pair in zip(x.shape, pairs, strict=True)])
     inside = np.pad(np.ones([length if sum(pair) else 1 for length, pair in zip(x.shape, pairs, strict=True)]), pairs)
     # A file of nn holds finite numbers alone.
@@ -183,7 +186,9 @@ def pad(call: Call) -> Operand:
     if len(pads) != 2 * len(axes):
         raise call.refuse(f"'pads' must be {2 * len(axes)} numbers", pads)
     number = float(call.array(2).reshape(-1)[0]) if call.has(2) else float(call.given.get("value", 0.0))
-    widths = dict(zip((axis % rank for axis in axes), zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
+    widths = dict(
+        zip((call.axis(axis, rank) for axis in axes), zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True)
+    )
     # Negative ones cut off.
     x = cut(call, x, {
         axis: slice(max(-before, 0), x.shape[axis] - max(-behind, 0))
@@ -249,6 +254,7 @@ def _mixed(call: Call, x: Value, scales: Sequence[float]) -> Value:
     """Return x with other numbers of cells, each a mixture of the nearest ones."""
     how = call.given.get("coordinate_transformation_mode", "half_pixel")
     usual = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+    # The older operators know no other way.
     how = "asymmetric" if call.node.op_type == "Upsample" or call.version < 11 else how
     if how not in usual or call.given.get("antialias", 0):
         raise call.refuse(f"'coordinate_transformation_mode' must be {', '.join(usual)}, without 'antialias'", how)
@@ -256,6 +262,7 @@ def _mixed(call: Call, x: Value, scales: Sequence[float]) -> Value:
         if scale == 1:
             continue
         length = x.shape[axis]
+        # Scales stand in the file as float32.
         if length in (BATCH, LENGTH) or not math.isclose(length * scale, round(length * scale), rel_tol=1e-6):
             raise call.refuse("'scales' must give whole numbers of cells", [length, scale])
         cells = round(length * scale)
@@ -281,8 +288,9 @@ def _scales(call: Call, x: Value) -> list[float]:
     rank = len(x.shape)
     # From version 11 on a region of interest stands between x and the scales.
     place_of_scales = 1 if call.node.op_type == "Upsample" or call.version < 11 else 2
-    axes = [int(axis) % rank for axis in call.given.get("axes", range(rank))]
+    axes = [call.axis(axis, rank) for axis in call.given.get("axes", range(rank))]
     found = [1.0] * rank
+    # Without elements it stands for none, and there are sizes.
     if call.has(place_of_scales) and call.array(place_of_scales).size:
         given = [float(each) for each in call.array(place_of_scales).flat]
     elif "scales" in call.given:

@@ -46,6 +46,7 @@ def attention(out: Exporter, node: Node, found: operation.Attention) -> str:
         # As many axes as the scores: heads, and targets where the mask has none.
         axes = (1,) if len(node.inputs[3].shape) == 3 else (1, 2)
         seen = out.add("Unsqueeze", out.add("Cast", masks[0], to=BOOL), out.integers(axes))
+        # Finite, as in nn: a row in which nothing is left must not become NaN.
         scores = out.add("Where", seen, scores, out.number(float(np.finfo(out.dtype).min) / 2))
     if found.causal:
         scores = out.add("Add", scores, _future(out, scores, targets, sources))
@@ -56,6 +57,7 @@ def attention(out: Exporter, node: Node, found: operation.Attention) -> str:
 def _future(out: Exporter, scores: str, targets: int, sources: int) -> str:
     """Return the numbers to add to scores: minus infinity where a target would see a later source."""
     if LENGTH not in (targets, sources):
+        # Infinite, as no row is without a source: each target sees the first one.
         return out.tensor(np.triu(np.full((targets, sources), -np.inf), 1))
     whole = out.add("ConstantOfShape", out.add("Shape", scores, start=2), value=np.full(1, -np.inf, out.dtype))
     # It writes zeros elsewhere.

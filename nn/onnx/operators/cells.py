@@ -50,6 +50,7 @@ def _by_operator(out: Exporter, node: Node, found: Recurrence, variables: Sequen
     kernel, recurrent, *bias = variables
     inputs = [out.tensor(_gates(each.value.T, order)[np.newaxis], each.name) for each in (kernel, recurrent)]
     given: dict[str, Any] = {"hidden_size": recurrent.shape[0]}
+    # In nn the reset gate stands behind the recurrent product.
     if kind == "GRU":
         given["linear_before_reset"] = 1
     if isinstance(found, cells.SimpleRNNOperation):
@@ -112,6 +113,7 @@ def _step(out: Exporter, found: Recurrence, x: str, product: str, states: Sequen
     if isinstance(found, cells.SimpleRNNOperation):
         return [apply(out, found.activation, out.add("Add", x, product))]
     if isinstance(found, cells.GRUOperation):
+        # From version 18 on a split into equal parts must say how many.
         (xz, xr, xa), (hz, hr, hq) = (out.add_several("Split", 3, each, axis=-1, num_outputs=3) for each in (x, product))
         z, r = (out.add("Sigmoid", out.add("Add", a, b)) for a, b in ((xz, hz), (xr, hr)))
         g = out.add("Tanh", out.add("Add", xa, out.add("Mul", r, hq)))

@@ -62,6 +62,7 @@ def _bounds(entry: slice) -> tuple[int, int, int]:
 
 def top_places(out: Exporter, node: Node, found: operation.TopPlaces) -> str:
     _, places = out.add_several("TopK", 2, out.name(node.inputs[0]), out.integers([found.count]), axis=found.axis)
+    # In nn places are numbers of the model's type, in ONNX whole ones.
     return out.add("Cast", places, to=out.elements)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from nn.arrays import Array, Scratch
-from nn.operation.convolution.problem import Blocks, Epilogue, Padded, Problem
-from nn.operation.convolution.window import Window
+from nn.operation.convolution.patches import Patches
+from nn.operation.convolution.problem import Blocks, Epilogue, Problem
+from nn.operation.convolution.sub_cells import SubCells
 
 BLOCK_BYTES = 1 << 19
 """Bytes that the windows of a block of images may take: they stay in the second cache of a core until they are multiplied."""
@@ -22,8 +20,8 @@ class Im2Col:
     """y = windows(x) @ kernel, with windows (positions, kh * kw * channels), for a few images at a time.
 
     The gradient of the kernel is windows(x)^T @ g. That of x is the same operation on the padded g with the kernel turned by
-    180 degrees if the window moves by 1 and filters are not many more than channels; otherwise it adds up the windows of
-    g @ kernel^T. Groups are separate products.
+    180 degrees if the window moves by 1 and filters are not many more than channels, and one product for blocks of cells, by
+    `SubCells`, where that suits; otherwise it adds up the windows of g @ kernel^T. Groups are separate products.
 
     Chellapilla et al., High performance convolutional neural networks for document processing, 2006.
     """
@@ -38,8 +36,12 @@ class Im2Col:
         places, cells = rows.positions * columns.positions, rows.size * columns.size
         # Numbers of the windows of one image, for whichever of the two directions has more.
         row = cells * max(places * problem.channels, rows.length * columns.length * problem.filters if turns else 0)
+        cut = SubCells.suits(problem)
+        if cut:
+            row = max(row, SubCells.numbers(problem))
         self._blocks = Blocks(problem.images, BLOCK_BYTES // (row * dtype.itemsize))
         images = self._blocks.largest
+        self._cells = SubCells(problem, images, scratch) if cut else None
 
         self._patches = Patches(images, rows, columns, problem.channels, problem.groups, scratch, dtype)
         self._back = Patches(images, *back, problem.filters, problem.groups, scratch, dtype) if turns else None
@@ -73,15 +75,26 @@ class Im2Col:
     ) -> None:
         """Write the gradients that are wanted, block by block."""
         self._patches.clear()
-        if for_x is not None and self._back is not None:
-            self._back.clear()
-            self._turn(kernel)
+        if for_x is not None:
+            self._begin_x_gradient(kernel)
         for block, incoming in self._ends.gradients(self._blocks, output, gradient, self._gradient, for_bias):
             # Before the gradient of x, which may write its windows over those of x.
             if for_kernel is not None:
                 self._add_kernel_gradient(self._patches.take(x[block]), self._by_group(incoming), block.start == 0, for_kernel)
             if for_x is not None:
                 self._write_x_gradient(kernel, incoming, for_x[block])
+
+    def reverse(self, gradient: Array, kernel: Array, out: Array) -> None:
+        """Write the way back alone, from gradients of the output to those of the input.
+
+        Args:
+            gradient: of the shape of the output.
+            kernel: the kernel.
+            out: memory of the shape of the input.
+        """
+        self._begin_x_gradient(kernel)
+        for block in self._blocks:
+            self._write_x_gradient(kernel, gradient[block], out[block])
 
     def reverse_gradients(
         self, x: Array, kernel: Array, gradient: Array, for_kernel: Array | None, for_output: Array | None
@@ -111,7 +124,17 @@ class Im2Col:
         if not first:
             np.add(total, self._part, out=total)
 
+    def _begin_x_gradient(self, kernel: Array) -> None:
+        if self._cells is not None:
+            self._cells.begin(kernel)
+        elif self._back is not None:
+            self._back.clear()
+            self._turn(kernel)
+
     def _write_x_gradient(self, kernel: Array, incoming: Array, target: Array) -> None:
+        if self._cells is not None:
+            self._cells.write(incoming, target)
+            return
         if self._back is not None:
             np.matmul(self._back.take(incoming), self._by_group(self._kernel), out=self._by_group(target))
             return
@@ -130,68 +153,3 @@ class Im2Col:
     def _by_group(self, array: Array) -> Array:
         """Return (..., filters) as a matrix for each group, (groups, ..., filters / groups)."""
         return array.reshape(-1, self._groups, array.shape[-1] // self._groups).swapaxes(0, 1)
-
-
-NARROW_PATCH = 32
-"""Windows with rows of fewer numbers are copied cell by cell of the kernel, because short copies are slow."""
-
-PLACES_FIRST = (0, 1, 2, 3, 4, 5, 6)
-TAPS_FIRST = (0, 4, 5, 6, 1, 2, 3)
-"""Orders in memory of (group, image, row, column, row of the kernel, column of the kernel, channel)."""
-
-
-class Patches:
-    """Copies of the windows of up to `images` images, (groups, positions, taps), taps being kh * kw * channels / groups."""
-
-    def __init__(
-        self, images: int, rows: Window, columns: Window, channels: int, groups: int, scratch: Scratch, dtype: np.dtype[Any]
-    ) -> None:
-        part = channels // groups
-        self._groups, self.taps = groups, rows.size * columns.size * part
-        self._padded = Padded(
-            images,
-            (rows.length + rows.before + rows.after, columns.length + columns.before + columns.after),
-            (rows.length, columns.length),
-            (rows.before, columns.before),
-            channels,
-            scratch,
-            dtype,
-        )
-        image, row, cell, channel = self._padded.array.strides
-        shape = (groups, images, rows.positions, columns.positions, rows.size, columns.size, part)
-        apart = (rows.dilation * row, columns.dilation * cell)
-        strides = (part * channel, image, rows.stride * row, columns.stride * cell, *apart, channel)
-        # A view in which windows overlap: it is read as a whole, and written for one cell of the kernel at a time only.
-        self._windows = as_strided(self._padded.array, shape, strides)
-        self._narrow = columns.size * part < NARROW_PATCH
-        order = TAPS_FIRST if self._narrow else PLACES_FIRST
-        # Stored in one of the two orders, seen in the order of the windows' axes, so that `take` is one copy.
-        self._copied = scratch.empty(tuple(shape[axis] for axis in order), dtype).transpose(np.argsort(order))
-
-    def clear(self) -> None:
-        """Prepare the padding: before `take` in every call, and after `give`."""
-        self._padded.clear()
-
-    def take(self, images: Array) -> Array:
-        """Return the windows of some images."""
-        self._padded.fill(images)
-        np.copyto(self._copied[:, : len(images)], self._windows[:, : len(images)])
-        return self.matrix(len(images))
-
-    def matrix(self, images: int) -> Array:
-        """Return the matrix of the windows of so many images, to read or to write."""
-        copied = self._copied[:, :images]
-        if self._narrow:
-            return copied.transpose(TAPS_FIRST).reshape(self._groups, self.taps, -1).swapaxes(1, 2)
-        return copied.reshape(self._groups, -1, self.taps)
-
-    def give(self, target: Array) -> None:
-        """Add up the windows in the matrix where they lie in the images, and write these."""
-        images = len(target)
-        self._padded.array[:images].fill(0)
-        for row in range(self._windows.shape[4]):
-            for cell in range(self._windows.shape[5]):
-                place = self._windows[:, :images, :, :, row, cell]
-                # No two windows have the same cell at the same tap, so in this part of the view nothing overlaps.
-                np.add(place, self._copied[:, :images, :, :, row, cell], out=place)
-        np.copyto(target, self._padded.inside[:images])

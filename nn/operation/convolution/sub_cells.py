@@ -7,13 +7,15 @@ import math
 import numpy as np
 
 from nn.arrays import Array, Scratch
-from nn.operation.convolution import im2col
-from nn.operation.convolution.im2col import Patches
-from nn.operation.convolution.problem import Blocks, Problem
+from nn.operation.convolution.patches import Patches
+from nn.operation.convolution.problem import Problem
 from nn.operation.convolution.window import Window
 
 WASTE = 2.0
 """So many times the multiplications of the kernel's cells there may be: blocks of cells take a kernel of whole strides."""
+
+SPARED = 30
+"""Multiplications that take as long as adding up one number of a window, which blocks of cells spare."""
 
 
 class SubCells:
@@ -25,17 +27,19 @@ class SubCells:
 
     Shi et al., Real-time single image and video super-resolution using an efficient sub-pixel convolutional neural network,
     CVPR 2016.
+
+    Args:
+        problem: the convolution, of which it is the way back.
+        images: how many `write` gets at most.
+        scratch: source of the memory.
     """
 
-    def __init__(self, problem: Problem, scratch: Scratch) -> None:
+    def __init__(self, problem: Problem, images: int, scratch: Scratch) -> None:
         axes, dtype = (problem.rows, problem.columns), problem.dtype
         rows, columns = (_window(axis) for axis in axes)
         down, across = (axis.stride for axis in axes)
         self._blocks = (rows.size, down, columns.size, across, problem.channels, problem.filters)
-        places, block = rows.positions * columns.positions, down * across * problem.channels
-        taps = rows.size * columns.size * problem.filters
-        self._parts = Blocks(problem.images, im2col.BLOCK_BYTES // (places * (taps + block) * dtype.itemsize))
-        images = self._parts.largest
+        places, taps, block = _lengths(problem)
         self._patches = Patches(images, rows, columns, problem.filters, 1, scratch, dtype)
         self._kernel = scratch.empty((rows.size * down, columns.size * across, problem.channels, problem.filters), dtype)
         self._arranged = scratch.empty((taps, block), dtype)
@@ -47,29 +51,45 @@ class SubCells:
 
     @staticmethod
     def suits(problem: Problem) -> bool:
-        """Return whether the window moves by more than 1, and few cells of whole strides lie beyond the kernel."""
-        axes = (problem.rows, problem.columns)
-        if all(axis.stride == 1 for axis in axes) or any(min(_window(axis)[3:5]) < 0 for axis in axes):
-            return False
-        covered = math.prod(_window(axis).size * axis.stride for axis in axes)
-        return covered <= WASTE * math.prod(axis.size for axis in axes)
+        """Return whether the window moves by more than 1, without groups and dilations, and what it spares is worth it.
 
-    def forward(self, x: Array, kernel: Array, out: Array) -> None:
-        """Write the way back for x, of the shape of the convolution's output, into `out`, of that of its input."""
+        It multiplies cells of whole strides that lie beyond the kernel, and blocks beyond the edges, and adds up nothing.
+        """
+        axes = (problem.rows, problem.columns)
+        if problem.groups > 1 or any(axis.dilation > 1 for axis in axes) or all(axis.stride == 1 for axis in axes):
+            return False
+        if any(min(_window(axis)[3:5]) < 0 for axis in axes):
+            return False
+        cells = math.prod(axis.size for axis in axes)
+        covered = math.prod(_window(axis).size * axis.stride for axis in axes)
+        needed = cells * math.prod(axis.positions for axis in axes)
+        beyond = covered * math.prod(_window(axis).positions for axis in axes) - needed
+        return covered <= WASTE * cells and beyond * problem.filters <= SPARED * needed
+
+    @staticmethod
+    def numbers(problem: Problem) -> int:
+        """Return how many numbers the windows and blocks of an image have."""
+        places, taps, block = _lengths(problem)
+        return places * (taps + block)
+
+    def begin(self, kernel: Array) -> None:
+        """Take the kernel (kh, kw, channels, filters) of this call."""
         self._arrange(kernel)
         self._patches.clear()
-        for part in self._parts:
-            windows = self._patches.take(x[part])[0]
-            product, whole = self._product[: len(windows)], self._whole[: part.stop - part.start]
-            np.matmul(windows, self._arranged, out=product)
-            down, across, *block = self._split
-            # Cells of a block stand beside each other, and blocks as the windows do.
-            cells = whole.reshape(-1, down, block[0], across, block[1], block[2]).transpose(0, 1, 3, 2, 4, 5)
-            np.copyto(cells, product.reshape(-1, *self._split))
-            np.copyto(out[part], whole[(slice(None), *self._inside)])
+
+    def write(self, x: Array, out: Array) -> None:
+        """Write the way back for images x, of the shape of the convolution's output, into `out`, of that of its input."""
+        windows = self._patches.take(x)[0]
+        product, whole = self._product[: len(windows)], self._whole[: len(x)]
+        np.matmul(windows, self._arranged, out=product)
+        down, across, *block = self._split
+        # Cells of a block stand beside each other, and blocks as the windows do.
+        cells = whole.reshape(-1, down, block[0], across, block[1], block[2]).transpose(0, 1, 3, 2, 4, 5)
+        np.copyto(cells, product.reshape(-1, *self._split))
+        np.copyto(out, whole[(slice(None), *self._inside)])
 
     def _arrange(self, kernel: Array) -> None:
-        """Write the kernel (kh, kw, channels, filters) as a matrix (cells of a window * filters, block * channels)."""
+        """Write the kernel as a matrix (cells of a window * filters, block * channels)."""
         # Cells of whole strides beyond the kernel.
         self._kernel.fill(0)
         np.copyto(self._kernel[: len(kernel), : kernel.shape[1]], kernel)
@@ -77,6 +97,13 @@ class SubCells:
         # The first cell of a window is the furthest back.
         turned = self._kernel.reshape(shape)[::-1, :, ::-1].transpose(0, 2, 5, 1, 3, 4)
         np.copyto(self._arranged.reshape(rows, columns, filters, down, across, channels), turned)
+
+
+def _lengths(problem: Problem) -> tuple[int, int, int]:
+    """Return the number of windows of an image, and the numbers in a window and in a block."""
+    rows, columns = _window(problem.rows), _window(problem.columns)
+    block = problem.rows.stride * problem.columns.stride * problem.channels
+    return rows.positions * columns.positions, rows.size * columns.size * problem.filters, block
 
 
 def _window(axis: Window) -> Window:

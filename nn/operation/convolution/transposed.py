@@ -12,7 +12,6 @@ from nn.arrays import BATCH, Array, Shape
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.operation import as_image
 from nn.operation.convolution.problem import Problem
-from nn.operation.convolution.sub_cells import SubCells
 from nn.operation.convolution.window import Padding, Window
 from nn.operation.operation import Operation, batch_leads
 
@@ -61,16 +60,10 @@ class TransposedConvolution(Operation):
         # The convolution that is reversed has y for its input and x for its output.
         problem = Problem(shapes[0][0], rows, columns, output[-1], shapes[0][-1], 1, False, False, dtype)
         self._method = Im2Col(problem, self.scratch)
-        self._cells = SubCells(problem, self.scratch) if SubCells.suits(problem) else None
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, kernel = as_image(inputs[0], inputs[0].ndim), as_image(inputs[1], inputs[0].ndim, 1)
-        target = as_image(out, inputs[0].ndim)
-        if self._cells is not None:
-            self._cells.forward(x, kernel, target)
-            return
-        # Without a rectifier it does not read its output, nor its input for this gradient: arrays of the shapes stand for them.
-        self._method.backward(target, kernel, x, x, target, None, None)
+        self._method.reverse(x, kernel, as_image(out, inputs[0].ndim))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         axes = inputs[0].ndim

@@ -95,6 +95,7 @@ class Gossip(Neighbours):
 
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
         if not isinstance(self.matrix, str):
+            # also with a weight of 0: mixing needs the own vector as its reference
             return {other: a for other, a in enumerate(self.matrix[node]) if a > 0 or other == node}
         around = sorted({(node - 1) % workers, node, (node + 1) % workers})
         return dict.fromkeys(around, 1 / len(around))

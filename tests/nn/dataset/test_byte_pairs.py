@@ -1,5 +1,6 @@
 """Byte-pair tokens: which are learned, that any bytes come back, and the data set of their windows."""
 
+import json
 import pydoc_data.topics
 from collections import Counter
 from itertools import pairwise
@@ -104,3 +105,17 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
         BytePairs.load(tmp_path / "other.json")
     with pytest.raises(FileNotFoundError, match="BytePairs finds no file 'nowhere'"):
         BytePairs.learn("nowhere")
+
+
+def test_a_file_of_a_stranger_asks_for_no_memory_and_no_depth(tmp_path: Path) -> None:
+    """Sixty pairs of the token before would be a token of 2**61 bytes."""
+    doubled = [[97, 97], *([number, number] for number in range(256, 316))]
+    path = tmp_path / "doubled.json"
+    path.write_text(json.dumps({"format": "psgd.byte-pairs/1", "merges": doubled}))
+    with pytest.raises(
+        ValueError, match=r"doubled.json' holds no byte pairs: .* token 266 must have at most 1024 bytes, got 2048"
+    ):
+        BytePairs.load(path)
+    path.write_text('{"format": "psgd.byte-pairs/1", "merges": ' + "[" * 100_000)
+    with pytest.raises(ValueError, match=r"doubled.json' holds no byte pairs"):
+        BytePairs.load(path)

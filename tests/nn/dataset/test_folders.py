@@ -1,14 +1,16 @@
 """Folders of images and texts as data sets: files, sizes, words, what travels with a model, and what is refused."""
 
 import re
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nn
-from nn.dataset import ImageFolder, TextFolder, pad_sequences
+from nn.dataset import CharacterText, ImageFolder, TextFolder, pad_sequences
 from nn.dataset.image_files import fitted, read_image
 from nn.dataset.transforms import ImageCls, Windows
 from nn.layer import Dense, Embedding, Flatten, GlobalAveragePool, Resizing
@@ -120,6 +122,15 @@ def test_words_are_those_of_the_training_part_and_files_may_not_change():
         data.load()
 
 
+def test_a_mark_of_byte_order_is_no_part_of_a_text():
+    put("marked/a/1.txt", b"\xef\xbb\xbfone two"), put("marked/b/1.txt", b"one\r\ntwo")
+    data = TextFolder("marked", test_directory="marked")
+    assert data.words == ["", "[UNK]", "two", "one"]
+    assert data.load()[0].tolist() == [[3, 2], [3, 2]]
+    text = put("text.txt", b"\xef\xbb\xbf" + b"to be or not " * 20)
+    assert "\ufeff" not in CharacterText(text, 4).vocabulary
+
+
 def test_windows_apart():
     x, y = np.arange(12.0)[:, None], np.arange(12.0) * 10
     made = Windows(3, stride=2, rate=2)
@@ -156,10 +167,16 @@ def test_sequences_are_padded_as_keras_does():
         (lambda: read_image(put("x.pgm", b"P5 99999 99999 255\n"), "rgb"), "must have 1 to 67108864 pixels"),
         (lambda: read_image(put("x.pgm", b"P2 1 1 255\n1"), "rgb"), "'x.pgm' is no binary PGM or PPM"),
         (lambda: read_image(put("x.npy", np.ones((2, 2))), "rgb"), "must hold uint8 of shape (height, width)"),
-        (lambda: read_image(put("x.png", b"no image"), "rgb"), "'x.png' is damaged, or no image"),
+        (lambda: read_image(put("x.png", b"no image"), "rgb"), "'x.png' is damaged, too large, or no image"),
         (lambda: TextFolder("binary").load(), "must be text in UTF-8"),
         (lambda: pad_sequences([1]), "pad_sequences() 'sequences' must be lists of numbers, got 1 at 0"),
         (lambda: pad_sequences([[[1, 2]], [[1]]]), "must hold entries of one shape, got (1,) and (2,)"),
+        (lambda: pad_sequences([["a"]]), "'sequences' must be lists of numbers, got ['a'] at 0"),
+        (lambda: pad_sequences([[1], [2, None]]), "'sequences' must be lists of numbers, got [2, None] at 1"),
+        (lambda: pad_sequences(5), "pad_sequences() 'sequences' must be lists of numbers, got 5"),
+        (lambda: pad_sequences([[1]], dtype="int33"), "pad_sequences() 'dtype' must be a type of NumPy, got 'int33'"),
+        (lambda: pad_sequences([[1]], value="x"), "pad_sequences() 'value' must be a number, got 'x'"),
+        (lambda: pad_sequences([[1, 2**40]]), "'sequences' must hold numbers of int32, got 1 to 1099511627776 at 0"),
     ],
 )
 def test_what_is_refused(make, said):
@@ -168,6 +185,26 @@ def test_what_is_refused(make, said):
     put("binary/a/2.txt", "a")
     with pytest.raises((OSError, TypeError, ValueError), match=re.escape(said)):
         make()
+
+
+def test_images_of_two_bytes_keep_the_higher_one_and_bombs_are_named():
+    """Pillow makes white of all that is above 255, and has an error of its own for files that claim too many pixels."""
+    pillow = pytest.importorskip("PIL.Image")
+    deep = DRAW.integers(0, 1 << 16, (4, 5)).astype(np.uint16)
+    pillow.fromarray(deep).save("deep.png")
+    assert np.array_equal(read_image(Path("deep.png"), "grayscale")[..., 0], deep >> 8)
+    assert np.array_equal(read_image(Path("deep.png"), "rgb"), np.repeat(deep[..., None] >> 8, 3, axis=2))
+    pillow.fromarray(np.ones((2, 2), np.float32)).save("deep.tiff")
+    Path("deep.tiff").rename("float.png")
+    with pytest.raises(
+        ValueError, match=r"'float.png' must have one or two bytes for each colour of a pixel, got the mode 'F'"
+    ):
+        read_image(Path("float.png"), "rgb")
+    content = Path("deep.png").read_bytes()
+    header = struct.pack(">II", 60_000, 60_000) + content[24:29]
+    bomb = content[:16] + header + struct.pack(">I", zlib.crc32(b"IHDR" + header)) + content[33:]
+    with pytest.raises(ValueError, match=r"'bomb.png' is damaged, too large, or no image: Image size \(3600000000 pixels\)"):
+        read_image(put("bomb.png", bomb), "rgb")
 
 
 def test_images_that_need_pillow_are_asked_for_where_a_node_lacks_it(tmp_path, monkeypatch):

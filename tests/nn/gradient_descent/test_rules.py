@@ -292,7 +292,7 @@ class Counting(SGDOptimizer):
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.share(3)
 def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"CHUNK": 16, "SHARED_CHUNK": 32, "LEAST_SHARED": 100}.items():
+    for name, value in {"CHUNK": 16, "SHARED_CHUNK": 32, "LEAST_SHARE": 32, "LEAST_SHARED": 100}.items():
         monkeypatch.setattr(f"nn.gradient_descent.interface.{name}", value)
     generator, found = np.random.default_rng(3), []
     gradients = generator.standard_normal((4, 333)).astype(np.float32)
@@ -308,19 +308,23 @@ def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int,
 
 
 def test_a_rule_of_ones_own_is_not_shared_unless_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"CHUNK": 5, "SHARED_CHUNK": 5, "LEAST_SHARED": 10}.items():
+    for name, value in {"CHUNK": 5, "SHARED_CHUNK": 5, "LEAST_SHARE": 5, "LEAST_SHARED": 10}.items():
         monkeypatch.setattr(f"nn.gradient_descent.interface.{name}", value)
     rule = Counting(0.5)
     rule.team = Team(2)
     rule.update(np.zeros(20), np.ones(20))
     assert rule.chunks == 4
-    ran: list[int] = []
-    monkeypatch.setattr(Team, "run", lambda team, tasks: [ran.append(len(tasks)), *(task() for task in tasks)])
-    for size in (2, 64):  # of which no more take part than there are chunks
+    ran: list[list[slice]] = []
+    monkeypatch.setattr(
+        Team, "run", lambda team, tasks: [ran.append([task.args[2] for task in tasks]), *(task() for task in tasks)]
+    )
+    for size in (2, 64):  # of which no more take part than have five elements
         plain = SGDOptimizer(0.5)
         plain.team = Team(size)
-        plain.update(np.zeros(20), np.ones(20))
-    assert ran == [2, 4]
+        plain.update(np.zeros(36), np.ones(36))
+    # Half, by eight numbers, which a cache line has.
+    assert ran[0] == [slice(0, 16), slice(16, 36)]
+    assert len(ran[1]) == 7
 
 
 def test_means_of_the_parameters_over_steps_are_those_of_the_formulas() -> None:

@@ -148,12 +148,22 @@ def test_blocks_of_cells_agree_with_windows_that_are_added_up(
     monkeypatch.setattr("nn.operation.convolution.im2col.BLOCK_BYTES", size)
     task = Problem(5, rows, columns, 3, 4, 1, False, False, FLOAT64)
     assert SubCells.suits(task)
+    assert not SubCells.suits(task._replace(groups=2, channels=4))
+    assert not SubCells.suits(task._replace(rows=rows._replace(dilation=2)))
+    assert not SubCells.suits(task._replace(filters=4096))
     generator = keyed(0, "blocks")
-    x, kernel = generator.standard_normal(task.output), generator.standard_normal((rows.size, columns.size, 3, 4))
-    expected, found = np.empty((2, 5, rows.length, columns.length, 3))
-    Im2Col(task, Dirty()).backward(expected, kernel, x, x, expected, None, None)
-    SubCells(task, Dirty()).forward(x, kernel, found)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    gradient, kernel = generator.standard_normal(task.output), generator.standard_normal((rows.size, columns.size, 3, 4))
+    x = generator.standard_normal((5, rows.length, columns.length, 3))
+    found = []
+    for suits in (True, False):
+        monkeypatch.setattr(SubCells, "suits", lambda problem, suits=suits: suits)
+        results = np.empty_like(x), np.empty_like(kernel)
+        method = Im2Col(task, Dirty())
+        method.backward(x, kernel, gradient, gradient, *results, None)
+        method.backward(x, kernel, gradient, gradient, results[0], None, None)
+        found.append(results)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,27 @@ def test_inputs_that_do_not_fit_are_told_in_the_name_of_the_layer(
         made(Placeholder([-1, *shape]))
 
 
+def test_a_function_of_numpy_on_a_value_is_told_with_the_layer() -> None:
+    def exponential(x: Any) -> Any:
+        return np.exp(x)
+
+    with pytest.raises(
+        TypeError, match=r"^Lambda 'odd': a function of NumPy takes arrays, .*; nn.function has those of values$"
+    ):
+        layer.Lambda(exponential, name="odd")(Placeholder([-1, 3]))
+
+
+def test_a_pool_of_sequences_takes_lists_of_one_length() -> None:
+    """As Keras writes them: ``MaxPooling1D((3,), strides=(2,))``."""
+    x = np.random.default_rng(0).normal(size=(2, 9, 4)).astype(np.float32)
+    model, same = (nn.model.SequentialModel([-1, 9, 4], [layer.MaxPool(*given)]) for given in (((3,), (2,)), (3, 2)))
+    for each in (model, same):
+        each.setup("mse")
+    assert np.array_equal(nn.model.Model.from_bytes(model.to_bytes()).predict(x), same.predict(x))
+    with pytest.raises(ValueError, match=r"MaxPool.* 'size' must be one positive integer or 2 of them, got \[3\]"):
+        layer.MaxPool((3,))(Placeholder([-1, 9, 9, 2]))
+
+
 def test_subtract_takes_two_and_merging_refuses_shapes_that_do_not_fit() -> None:
     x = Placeholder([-1, 4])
     with pytest.raises(ValueError, match="Subtract: expected two values, got 3"):

@@ -253,6 +253,8 @@ class OwnOperation(nn.operation.recurrent.Recurrence):
     [
         (lambda x: LSTM(4, name="encoder")(x, initial_state=x[:, 0]), "LSTM 'encoder': 'initial_state' must be 2 values"),
         (lambda x: GRU(4)(x, initial_state=x[:, 0]), r"GRU: a state must have the shape \(-1, 4\), .* got \(-1, 3\)"),
+        *((lambda x, state=state: GRU(4, name="odd")(x, initial_state=state), "GRU 'odd' 'initial_state' must be values")
+          for state in (np.zeros((2, 4)), [np.zeros(4)], [], "zeros")),
         (lambda x: Own(4)(Masking()(x)), "Own: expected an operation with 'carries', .* got OwnOperation"),
         (lambda x: Masking()(x[:, 0]), r"Masking: expected inputs of shape \(batch, time, features\), got \(-1, 3\)"),
         (lambda x: Embedding(5, 2, mask_zero=True)(x), r"Embedding: 'mask_zero' is for ids of shape \(batch, time\), got"),
@@ -263,7 +265,7 @@ class OwnOperation(nn.operation.recurrent.Recurrence):
         (lambda x: LSTM(4)(nn.Input([-1, 3, None])), r"LSTM: expected inputs of shape .* got \(-1, 3, None\)"),
         (lambda x: nn.Input([-1, -1, 3]), "'input_shape' must be a list of positive integers with at most one -1, and None"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(make: Callable[[Value], Any], words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         make(nn.Input([-1, 5, 3]))

@@ -218,7 +218,8 @@ def test_after_the_first_step_nothing_of_the_size_of_the_outputs_is_allocated(ro
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 100_000, peak
+    # NumPy before 2.3 takes 47,000 bytes more to count along an axis
+    assert peak < 140_000, peak
 
 
 @ROWS
@@ -273,3 +274,13 @@ def test_wrong_weights_are_named(weight: Any, message: str) -> None:
         assert found.dtype == np.float32 and found.tolist() == [float(value) for value in values]
     with pytest.raises(ValueError, match=message):
         MSELoss().check_weights(np.asarray(weight), 3, np.dtype(np.float32))
+
+
+def test_labels_that_are_texts_are_called_that() -> None:
+    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2, "softmax")])
+    model.compile("adam", "crossentropy")
+    said = (
+        r"labels must be integers of shape \(4,\) .*, got texts of shape \(4,\); np.unique\(labels, return_inverse=True\) gives"
+    )
+    with pytest.raises(ValueError, match=said):
+        model.fit(np.zeros((4, 2)), np.array(["no", "yes", "no", "no"]), epochs=1, verbose=0)

@@ -375,6 +375,15 @@ def test_bad_input(kind: type[Metric], label: Any, prediction: Any, problem: str
     assert math.isnan(metric.result())
 
 
+def test_a_batch_without_samples_has_as_many_outputs_as_others() -> None:
+    metric = RelativeMeanSquareError()
+    for rows in (OUTPUTS[:0], OUTPUTS, OUTPUTS[:0]):
+        metric.update(rows, rows + 1)
+    expected = RelativeMeanSquareError()
+    expected.update(OUTPUTS, OUTPUTS + 1)
+    assert metric.result() == expected.result()
+
+
 def test_arguments_and_outputs_stay_as_they_are() -> None:
     metric, other = RelativeMeanSquareError(), RelativeMeanSquareError()
     value(metric, np.zeros((2, 3)), np.zeros((2, 3)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,37 @@ def test_metrics_are_weighted_means_and_counts_however_batches_are_cut() -> None
     assert np.isnan(lost.result())
 
 
+@pytest.mark.parametrize(
+    ("weight", "told"),
+    [
+        ([1.0, -1.0], "finite numbers of at least 0, got -1"),
+        ([np.nan, 1.0], "finite numbers of at least 0, got nan"),
+        ([1.0, np.inf], "finite numbers of at least 0, got inf"),
+        ([1j, 1.0], r"one number for each of the 2 samples, got complex128 of shape \(2,\)"),
+        (["a", "b"], "one number for each of the 2 samples, got <U1"),
+        ([1.0, 1.0, 1.0], r"one number for each of the 2 samples, got float64 of shape \(3,\)"),
+    ],
+)
+@pytest.mark.parametrize("word", ["mse", "precision"])
+def test_weights_that_are_none_are_refused(word: str, weight: list[Any], told: str) -> None:
+    found = metric.Weighted(word)
+    with pytest.raises(ValueError, match=f"Weighted 'weight' must hold {told}"):
+        found.update([1.0, 0.0], [0.9, 0.2], weight)
+    assert np.isnan(found.result())
+
+
+@pytest.mark.parametrize("word", ["mse", "precision", "accuracy"])
+def test_an_empty_batch_changes_nothing(word: str) -> None:
+    found, columns = metric.Weighted(word), (3,) if word == "accuracy" else ()
+    found.update(np.zeros(0, int), np.zeros((0, *columns)), np.zeros(0))
+    assert np.isnan(found.result())
+    y, p = np.array([1, 0]), np.array([[0.1, 0.8, 0.1], [0.2, 0.7, 0.1]]) if columns else np.array([0.9, 0.2])
+    found.update(y, p, [1.0, 3.0])
+    before = found.result()
+    found.update(y[:0], p[:0], np.zeros(0))
+    assert found.result() == before
+
+
 def test_a_model_weighs_in_fit_evaluate_and_on_one_batch() -> None:
     model = nn.model.SequentialModel([-1, 4], [Dense(1, "sigmoid")])
     model.compile("sgd", "binary_crossentropy", ["accuracy"], weighted_metrics=["accuracy", "mse"])
@@ -89,6 +121,22 @@ def test_weights_of_positions_beside_masks() -> None:
     assert history["weighted_accuracy"][-1] == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_batch_of_which_nothing_counts_counts_nothing() -> None:
+    """All of its labels are ignored, or all of it is padding."""
+    model = nn.model.SequentialModel([-1, None], [Embedding(5, 4, mask_zero=True), Dense(3)])
+    model.compile(
+        "sgd", nn.loss.Cross_Entropy_With_Softmax(ignore_index=-1), ["accuracy"], weighted_metrics=["accuracy", "mse"]
+    )
+    ids, labels = DRAW.integers(1, 5, (4, 6)), DRAW.integers(0, 3, (4, 6))
+    expected = model.evaluate(ids, labels)
+    for nothing, none in ((np.zeros_like(ids), labels), (ids, np.full_like(labels, -1))):
+        both = np.concatenate([ids, nothing]), np.concatenate([labels, none])
+        assert model.evaluate(*both, batch_size=4) == pytest.approx(expected, rel=1e-6)
+        assert math.isnan(model.test_on_batch(nothing, none)["weighted_accuracy"])
+        model.fit(*both, epochs=1, batch_size=4, shuffle=False, verbose=0)
+        expected = model.evaluate(ids, labels)
+
+
 def test_each_output_has_weighted_metrics_of_its_own() -> None:
     x = nn.Input((4,))
     model: Any = nn.model.Model(x, {"a": Dense(1, "sigmoid")(x), "b": Dense(2)(Masking()(x.reshape(-1, 2, 2))).reshape(-1, 4)})
@@ -105,7 +153,7 @@ def test_each_output_has_weighted_metrics_of_its_own() -> None:
 def test_what_cannot_weigh_is_refused() -> None:
     with pytest.raises(TypeError, match="accuracies, decisions or mean errors, got AreaUnderCurve, which knows no weights"):
         metric.Weighted("auc")
-    with pytest.raises(ValueError, match=r"one number for each of the 2 samples, got \(3,\)"):
+    with pytest.raises(ValueError, match=r"one number for each of the 2 samples, got float64 of shape \(3,\)"):
         metric.Weighted("mse").update([1.0, 2.0], [1.0, 2.0], [1.0, 1.0, 1.0])
     model = nn.model.SequentialModel([-1, 4], [Dense(1)])
     with pytest.raises(TypeError, match=r"'weighted_metrics' must be a list, got 'mse'; write \[...\]"):

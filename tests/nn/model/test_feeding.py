@@ -213,6 +213,13 @@ def test_batches_that_end_before_the_steps_of_an_epoch_are_told(caplog):
             ({"class_weight": [1, 2]}, "TypeError: .*'class_weight' must map class numbers to weights, got list"),
         ]),
         (lambda: fitted(X, Y[:9], validation_split=0.5), r"ValueError: .*must be of one length, got 50 and \(9,\)"),
+        *((lambda use=use: use(fitted(X, Y)), rf"ValueError: .*{what} must be an array, or lists of one length, got lists of")
+          for use, what in [
+              (lambda model: model.predict([[1, 2], [3]]), "'x'"),
+              (lambda model: model.train_on_batch(X[:2], [[1, 2], [3]]), "'label'"),
+              (lambda model: model.fit(X[:2], Y[:2], sample_weight=[[1, 2], [3]]), "'sample_weight'"),
+          ]),
+        (lambda: fitted(X, Y).train_on_batch(X), "ValueError: .*needs the labels of its samples, got None"),
         (lambda: fitted([], validation_split=0.5), "ValueError: .*takes 'validation_split' with arrays"),
         (lambda: fitted(X), r"TypeError: fit\(\) 'x' must be an array with a label, or a DataFeeder or an .* got ndarray"),
         (lambda: fitted(Shuffled(5, X, Y), Y), "ValueError: .*a DataFeeder as 'x' takes no 'label'"),
@@ -316,6 +323,18 @@ def test_a_loss_or_gradient_that_is_not_finite_names_epoch_batch_and_layer_and_c
     assert np.isfinite(model.store.values).all()
     fitted(x, y, model=model, stop_on_nan=False, **batches)
     assert not np.isfinite(model.store.values).all()
+
+
+def test_a_single_batch_that_is_not_finite_is_told_with_the_sample_or_the_layer():
+    x, y = spoiled((3, 1), np.nan, 8)
+    model = fitted(X, Y)
+    with pytest.raises(
+        FloatingPointError, match=r"train_on_batch\(\) stopped: the loss is nan; sample 3 of the batch has nan at x"
+    ):
+        model.train_on_batch(x, y)
+    model = built([-1, 8], Explosive(name="bomb"), nn.layer.Dense(3), loss=nn.loss.MSELoss())
+    with pytest.raises(FloatingPointError, match=r"train_on_batch\(\) stopped: the loss is (nan|inf); the first .* is .*bomb"):
+        model.train_on_batch(spoiled((45, 0), 101, 100)[0], np.eye(3)[spoiled((45, 0), 101, 100)[1]])
 
 
 def test_samples_that_are_not_finite_are_named_as_in_the_callers_array_whatever_the_order():
@@ -454,10 +473,17 @@ def test_a_gradient_that_is_not_finite_is_found_whether_it_is_looked_at_or_what_
         fitted(x, label, model=model, stop_on_nan=False)
 
 
-def test_what_is_known_of_a_gradient_does_not_count_where_an_optimizer_changes_it():
-    ones = np.ones((2, WIDTH))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_known_of_a_gradient_does_not_count_where_an_optimizer_changes_it(threads, monkeypatch):
+    monkeypatch.setattr("nn.model.runner.blas_threads", lambda: threads)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", 2 * WIDTH * WIDTH * 4)
+    monkeypatch.setattr("nn.plan.stages.JOIN", 1)
+    ones = np.ones((2, WIDTH), "float32")
     model = fitted(ones, ones, model=built([-1, WIDTH], nn.layer.Dense(WIDTH), loss=nn.loss.MSELoss()))
-    assert [variable.name for variable in model.runner.surely_finite()] == ["dense_1/kernel"]
+    sure = set()
+    model.runner.step((ones,), (ones,), None, (0,), sure=sure)
+    assert [variable.name for variable in sure] == ["dense_1/kernel"]
+    assert (model.runner.lanes is not None) == (threads == 2)
     model.compile(nn.optimizer.OpContainer(Spoiling, nn.gradient_descent.SGDOptimizer))
     with pytest.raises(FloatingPointError, match="the gradient of variable 'dense_1/kernel' is not finite"):
         fitted(ones, ones, model=model)
@@ -488,7 +514,7 @@ def masked(*data, **arguments):
         (lambda: model_of_two().evaluate(TABLE, MASKED_LABEL), f"SequentialModel 'label' must not be masked, got {IN_LABEL}"),
         (lambda: masked(MASKED, LABEL), f"'x' must not be masked, got {IN_X}"),
         (lambda: masked(TABLE, MASKED_LABEL), f"'label' must not be masked, got {IN_LABEL}"),
-        (lambda: masked(TABLE, LABEL, sample_weight=MASKED_WEIGHT), "'weight' must not be masked, got 1 masked of 6"),
+        (lambda: masked(TABLE, LABEL, sample_weight=MASKED_WEIGHT), "'sample_weight' must not be masked, got 1 masked of 6"),
         (lambda: masked(MASKED, LABEL, validation_split=0.5), f"'x' must not be masked, got {IN_X}"),
         (lambda: masked(TABLE, LABEL, validation_data=(TABLE, MASKED_LABEL)), f"'label' must not be masked, got {IN_LABEL}"),
         (lambda: masked([(TABLE, MASKED_LABEL)]), f"'label' must not be masked, got {IN_LABEL}"),

@@ -90,6 +90,67 @@ def test_what_an_inner_model_adds_to_the_loss_is_part_of_the_whole() -> None:
         assert (inner.predict(TITLE) ** 2).sum(axis=1).mean() < penalty
 
 
+def test_a_model_stands_among_the_layers_of_a_sequential_one() -> None:
+    """As a trained base under a new head: frozen, thawed, in files and copies, with the variables that it has."""
+    x = nn.Input((6,))
+    base: Any = Model(x, BatchNorm(name="norm")(Dense(4, "tanh", name="first")(x)), name="base")
+    base.compile("adam", "mse")
+    base.fit(TITLE, np.zeros((96, 4)), epochs=1, verbose=0)
+    base.trainable = False
+    whole = SequentialModel([-1, 6], [base, Dropout(0.1), Dense(1, name="head")])
+    whole.compile("adam", "mse")
+    before = base.get_weights()
+    whole.fit(TITLE, URGENT, epochs=2, verbose=0)
+    assert [variable.name for variable in whole.trainable_variables()] == ["head/kernel", "head/bias"]
+    assert all(map(np.array_equal, before, base.get_weights()))
+    again: Any = Model.from_bytes(whole.to_bytes())
+    for other in (again, copy.deepcopy(whole)):
+        assert other.to_bytes() == whole.to_bytes()
+        assert np.array_equal(other.predict(TITLE), whole.predict(TITLE))
+    again.layers[0].trainable = True
+    again.compile("adam", "mse")
+    again.fit(TITLE, URGENT, epochs=1, verbose=0)
+    assert not np.array_equal(again.layers[0].get_weights()[0], before[0])
+    assert np.array_equal(base.get_weights()[0], before[0])
+
+
+def test_models_of_unnamed_layers_stand_side_by_side() -> None:
+    """Each numbers its layers from 1; also one whose constructor has a shape of its own."""
+    parts = [
+        SequentialModel([-1, 6], [Dense(4, "relu")]),
+        SequentialModel(layers=[Dense(6)]),
+        nn.model.DNN([5], 3, None, [-1, 6]),
+    ]
+    whole = SequentialModel([-1, 6], [*parts, Dense(1)])
+    whole.compile("adam", "mse")
+    whole.fit(TITLE, URGENT, epochs=1, verbose=0)
+    names = [variable.name for variable in whole.trainable_variables()]
+    assert len(set(names)) == len(names) == 10
+    again = Model.from_bytes(whole.to_bytes())
+    assert np.array_equal(again.predict(TITLE), whole.predict(TITLE))
+    assert [variable.name for variable in again.trainable_variables()] == names
+    pair, heads = nn.Input((6,)), nn.Input((6,))
+    for odd, text in (
+        (Model([pair, heads], pair + heads), "must be a list, or a dict by name, of 2 parts"),
+        (Model(pair, [Dense(1)(pair), Dense(2)(pair)]), "expected one value, got 2"),
+        (SequentialModel([-1, 5], [Dense(1)]), r"got \(-1, 6\)"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=text):
+            SequentialModel([-1, 6], [odd, Dense(1)]).setup("mse")  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_labels_of_the_one_output_with_a_loss_may_be_a_list_of_numbers(count: int) -> None:
+    """Also of as many numbers as there are outputs: a list of parts has arrays, or None."""
+    x = nn.Input([-1, 4])
+    model = Model(x, [Dense(1, name="number")(x), Dense(3, name="rest")(x)])
+    model.compile("sgd", {"number": "mse"})
+    samples, numbers = DRAW.random((count, 4)), [float(number) for number in range(count)]
+    expected = model.evaluate(samples, {"number": np.array(numbers)})
+    assert model.evaluate(samples, numbers) == model.evaluate(samples, [np.array(numbers)]) == expected
+    assert model.evaluate(samples, [np.array(numbers), None]) == expected
+
+
 def test_classes_of_each_output_have_weights() -> None:
     """As weights of the samples: of two outputs, "balanced", and beside weights that are given besides."""
     counts = np.bincount(URGENT[:, 0])

@@ -163,3 +163,12 @@ def test_scores_of_any_size_are_drawn_from() -> None:
 def test_what_does_not_fit_is_named(use: Any, text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=text):
         use()
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("scores", [[np.nan, 1, 0], [0, np.inf, 1], [-np.inf] * 3])
+def test_scores_that_are_not_finite_pick_nothing(temperature: float, scores: list[float]) -> None:
+    pick = Picker(temperature, None, 1.0, keyed(0, "draws"))
+    with pytest.raises(FloatingPointError, match=r"generate\(\) must have finite scores .* got -?(nan|inf) .* of sample 1"):
+        pick(np.array([[0.0, 1, 2], scores]))
+    assert pick(np.array([[-np.inf, 0, -np.inf]])).tolist() == [1]

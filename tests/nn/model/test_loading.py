@@ -354,6 +354,66 @@ def test_files_of_keras_that_are_none_are_refused(
         made(Dense(8)).load_weights(write(tmp_path / "f"))
 
 
+def spoiled(values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return a copy of weights in which two numbers of one and all of another are not finite."""
+    made = {name: value.copy() for name, value in values.items()}
+    made["dense_1/kernel"][2, 1], made["dense_1/kernel"][7, 5] = np.nan, np.inf
+    made["batchnorm_1/moving_mean"][:] = np.inf
+    return made
+
+
+SPOILED = r"'dense_1/kernel' has 2 of 48 numbers that are not finite, the first is nan at \[2, 1\]; 1 more of its variables"
+
+
+@pytest.mark.parametrize("kind", ["nn", "safetensors", "mapping", "torch", "keras", "npz"])
+def test_weights_that_are_not_finite_are_refused(kind: str, tmp_path: Path) -> None:
+    """Of every kind of source; the model keeps what it had."""
+    model, path = made(seed=1), tmp_path / "f"
+    values = spoiled(named(model))
+    source: Any = path
+    options: dict[str, Any] = {}
+    if kind == "nn":
+        path.write_bytes(tensor_files.dump(values, {"format": tensor_files.WEIGHTS}))
+    elif kind == "safetensors":
+        path.write_bytes(tensor_files.dump(values, {"format": "some"}))
+        options = {"layout": "nn"}
+    elif kind == "mapping":
+        source = values
+    elif kind == "npz":
+        np.savez(tmp_path / "f.npz", **values)
+        source = np.load(tmp_path / "f.npz")
+    elif kind == "torch":
+        norm = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+        source = {f"1.{theirs}": values[f"batchnorm_1/{ours}"] for theirs, ours in norm.items()}
+        for place, name in enumerate(("dense_1", "head")):
+            source |= {f"{2 * place}.weight": values[f"{name}/kernel"].T, f"{2 * place}.bias": values[f"{name}/bias"]}
+        options = {"layout": "torch", "names": "order"}
+    else:
+        pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+        order = ("gamma", "beta", "moving_mean", "moving_variance")
+        norm_values = {f"layers/batch_normalization/vars/{n}": values[f"batchnorm_1/{each}"] for n, each in enumerate(order)}
+        dense = {f"layers/dense/vars/{n}": values[f"dense_1/{each}"] for n, each in enumerate(("kernel", "bias"))}
+        head = {f"layers/dense_1/vars/{n}": values[f"head/{each}"] for n, each in enumerate(("kernel", "bias"))}
+        hdf5(path, norm_values | dense | head)
+    other = made(seed=2)
+    before = bits(other)
+    with pytest.raises(ValueError, match=f"does not fit SequentialModel: {SPOILED}"):
+        other.load_weights(source, **options)
+    assert bits(other) == before
+    if kind == "mapping":
+        report = other.load_weights(source, names={"dense_1": None, "batchnorm_1": None}, partial=True)
+        assert set(report.taken) == {"head/kernel", "head/bias"}
+
+
+def test_a_model_file_whose_weights_are_not_finite_is_loaded_with_a_warning() -> None:
+    model = made(seed=1)
+    for name, value in spoiled(named(model)).items():
+        next(each for each in model.store.everything if each.name == name).set_value(value)
+    with pytest.warns(RuntimeWarning, match=f"of the model file {SPOILED}"):
+        other = Model.from_bytes(model.to_bytes())
+    assert bits(other) == bits(model)
+
+
 def test_before_the_variables_exist_it_is_refused() -> None:
     with pytest.raises(ValueError, match="SequentialModel is not built yet"):
         SequentialModel(layers=[Dense(3)]).load_weights({})

@@ -115,6 +115,12 @@ def test_for_every_rule(row):
         whole.split("dense_2")
 
 
+def test_the_factor_of_the_loss_goes_with_the_half_that_has_it():
+    whole = nn.model.SequentialModel([-1, 8], [nn.layer.Dense(4, name="first"), nn.layer.Dense(3)])
+    whole.compile("sgd", "crossentropy_with_softmax", loss_weights=[0.25])
+    assert_alike(whole, list(whole.split("first")), range(3))
+
+
 def test_as_many_parts_as_one_likes_with_names_of_the_whole_and_ids_of_their_own():
     whole = deep()
     front, back = whole.split("dense_1")

@@ -215,6 +215,25 @@ def test_tensors_in_other_files(tmp_path: Path) -> None:
             nn.onnx.load(written(outside))
 
 
+def test_links_lead_to_tensors_beside_the_file_only(tmp_path: Path) -> None:
+    """A cache keeps files under other names, and a folder of links to them; a stranger's link may lead anywhere."""
+    cache, shown, elsewhere = (tmp_path / name for name in ("cache", "shown", "elsewhere"))
+    for folder in (cache, shown, elsewhere):
+        folder.mkdir()
+        (folder / "numbers").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    file = messages.ModelProto.read(file_of(node("Add", "x row", "y")))
+    place = [messages.EntryProto("location", "weights.bin")]
+    file.graph.initializer = [TensorProto([4], 1, name="row", external_data=place, data_location=1)]  # type: ignore[union-attr]
+    (cache / "model").write_bytes(file.write())
+    (shown / "model.onnx").symlink_to(cache / "model")
+    (shown / "weights.bin").symlink_to(cache / "numbers")
+    assert_equal(nn.onnx.load(shown / "model.onnx").predict(ROW), ROW + np.arange(4, dtype=np.float32))
+    (shown / "weights.bin").unlink()
+    (shown / "weights.bin").symlink_to(elsewhere / "numbers")
+    with pytest.raises(ModelFileError, match=r"must lie in a file of the model's folder, got a link to another, 'weights.bin'"):
+        nn.onnx.load(shown / "model.onnx")
+
+
 RELU = node("Relu", "x", "y")
 
 
@@ -258,6 +277,20 @@ RELU = node("Relu", "x", "y")
               ("x x x - x x", "y", 2, {"is_causal": 1}, "'is_causal' must be 0 beside keys and values of positions before"),
           )],
         (file_of(node("ReduceMean", "x", "y")), "a reduction must leave the samples apart"),
+        *[(file_of(node(kind, inputs, "y", **given), tensors={"a": np.int64([7]), "b": np.int64([9])}), sentence)
+          for kind, inputs, given, sentence in (
+              ("Softmax", "x", {"axis": 7}, r"\(Softmax\): an axis must be from -2 to 1, got 7"),
+              ("Concat", "x x", {"axis": -3}, r"\(Concat\): an axis must be from -2 to 1, got -3"),
+              ("ReduceSum", "x a", {}, r"\(ReduceSum\): an axis must be from -2 to 1, got 7"),
+              ("Unsqueeze", "x a", {}, r"\(Unsqueeze\): an axis must be from -3 to 2, got 7"),
+              ("Slice", "x a b a", {}, r"\(Slice\): an axis must be from -2 to 1, got \[7\]"),
+              ("Cast", "x", {"to": 8}, r"\(Cast\): 'to' must hold numbers that NumPy has, got texts"),
+          )],
+        (file_of(node("Conv", "x w", "y", auto_pad="SAME"), tensors={"w": np.ones((5, 4, 3), np.float32)},
+                 inputs=[info("x", "batch", 4, 8)]),
+         r"\(Conv\): 'auto_pad' must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, got 'SAME'"),
+        (file_of(node("Gemm", "x w c", "y"), tensors={"w": np.eye(4, dtype=np.float32), "c": np.ones((4, 1), np.float32)}),
+         r"\(Gemm\): Add: shapes \(-1, 4\) and \(4, 1\) do not fit together"),
         (file_of(node("Einsum", "x x", "y", equation="ij,ij->j")), "a sum must leave the samples apart"),
         (file_of(node("Einsum", "x x x", "y", equation="ij,ij,kj->kj")), "a sum must leave the samples apart"),
         (file_of(node("Einsum", "x x", "y", equation="ii,ij->j")), "'equation' must name each axis .* once, got"),
@@ -314,3 +347,18 @@ def test_messages_keep_what_is_written_and_skip_what_is_not_known() -> None:
     for odd in (b"\x0b", b"\x0a\x05abc", b"\x15\x00", b"\xff" * 12, b"\x0a\x01\xff"):
         with pytest.raises(ModelFileError):
             AttributeProto.read(odd)
+
+
+def test_weights_that_are_not_finite_are_refused_and_constants_are_not() -> None:
+    model = network()
+    model.get_weights()
+    head = model.get_layer("head")
+    head.kernel.value[3, 1] = -np.inf
+    with pytest.raises(
+        ModelFileError, match=r"kernel' has 1 of \d+ numbers that are not finite, the first is -inf at \[3, 1\]"
+    ):
+        nn.onnx.from_bytes(nn.onnx.to_bytes(model))
+    mask = np.where(np.tri(4, dtype=bool), 0, -np.inf).astype(np.float32)
+    data = file_of(node("Add", "x mask", "y"), tensors={"mask": mask}, inputs=[info("x", "batch", 4, 4)], axes=3)
+    found = nn.onnx.from_bytes(data).predict(np.ones((2, 4, 4), np.float32))
+    assert np.array_equal(found, np.broadcast_to(1 + mask, (2, 4, 4)))

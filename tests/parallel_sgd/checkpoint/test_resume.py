@@ -288,6 +288,8 @@ def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
     assert bits(run(tmp_path / "again", resume=tmp_path / "two", epoch=2)) == bits(whole)  # nothing is left to do
     with pytest.raises(CheckpointError, match=r"The checkpoint is after 2 epochs, so 'epoch' must be at least 2, got 1"):
         run(tmp_path / "one", resume=tmp_path / "two", epoch=1)
+    with pytest.raises(CheckpointError, match=r"got 1; 'last' is the run P-SGD-1, and a name takes another one"):
+        run(tmp_path / "two", resume="last", epoch=1)
     assert not (tmp_path / "one").exists()  # it was refused before anything began
 
 

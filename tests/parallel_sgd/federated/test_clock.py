@@ -407,6 +407,14 @@ def test_a_trace_tells_its_wrong_line(tmp_path: Path) -> None:
             ClientClock(available=path)
 
 
+def test_times_that_a_spreadsheet_has_saved_are_read(tmp_path: Path) -> None:
+    """It puts a byte order mark before the first line, and leaves empty lines."""
+    path = tmp_path / "trace.csv"
+    path.write_text("client,from,to\n0,0,1min\n,,\n1, 30 ,90\n", "utf-8-sig")
+    clock = ClientClock(available=path)
+    assert clock.times.there(2, 45.0).tolist() == [0, 1] and clock.times.leaves(1, 45.0) == 90
+
+
 def test_a_clock_and_samplers_within_samplers_have_a_text(tmp_path: Path) -> None:
     form = FORMS["clients"]
     sampler = TimedSampler(WeightedSampler(3, [1.0, 2.0, 3.0, 4.0]), take=2, deadline="30s", dropout=0.1)

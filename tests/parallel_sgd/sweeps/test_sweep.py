@@ -5,19 +5,28 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from psgd import cli
+
 import numpy as np
 import pytest
 
-from network.nodes import NodeAssignment
+from network.errors import NetworkError
+from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
 from parallel_sgd.codec import Plain
+from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, Agents
+from parallel_sgd.sweeps.sweep import _locked
+from rpc.liveness.limits import RETURN_SECONDS
 from rpc.support.logs import SUBMIT_LOGGER
+from tests.parallel_sgd.networks import mlp
 from tests.parallel_sgd.sweeps.planned import Plan
 from tests.processes.training.jobs import digits_job
 from tests.programs import environment
@@ -176,6 +185,66 @@ def test_free_agents_and_simulated_nodes_train_with_the_figures_of_this_process(
     assert {row.told.state for result in (found, here, there) for row in result.rows} == {"done"}
     assert (found.clock, here.clock, there.clock) == ("measured", "measured", "simulated")
     assert sum(served) == 3 and min(served) >= 1
+
+
+@covers("RES-8")
+@pytest.mark.processes
+def test_an_agent_that_cannot_be_reached_fails_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others serve its runs; where too few are left the sweep ends, its runs stay as they were, and the exit code is 4."""
+    monkeypatch.chdir(tmp_path)
+    common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "title": "digits"}
+    with local_workers(1) as one, socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = Address("127.0.0.1", taken.getsockname()[1])
+        taken.close()
+        nodes = NodeAssignment(one.key_file).add(0, nobody).add(1, one[0])
+        found = sweep(digits_job(), {"workers": [1]}, 2, nodes=nodes, verbose=0, **common)  # type: ignore[arg-type]
+        assert [state for _, state in folders(found)] == ["done", "done"]
+        assert caplog.text.count(f"No worker is reached at {nobody} for node 0: ") == 1 and "left out for now" in caplog.text
+        with pytest.raises(NetworkError, match=rf"^Too few agents can be reached .* at {re.escape(str(nobody))} for node 0: "):
+            sweep(digits_job(), {"workers": [2, 1]}, 3, nodes=nodes, verbose=0, **common)  # type: ignore[arg-type]
+        with open("sweeps/digits/results.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["state"] for row in rows] == ["not run"] * 3 + ["done"] * 3, "a run that one agent can serve is trained"
+        mlp().save("digits.model")
+        Path("worker.json").write_text(json.dumps({"Worker": [str(nobody), str(one[0])]}))
+        Path("sweep.toml").write_text('model = "digits.model"\ndataset = "digits"\nworkers = 2\n[grid]\ncodec = ["plain"]\n')
+        assert cli.main(["sweep", "sweep.toml", "--workers", "worker.json", "--key-file", str(one.key_file)]) == 4
+        assert cli.main(["sweep", "sweep.toml", "--workers", "worker.json", "--key-file", "none"]) == 2
+
+
+def test_agents_that_are_away_are_asked_again() -> None:
+    """One that has served a run has half a minute to come back; one that has not is missing at once."""
+    one, two, three = (Address("192.0.2.1", port) for port in (1, 2, 3))
+    agents = Agents([one, two, three])
+    assert agents.take(2) == (one, two) and agents.take(2) is None
+    agents.give_back([one])
+    agents.rest([two], now=0.0)
+    assert agents.wakes == REST_SECONDS and agents.lacking(3, 0.0) == ""
+    agents.wake(REST_SECONDS)
+    assert agents.take(3) == (three, one, two)
+    now = 10.0
+    assert agents.miss([three, one, two], {one: "one is off", two: "two is off"}, now) == ["one is off", "two is off"]
+    assert agents.lacking(3, now) == "two is off" and agents.lacking(2, now) == "", "the first one has served a run"
+    now += AWAY_SECONDS
+    agents.wake(now)
+    assert agents.take(3) == (three, one, two), "those that were away come last"
+    assert agents.miss([three, one, two], {one: "one is off"}, now) == []
+    now = 10.0 + RETURN_SECONDS
+    agents.wake(now)
+    assert agents.lacking(3, now) == "one is off two is off"
+    taken = agents.take(3)
+    assert taken is not None
+    agents.give_back(taken)
+    assert agents.lacking(3, now + 1e6) == ""
+
+
+def test_an_error_of_a_run_is_not_taken_for_another_program_s_lock(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError, match="of a run"), _locked(tmp_path, "mine"):
+        raise BlockingIOError("of a run")
+    with _locked(tmp_path, "mine"), pytest.raises(ValueError, match="goes on in another program"), _locked(tmp_path, "mine"):
+        pass
 
 
 def test_no_worker_imports_sweeps() -> None:

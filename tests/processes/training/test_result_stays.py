@@ -7,24 +7,32 @@ import itertools
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from psgd import cli
+
 import pytest
 
 import nn
 from network import NodeAssignment
-from parallel_sgd import JobResult, local_workers
+from parallel_sgd import JobFailed, JobResult, local_workers
 from parallel_sgd.driver.restart_loop import RestartLoop
 from parallel_sgd.engine.training import TrainingProcess
 from parallel_sgd.nodes import LocalNodes
+from rpc.submit import downloads
+from tests.fulldisk import fill, small_disk
 from tests.parallel_sgd.record.faulty import Injector
 from tests.processes.training.jobs import line_job, some, weights
 from tests.statements import covers
 
-pytestmark = pytest.mark.processes
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="code of Python 3.10 has no co_qualname, by which calls are exempt"),
+]
 ROOTS = ("run_on_agents", "_result", "drive", "reported", "parallel", "_sign", "_close", "_do_what_waited")
 MAKING = (
     *("restart_loop.py:drive", "restart_loop.py:_end_well", "remote_run.py:_result"),
@@ -157,3 +165,29 @@ def test_when_local_workers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         nodes.ended.insert(0, lambda: done.append(True))
         nodes.ended.append(lambda: 1 // 0)
     assert result["Loss"] > 0 and done == [True]
+
+
+@covers("FLT-13")
+def test_files_for_which_the_submitter_has_no_room_are_fetched_afterwards(
+    agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job has failed, the error tells the command that brings its files, and so it does once there is room."""
+    join = RestartLoop._join
+    monkeypatch.setattr(downloads, "ROOM_SECONDS", 0.1)
+    with small_disk(tmp_path / "disk", 4096) as disk:
+
+        def joined(self: RestartLoop, *arguments: Any) -> Any:
+            fill(disk / "other")
+            return join(self, *arguments)
+
+        monkeypatch.setattr(RestartLoop, "_join", joined)
+        with pytest.raises(JobFailed, match=r"its files cannot be saved: No space left on device\. The workers keep ") as info:
+            job(remote(agents), disk)
+        command = f"psgd fetch {info.value.job_id}"
+        assert str(info.value).endswith(f"make room, then '{command}' brings them.") and not any(info.value.files.values())
+        (disk / "other").unlink()
+        (disk / "worker.json").write_text(json.dumps({"Worker": [str(agents[node]) for node in range(2)]}))
+        monkeypatch.chdir(disk)
+        assert cli.main([*command.split()[1:], "--key-file", str(agents.key_file)]) == 0
+        assert {path.name[:2] for path in disk.glob("runs/*/Node-1-Retrieve/*.csv")} >= {"TR", "EV"}
+        monkeypatch.undo()  # the disk is given back

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
@@ -22,6 +21,7 @@ from rpc.submit.downloads import Download, Downloads
 from rpc.submit.run_folder import RunFolder
 from rpc.support.files import PAUSE_SECONDS, ROOM_SECONDS, is_safe_name
 
+from ...fulldisk import fill, small_disk
 from ...statements import covers
 from ..sent import file, sha
 from ..travel import ROOT
@@ -282,15 +282,9 @@ def test_several_nodes_at_once(tmp_path: Path) -> None:
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 64 KiB, of which a file `other` takes all."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a disk")
-    with contextlib.suppress(OSError), open(disk / "other", "wb", buffering=0) as file_:
-        while file_.write(bytes(4096)):
-            pass
-    yield disk
-    subprocess.run(["umount", disk], check=True)
+    with small_disk(tmp_path / "disk", 64) as disk:
+        fill(disk / "other")
+        yield disk
 
 
 @covers("FLT-26")
@@ -307,6 +301,7 @@ def test_a_disk_that_is_full(full_disk: Path, lasting: bool, caplog: pytest.LogC
             made.after(PAUSE_SECONDS)
             assert not made.feed(0, *sent) and made.clock.monotonic() < 2 * ROOM_SECONDS
         assert made.missing == {0: "its files cannot be saved: No space left on device"}
+        assert "make room, then 'psgd fetch j' brings them." in made.remedy("j") and "'psgd fetch' brings" in made.remedy("")
         assert made.clock.monotonic() == ROOM_SECONDS
         assert not list(full_disk.rglob("*.partial"))
         made.expect(0)  # as at the end of a job
@@ -334,3 +329,4 @@ def test_files_that_are_requested_again_after_they_were_given_up(full_disk: Path
     (full_disk / "other").unlink()
     assert not made.feed(0, *sent[2:]) and made.open == [0]
     assert made.feed(0, *sent) and [path.stat().st_size for path in made.files[0]] == [20_000]
+    assert made.remedy("j") == ""  # they are here

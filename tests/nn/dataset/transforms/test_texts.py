@@ -159,3 +159,21 @@ def test_a_column_of_a_file_is_changed_to_texts(tmp_path):
 def test_what_is_refused(make, said):
     with pytest.raises((TypeError, ValueError), match=re.escape(said)):
         make()
+
+
+def test_punctuation_is_that_of_ascii_and_other_signs_stay():
+    text = "Don't: \u201cL'\u00e9t\u00e9\u201d, a\ud800-b \u4f60\u597d\uff01"
+    made = Text("").tokens(text)
+    assert made == ["dont", "\u201cl\u00e9t\u00e9\u201d", "a\ud800b", "\u4f60\u597d\uff01"]
+
+
+@pytest.mark.parametrize("output", ["int", "count", "multi_hot"])
+def test_numbers_of_many_texts_are_those_of_each(monkeypatch, output):
+    monkeypatch.setattr("nn.dataset.plan.text._TOGETHER", 4)
+    texts = [" ".join("abcde"[place % 5] for place in range(number % 7)) for number in range(11)]
+    made = Text("", output=output).adapted(texts, 5)
+    assert made.length == 6
+    found = made.numbers(texts)
+    assert np.array_equal(found, np.concatenate([made.numbers([each]) for each in texts]))
+    assert found.any(axis=1).tolist() == [bool(each) for each in texts]
+    assert made.numbers([]).shape == (0, found.shape[1])
