@@ -22,6 +22,9 @@ from nn.extension import did_you_mean as did_you_mean
 
 Word = TypeVar("Word", bound=str)
 
+KINDS_OF_STATE = ("rule:", "history:", "callback:")
+"""Beginnings of names of arrays in a model file that are no variables."""
+
 
 def integer(owner: object, name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`; raise TypeError or ValueError otherwise."""
@@ -148,6 +151,32 @@ def part(owner: object, argument: str, given: Any, kind: type[Any], package: str
     if isinstance(given, str):
         return class_of(owner, argument, given, package)()
     return instance(owner, argument, given, kind)
+
+
+def part_name(owner: object, name: Any, *, empty: bool = False) -> str:
+    """Return the name of a part of a model, which stands in files in front of those of its variables; None is no name, "".
+
+    Args:
+        owner: the part, for messages.
+        name: the name.
+        empty: whether the empty text may stand for none.
+
+    Raises:
+        ValueError: for a name that files could not hold, or hold as that of a state.
+    """
+    if name is None and not empty:
+        return ""
+    kind = "text" if empty else "non-empty text"
+    if not isinstance(name, str) or not (name or empty) or "/" in name:
+        raise ValueError(f"{_name(owner)} 'name' must be a {kind} without '/', got {name!r}")
+    if name.startswith(KINDS_OF_STATE):
+        raise ValueError(
+            f"{_name(owner)} 'name' must not begin with {' or '.join(map(repr, KINDS_OF_STATE))}, as states in model files do, "
+            f"got {name!r}"
+        )
+    if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise ValueError(f"{_name(owner)} 'name' must be a text that UTF-8 has, got {name!r}")
+    return name
 
 
 def short(value: object) -> str:

@@ -134,7 +134,7 @@ ARGUMENTS: Final[Mapping[str, str]] = MappingProxyType({
     "callback.verbose": _NEEDLESS, "TensorBoard.histogram_freq": _NEEDLESS,
     "ModelCheckpoint.save_freq": "it is 'every', a number of epochs",
     "gradient_descent.staircase": "StepDecay falls in steps",
-    "gradient_descent.lr": "it is 'learn_rate', or 'learning_rate'", "gradient_descent.name": _NEEDLESS,
+    "gradient_descent.name": _NEEDLESS,
     "gradient_descent.decay": "a schedule in place of the rate lowers it: ExponentialDecay(rate, steps)",
     "gradient_descent.use_ema": "MovingAverage(rule) averages weights",
     "gradient_descent.gradient_accumulation_steps": "GradientAccumulation(rule, steps) does it",

@@ -88,9 +88,7 @@ class Layer(
 
     def __init__(self, name: str | None = None) -> None:
         # A slash stands between the name of a layer and those of its variables.
-        if name is not None and (not isinstance(name, str) or not name or "/" in name):
-            raise ValueError(f"{type(self).__name__} 'name' must be a non-empty text without '/', got {name!r}")
-        self.given_name = name or ""
+        self.given_name = arguments.part_name(self, name)
         self._own_variables = []
         self.built = False
         self._trainable = True
@@ -105,8 +103,7 @@ class Layer(
 
     @name.setter
     def name(self, name: str) -> None:
-        if not isinstance(name, str) or "/" in name:
-            raise ValueError(f"{type(self).__name__} 'name' must be a text without '/', got {name!r}")
+        arguments.part_name(self, name, empty=True)
         if self._fixed:
             raise ValueError(
                 f"{self.describe()} is part of a model that is set up, whose variables bear its name: it cannot be {name!r}; "

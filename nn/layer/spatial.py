@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from nn import arguments
+from nn.arrays import LENGTH
 from nn.layer.layer import Layer, direct
 from nn.operation.convolution import window
 from nn.operation.shape import Pad, Repeat
@@ -100,10 +101,10 @@ class Cropping(_Sides, configured=True):
     def call(self, x: Value) -> Value:
         widths = self._widths("cropping", self.cropping, x)
         for axis, (length, width) in enumerate(zip(x.shape[1:], widths, strict=False), start=1):
-            if sum(width) >= length:
+            if length != LENGTH and sum(width) >= length:
                 raise ValueError(f"'cropping' must leave cells of axis {axis}, got {width[0]} and {width[1]} of {length}")
-        inner = zip(x.shape[1:], widths, strict=False)
-        return x[(slice(None), *(slice(before, length - behind) for length, (before, behind) in inner))]
+        # Counted from behind, as of an axis of any length the end is not known yet.
+        return x[(slice(None), *(slice(before, -behind or None) for before, behind in widths))]
 
 
 class UpSampling(Layer, configured=True):

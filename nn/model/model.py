@@ -590,10 +590,9 @@ class Functional(Model, configured=True):
             inputs, outputs, losses = rebuilt(inputs, outputs, calls, added)
         entries, names = entries_of(inputs)
         ends, self._ends = ends_of(outputs)
-        if name is not None and (not isinstance(name, str) or not name or "/" in name):
-            raise ValueError(f"Model 'name' must be a non-empty text without '/', got {name!r}")
+        given_name = arguments.part_name("Model", name)
         super().__init__(entries[0].shape, seed=seed, dtype=dtype)
-        self.given_name = name or ""
+        self.given_name = given_name
         self._names = names
         if calls is None:
             losses = losses_within(Graph(entries, ends))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan
     from nn.model.trained_network import TrainedNetwork
 
-_RULE = "rule:"
+_RULE, _HISTORY, _CALLBACK = arguments.KINDS_OF_STATE
 _KEYS = {"model", "part", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed", "callbacks"}
 #: A field that may be missing, where no variable is frozen.
 _FROZEN = "frozen"
@@ -231,10 +231,6 @@ def _restore_optimizer(
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
     op_type = registry.find_class(description["class"], IOptimizer, custom_objects)
     model._adopt_rule(op_type, rule)
-
-
-_HISTORY = "history:"
-_CALLBACK = "callback:"
 
 
 def pack_progress(model: TrainedNetwork) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -197,8 +197,10 @@ class Network(
         return {name: value for name, value in super().get_config().items() if name not in ("input_shape", "seed", "dtype")}
 
     def _config_within(self) -> dict[str, Any]:
-        takes = "input_shape" in inspect.signature(type(self)).parameters
-        return {"input_shape": plain(self.input_shape)} if takes and self.input_shape is not None else {}
+        takes = inspect.signature(type(self)).parameters
+        config = {"input_shape": plain(self.input_shape)} if "input_shape" in takes and self.input_shape is not None else {}
+        # The type of numbers of the whole model is not one of its parts, which may also be used alone.
+        return config if "dtype" not in takes or self.dtype == np.float32 else {**config, "dtype": self.dtype.name}
 
     def trainable_variables(self) -> list[Variable]:
         """Return the trained variables in the order of their ids: layer by layer, as each layer made them."""
@@ -364,7 +366,7 @@ class Network(
             variable.set_value(values[variable.name])
         # A warning: what a run has left can be looked at, however it ended.
         if problem := not_finite((variable, variable.value) for variable in self.store.everything):
-            warnings.warn(f"of the model file {problem}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"in the model file {problem}", RuntimeWarning, stacklevel=2)
 
     def _allocate(self, graph: Graph) -> None:
         """Take over a graph and give every variable its memory and its first value."""

@@ -546,7 +546,7 @@ class ScoredNetwork(
 
     def _missing(self) -> str:
         if self._objective is None:
-            return f"{type(self).__name__} is not built yet; call setup() first"
+            return f"{type(self).__name__} is not built yet; call compile() or setup() first"
         return super()._missing()
 
 

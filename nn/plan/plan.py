@@ -254,7 +254,7 @@ class Plan:
         return lanes
 
     def _takes_rows(self, node: Node, rows: slice | None) -> bool:
-        """Return whether an operation on a slice takes its rows of what is drawn for the whole batch."""
+        """Return whether an operation on a slice takes its rows of the draws for the whole batch."""
         return rows is not None and self._layout.training and bool(node.operation.by_sample)
 
     def _make(self, node: Node, rows: slice | None, arena: Arena) -> Operation:

@@ -93,8 +93,7 @@ def _of_tensors(path: str, values: Mapping[str, Array], form: str, layout: Layou
         )
     if layout is None:
         layout = "nn" if ours else "torch"
-    # Names of states and of the history have a colon, those of variables none.
-    kept = {name: value for name, value in values.items() if not (ours and ":" in name)}
+    kept = {name: value for name, value in values.items() if not (ours and name.startswith(arguments.KINDS_OF_STATE))}
     return _named(path, layout, kept)
 
 

@@ -257,9 +257,8 @@ def Input(shape: Sequence[int | None], name: str | None = None) -> Placeholder:
     >>> nn.layer.Dense(8)(nn.Input([-1, 784])).shape
     (-1, 8)
     """
-    if name is not None and (not isinstance(name, str) or not name or "/" in name):
-        raise ValueError(f"Input 'name' must be a non-empty text without '/', got {name!r}")
+    given_name = arguments.part_name("Input", name)
     if not isinstance(shape, (list, tuple)):
         raise TypeError(f"Input 'shape' must be a list of positive integers, with -1 in front or without it, got {shape!r}")
     axes = tuple(shape)
-    return Placeholder(axes if axes[:1] == (BATCH,) else (BATCH, *axes), name or "")
+    return Placeholder(axes if axes[:1] == (BATCH,) else (BATCH, *axes), given_name)

@@ -25,7 +25,7 @@ from nn.operation.index import Entry, Index
 from nn.operation.matmul import MatMul
 from nn.operation.operation import Operation
 from nn.operation.reduction import Max, Mean, Min, Sum
-from nn.operation.shape import Reshape, Transpose
+from nn.operation.shape import Concatenate, Reshape, Transpose
 
 ConstraintName: TypeAlias = Literal["max_norm", "min_max_norm", "non_neg", "unit_norm"]
 RegularizerName: TypeAlias = Literal["l1", "l1_l2", "l2"]
@@ -203,7 +203,9 @@ class Node(Value):
         """The values that the outermost of these layers was called on."""
         self.added: tuple[Node, ...] = ()
         """Values that are part of the loss of a model with this one: those that a model which gave it has by `add_loss`."""
-        if operation.mask_of != "none":
+        if isinstance(operation, Concatenate) and operation.axis % len(self.shape) == 1:
+            self.mask = _mask_in_a_row(self.inputs)
+        elif operation.mask_of != "none":
             self.mask = joint_mask(self, self.inputs if operation.mask_of == "all" else self.inputs[:1])
         elif isinstance(operation, Index) and self.inputs[0].mask is not None:
             steps = operation.steps(self.inputs[0].shape)
@@ -223,6 +225,22 @@ def joint_mask(value: Value, sources: Sequence[Value]) -> Value | None:
     for other in masks[1:]:
         found = found.apply(Multiply(), other)
     return found
+
+
+def _mask_in_a_row(sources: Sequence[Value]) -> Value | None:
+    """Return the mask of sequences that follow each other, 1 at each step of those without one; None where none has one."""
+    if all(source.mask is None for source in sources):
+        return None
+    masks = []
+    for source in sources:
+        found = source.mask
+        if found is None:
+            place: tuple[int | slice, ...] = (slice(None), slice(None), *(0 for _ in source.shape[2:]))
+            first = source[place]
+            # Nothing is greater than itself.
+            found = (first > first).apply(Compare("=="), Constant(np.asarray(0.0)))
+        masks.append(found)
+    return masks[0].apply(Concatenate(1), *masks[1:])
 
 
 def as_value(operand: Operand) -> Value:

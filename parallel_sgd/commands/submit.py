@@ -68,8 +68,8 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
     # the launcher's own discovery, so that new agents of the scheduler are found
     if offer is not None and options.discovery == LAUNCHER:
         settings["discovery"] = offer.launcher.discover
-    again = asked_by(command(options.words))
-    with again, nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
+    call = asked_by(command(options.words))
+    with call, nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
         result: JobResult = job.parallel(nodes, **settings)
     return result
 

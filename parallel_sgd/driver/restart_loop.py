@@ -374,10 +374,10 @@ class RestartLoop:
                 told = told or f"Given up: {reason.rstrip('.')}."
             raise self._give_up(coordinator, told)
         after = self._membership.nodes
-        same = dict(after.items()) == dict(before.items())
+        same, one = dict(after.items()) == dict(before.items()), len(after) == 1
         _log.warning(
-            "%s start again from the newest state that any of them has%s.",
-            "All nodes" if same else f"{len(after)} nodes, numbered anew,",
+            "%s again from the newest state that any of them has%s.",
+            "All nodes start" if same else f"{len(after)} node{'s' * (not one)}, numbered anew, start{'s' * one}",
             "" if ended else f" (restart {self.recovery.restarts} of at most {self.recovery.max_restarts})",
         )
         return failed

@@ -106,7 +106,7 @@ def test_each_package_answers(package: str, name: str, here: str) -> None:
         (lambda: nn.layer.LSTM(3, dropout=0.1), r"SpatialDropout\(rate\) in front of the layer does it"),
         (lambda: nn.layer.Dropout(0.5, seed=1), "draws are keyed by the seed of the model"),
         (lambda: nn.loss.Cross_Entropy(from_logits=True), "losses of scores are classes of their own"),
-        (lambda: nn.gradient_descent.SGDOptimizer(lr=0.1), "it is 'learn_rate', or 'learning_rate'"),
+        (lambda: nn.gradient_descent.SGDOptimizer(lr=0.1), "did you mean 'learn_rate'"),
         (lambda: nn.model.SequentialModel([-1, 4]).fit(np.eye(4), y=[1]), "it is 'label'"),
         (lambda: nn.model.SequentialModel([-1, 4]).predict(np.eye(4), verbose=0), "nothing is shown; leave it out"),
         (lambda: nn.layer.GRU(3)(nn.Input([-1, 5, 4]), mask=None), "A call of GRU has no argument 'mask'.*a mask comes with"),

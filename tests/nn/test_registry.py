@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nn
@@ -27,6 +28,15 @@ def model_of(*layers: nn.layer.Layer) -> nn.model.SequentialModel:
     model = nn.model.SequentialModel([-1, 2], list(layers))
     model.setup(nn.loss.MSELoss())
     return model
+
+
+def test_models_within_keep_their_type_of_numbers() -> None:
+    inner = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)], dtype="float64")
+    model = nn.model.SequentialModel([-1, 2], [inner], dtype="float64")
+    model.setup(nn.loss.MSELoss())
+    found = Model.from_bytes(model.to_bytes())
+    x = np.ones((3, 2))
+    assert np.array_equal(found.layers[0].predict(x), model.predict(x))
 
 
 def test_names() -> None:

@@ -11,7 +11,7 @@ from nn.arrays import BATCH, LENGTH
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call
 from nn.onnx.folding import bounded
-from nn.value.value import Value
+from nn.value.value import Value, as_value
 
 HEADS_FIRST = (0, 2, 1, 3)
 """Order that turns (batch, positions, heads, features) into (batch, heads, positions, features), and back."""
@@ -80,14 +80,24 @@ def _attended(call: Call, q: Value, k: Value, v: Value, causal: bool) -> Value:
     scores = (q * scale) @ k.swapaxes(2, 3)
     # Finite, so that a row in which nothing is left does not become NaN.
     low = float(np.finfo(np.float32).min) / 2
+    kept: Value | None = None
     if call.has(3):
         mask = call.value(3)
-        scores = function.where(mask, scores, low) if call.builder.is_whole(call.operand(3)) else scores + mask
+        if call.builder.is_whole(call.operand(3)):
+            kept = mask
+        else:
+            scores = scores + mask
     if causal:
         targets, sources = scores.shape[2:]
         if LENGTH in (targets, sources):
             raise call.refuse("must know the numbers of positions beside a mask; give 'shapes'", list(scores.shape))
-        scores = function.where(np.tril(np.ones(bounded((targets, sources)))), scores, low)
+        seen = as_value(np.tril(np.ones(bounded((targets, sources)))))
+        kept = seen if kept is None else kept * seen
+    if kept is not None:
+        scores = function.where(kept, scores, low)
     if cap:
         scores = (scores / cap).apply(activation.Tanh()) * cap
-    return call.builder.orders.turned(scores.apply(activation.Softmax()) @ v, HEADS_FIRST)
+    weights = scores.apply(activation.Softmax())
+    # A query that sees nothing has zeros, and not the mean over all values.
+    weights = weights if kept is None else weights * kept
+    return call.builder.orders.turned(weights @ v, HEADS_FIRST)

@@ -132,6 +132,16 @@ def test_wrapped_layers_are_frozen_named_and_counted_with_their_wrapper() -> Non
         layer.Bidirectional(wrapper.layer, backward_layer=wrapper.layer)
 
 
+def test_cropping_takes_axes_of_any_length() -> None:
+    x = nn.Input([-1, None, 2])
+    model = nn.model.Model(x, layer.Cropping((1, 2))(x))
+    for length in (4, 7):
+        values = np.arange(4 * length, dtype=np.float32).reshape(2, length, 2)
+        assert np.array_equal(model.predict(values), values[:, 1:-2])
+    with pytest.raises(ValueError, match=r"leaves nothing of axis 1 of shape \(2, 3, 2\)"):
+        model.predict(np.zeros((2, 3, 2)))
+
+
 @pytest.mark.parametrize(
     ("made", "shape", "message"),
     [

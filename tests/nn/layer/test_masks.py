@@ -237,6 +237,31 @@ class Own(nn.layer.Recurrent):
         return OwnOperation(self.return_sequences)
 
 
+@pytest.mark.parametrize("length", [5, None])
+def test_sequences_in_a_row_have_their_masks_in_a_row(length: int | None) -> None:
+    """As if all of them were one that is masked; one without a mask counts whole."""
+    draws = np.random.default_rng(4)
+    first, second, whole = ((draws.normal(size=(6, 5, 3)) + 9).astype(np.float32) for _ in range(3))
+    first[1, 2:], second[2, :], second[3, :2] = 0, 0, 0
+
+    def model(*, apart: bool) -> Model:
+        a, b, c = (nn.Input([-1, length, 3], name=name) for name in "abc")
+        parts = [Masking()(a), Masking()(b), c] if apart else [a, b, c]
+        joined: Any = nn.layer.Concatenate(axis=1)(parts)
+        joined = joined if apart else Masking()(joined)
+        made = Model([a, b, c], [GRU(4)(joined), Dense(2)(joined)])
+        made.compile("sgd", "mse")
+        return made
+
+    one, other = model(apart=True), model(apart=False)
+    other.set_weights(one.get_weights())
+    x, y = [first, second, whole], [np.ones((6, 4)), np.ones((6, 15, 2))]
+    for _ in range(2):
+        assert all(map(np.array_equal, one.predict(x), other.predict(x)))
+        assert one.train_on_batch(x, y) == other.train_on_batch(x, y)
+    assert all(map(np.array_equal, Model.from_bytes(one.to_bytes()).predict(x), one.predict(x)))
+
+
 class OwnOperation(nn.operation.recurrent.Recurrence):
     def prepare(self, dtype: Any) -> None:
         pass

@@ -53,6 +53,13 @@ def test_own_files_and_mappings_are_taken_whole(tmp_path: Path) -> None:
         assert repr(report) == "variables taken: 8"
 
 
+def test_names_with_a_colon_stay_in_files(tmp_path: Path) -> None:
+    model, other = made(Dense(3, name="scope:0"), seed=1), made(Dense(3, name="scope:0"), seed=2)
+    model.save_weights(tmp_path / "m.weights")
+    assert "scope:0/kernel" in other.load_weights(tmp_path / "m.weights").taken
+    assert bits(other) == bits(model)
+
+
 def test_a_part_is_taken_with_a_report_of_all_else() -> None:
     whole = made(Dense(6, "tanh"), BatchNorm(), Dense(3, name="old"), seed=1)
     model = made(seed=2)
@@ -409,7 +416,7 @@ def test_a_model_file_whose_weights_are_not_finite_is_loaded_with_a_warning() ->
     model = made(seed=1)
     for name, value in spoiled(named(model)).items():
         next(each for each in model.store.everything if each.name == name).set_value(value)
-    with pytest.warns(RuntimeWarning, match=f"of the model file {SPOILED}"):
+    with pytest.warns(RuntimeWarning, match=f"in the model file {SPOILED}"):
         other = Model.from_bytes(model.to_bytes())
     assert bits(other) == bits(model)
 

@@ -120,7 +120,9 @@ def heads_of(x: Array, name: str, mask: Array | None) -> Array:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
     if "causal" in name:
         scores = np.where(np.tri(x.shape[2], dtype=bool), scores, -np.inf)
-    return np.asarray(softmax(scores) @ v)
+    # A query that sees nothing has zeros.
+    seen = np.isfinite(scores).any(axis=-1, keepdims=True)
+    return np.asarray(np.where(seen, softmax(np.where(seen, scores, 0)) @ v, 0))
 
 
 def shared_heads(x: Array, **_: Array) -> Array:
@@ -271,6 +273,8 @@ FOREIGN = [
           ("softcap", "q k v", {"softcap": 0.5}, {}),
           ("added", "q k v m", {}, {"m": drawn(5, 5)}),
           ("masked", "q k v m", {}, {"m": np.tri(5, dtype=bool)}),
+          ("masked, the first without any", "q k v m", {}, {"m": np.tri(5, k=-1, dtype=bool)}),
+          ("masked and causal, some without any", "q k v m", {"is_causal": 1}, {"m": np.tri(5, dtype=bool)[::-1]}),
           ("masked and causal", "q k v m", {"is_causal": 1}, {"m": np.eye(5, dtype=bool)[::-1] | np.eye(5, dtype=bool)}),
       )],
     Foreign("attention of joined heads, of which two share keys", [node("Split", "x sizes", "q k v", axis=2),
