@@ -239,7 +239,7 @@ class RestartLoop:
         manifest, workers = self._manifest, nodes.worker_ids
         size = package_bytes(manifest.resources)
         # SUB-11: the server first, so that it is there when the workers begin
-        if nodes.has_parameter_server:
+        if manifest.server is not None and nodes.has_parameter_server:
             coordinator.submit_single(manifest.server, Parameter_Server, size)
         coordinator.submit_group(manifest.workers, workers, size)
         coordinator.resources_dispatch(
