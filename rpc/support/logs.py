@@ -52,8 +52,8 @@ class CleanFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(CleanFormatter):
-    """Formatter whose errors and warnings of a job look like its other lines on a short console, and whose sentences end with
-    the terminal.
+    """Formatter that gives errors and warnings of a job the look of its other lines on a short console, and breaks sentences
+    where the terminal ends.
 
     Args:
         stream: the stream where they are shown.
