@@ -123,12 +123,16 @@ ARGUMENTS: Final[Mapping[str, str]] = MappingProxyType({
     "layer.go_backwards": "x[:, ::-1] turns sequences round", "layer.unroll": _NEEDLESS, "layer.implementation": _NEEDLESS,
     **{f"{kind}.{name}": told for kind in ("SimpleRNN", "GRU", "LSTM") for name, told in (
         ("dropout", "SpatialDropout(rate) in front of the layer does it"),
-        ("recurrent_activation", "it is the logistic function, always"), ("activation", "it is tanh, always"),
+        ("activation", "it is tanh, always"),
     )},
+    **dict.fromkeys(("GRU.recurrent_activation", "LSTM.recurrent_activation"), "it is the logistic function, always"),
     "MultiHeadAttention.output_shape": "it is 'output_dim'",
     "layer.reset_after": "the reset gate stands behind the product, always",
-    "layer.axis": _LAST, "layer.center": _BOTH, "layer.scale": _BOTH,
-    "layer.noise_shape": "SpatialDropout leaves out whole channels", "layer.output_shape": "the function tells it",
+    **{f"{kind}.{name}": told for kind in ("BatchNorm", "LayerNorm", "GroupNorm") for name, told in (
+        ("axis", _LAST), ("center", _BOTH), ("scale", _BOTH),
+    )},
+    "RMSNorm.axis": _LAST,
+    "Dropout.noise_shape": "SpatialDropout leaves out whole channels", "Lambda.output_shape": "the function tells it",
     "initializer.seed": _KEYED,
     "loss.from_logits": _LOGITS, "loss.reduction": "it is the mean over the samples, always", "loss.name": _NEEDLESS,
     "callback.verbose": _NEEDLESS, "TensorBoard.histogram_freq": _NEEDLESS,
@@ -154,10 +158,11 @@ ARGUMENTS: Final[Mapping[str, str]] = MappingProxyType({
     "test_on_batch().return_dict": "it is a dict, always",
     "compile().run_eagerly": _NEEDLESS, "compile().jit_compile": _NEEDLESS,
     "compile().steps_per_execution": _NEEDLESS, "get_layer().index": "model.layers[index]",
-    "load_weights().by_name": "weights go by names, always",
+    "load_weights().by_name": "weights go by names, unless names='order' is given",
     "load_weights().skip_mismatch": "partial=True leaves out what has no partner",
 })  # fmt: skip
 """Remedies for arguments of Keras that classes and calls here lack, by package or call."""
+
 SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({
     "test_size": "test_fraction", "validation_size": "test_fraction", "random_state": "seed", "stratify": "split",
     "target": "label", "y_col": "label", "usecols": "features", "columns": "features",
