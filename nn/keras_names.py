@@ -74,7 +74,7 @@ MEANT: Final[Mapping[str, str]] = MappingProxyType({
 
 
 def name_here(package: str, name: str) -> str:
-    """Return the name here of what a program means by a name that a package lacks; "" where none is known.
+    """Return the name here for a name that a package lacks; "" where none is known.
 
     Args:
         package: the package that was asked, of which names come first.

@@ -215,8 +215,7 @@ class _RowNormalization(_SampleNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
-        # Blocks are large for several threads as for one, so that sums have the same bits.
-        height = min(positions, max(1, ROW_BLOCK // features), LONG)
+        height = min(positions, max(1, ROW_BLOCK // features) * self.block_factor, LONG)
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
         self._average = np.full(features, 1 / features, dtype)
         self._feature = np.empty(features, dtype)
@@ -261,8 +260,8 @@ class LayerNormalize(_RowNormalization):
     than `NEAR` times as large as v, so that this would lose digits, m is the base of the position, and x without it takes the
     place of x, as in `GroupNormalize`.
 
-    What differs from position to position, or from feature to feature, comes as a product with two columns or rows: NumPy takes
-    twice as long to repeat a number along a row of 128 as to read a whole array, and the BLAS writes one faster than that.
+    Numbers of positions and of features are repeated by products with two columns: NumPy takes twice as long to repeat a number
+    along a row of 128 as to read a whole array, and the BLAS writes one faster than that.
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

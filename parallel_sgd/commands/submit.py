@@ -57,11 +57,11 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
     Raises: each error of `ParallelSGD.parallel`.
     """
     if options.model is None:
-        asked, again = options.resume, ""
+        asked, hint = options.resume, ""
         if asked is not None:
             run = "runs/latest" if asked == LAST else asked
-            again = f" 'psgd run {run} --resume {asked}' goes on with model, data and options of that run."
-        raise ValueError(f"Which model? Give -m FILE (see --help).{again}")
+            hint = f" 'psgd run {run} --resume {asked}' goes on with model, data and options of that run."
+        raise ValueError(f"Which model? Give -m FILE (see --help).{hint}")
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
     settings = {**settings_of(options), **more}
     offer = launcher_from(options)
