@@ -238,4 +238,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("Interrupted: called again, it goes on behind what is judged.")
+        print("Interrupted: called again, it goes on behind what is judged.")
+        sys.exit(130)
