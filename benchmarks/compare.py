@@ -3,7 +3,8 @@
 `python -m benchmarks.compare OLD NEW` prints the ratio new / old of each benchmark: the median of all rounds and its quartiles.
 One is slower when the median is more than 3 % above 1 and the quartiles agree that it is above. Each checkout runs its own
 benchmarks, for they may use what only their product has; where it lacks a folder of them, that of this checkout runs with its
-product. All of them take hours; the machine should have nothing else to do.
+product. Benchmarks that compute in their own process have a new one for each round (`pairing.take_turns`). All of them take
+hours; the machine should have nothing else to do.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from benchmarks.recovery.__main__ import FAULTS
 
 OLD, NEW = "old", "new"
 SLOWER = 1.03
+COMPUTING = ("benchmarks.nn.ours", "benchmarks.network.product", "benchmarks.codecs.stage", "benchmarks.exchange.alone")
+"""Modules that compute in the process of a round. The others start processes for each round, whose memory is new."""
 WORKERS = (2, 4)
 TRAINED = {
     "tutorial": ("PSGDOptimizer:", "PSGDOptimizer:parallel_sgd.codec.Ring", "ShardedPSGDOptimizer:"),
@@ -94,7 +97,7 @@ def main() -> int:
     verdicts, failed = [], False
     for name, module, argument in chosen:
         contenders = dict.fromkeys(checkouts, (module, argument))
-        results = take_turns(contenders, options.threads, options.rounds, checkouts)
+        results = take_turns(contenders, options.threads, options.rounds, checkouts, anew=module in COMPUTING)
         verdicts.append(line(name, results[OLD], results[NEW]))
         failed = failed or bool(results[NEW].note)
         print(verdicts[-1], flush=True)

@@ -47,11 +47,19 @@ def take_turns(
     rounds: int,
     checkouts: Mapping[str, Path] | None = None,
     kernels: Mapping[str, str] | None = None,
+    *,
+    anew: bool = False,
 ) -> dict[str, Result]:
-    """Time contenders, given as name -> (module, argument), in turns; the first round of each is thrown away.
+    """Time contenders in turns; who begins a round ends the next one. The first round of each process is thrown away.
 
-    They run with this product, or that of the checkout given for their name, and with the kernels that OpenBLAS picks, or the
-    set given for their name. The contender that begins a round ends the next one.
+    Args:
+        contenders: name: (module, argument).
+        threads: BLAS threads of a process.
+        rounds: how many count.
+        checkouts: the product of a contender; default: this one.
+        kernels: the set of kernels of a contender; default: those that OpenBLAS picks.
+        anew: whether each round has a process of its own. Where the arrays of a process lie is drawn when it starts and stays,
+            and is worth as much as a half of the time of a pass over memory: of one process all rounds have the same luck.
     """
     teams = {
         name: _Contender(
@@ -61,7 +69,7 @@ def take_turns(
     }
     results = {name: Result([]) for name in teams}
     try:
-        for round_number in range(rounds + 1):
+        for round_number in range(rounds):
             order = list(teams.items())
             for name, team in reversed(order) if round_number % 2 else order:
                 if threads > 1:
@@ -69,8 +77,10 @@ def take_turns(
                 reply = team.round()
                 if "error" in reply:
                     results[name].note = str(reply["error"])
-                elif round_number:
+                else:
                     results[name].seconds.append(float(str(reply["seconds"])))
+                if anew:
+                    team.close()
     finally:
         for team in teams.values():
             team.close()
@@ -83,32 +93,47 @@ def ratio(numerator: Result, denominator: Result) -> float:
 
 
 class _Contender:
-    """A child process that does one round each time it is told to."""
+    """A child process that does one round each time it is told to; it is started for the first of them."""
 
     def __init__(self, module: str, argument: str, threads: int, checkout: Path, variables: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", contender.__file__, str(checkout), module, argument],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=checkout,
-            env={**environment(threads), **variables, "PYTHONPATH": str(checkout)},
-        )  # fmt: skip
+        self._command = [sys.executable, "-W", "ignore", contender.__file__, str(checkout), module, argument]
+        self._environment = {**environment(threads), **variables, "PYTHONPATH": str(checkout)}
+        self._checkout = checkout
+        self._process: subprocess.Popen[str] | None = None
 
     def round(self) -> dict[str, object]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
+        """Do a round that counts; the process that does it has done one before."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=self._checkout,
+                env=self._environment,
+            )
+            first = self._ask(self._process)
+            if "error" in first:
+                return first
+        return self._ask(self._process)
+
+    def _ask(self, process: subprocess.Popen[str]) -> dict[str, object]:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            stdin.write("go\n")
-            stdin.flush()
-            line = stdout.readline()
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
         except BrokenPipeError:
             line = ""
         reply: dict[str, object] = json.loads(line) if line else {"error": "its process ended"}
         return reply
 
     def close(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self._process.wait()
+        """End the process; another round starts a new one."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
 
 
 def run_child(module: str, arguments: Sequence[str], threads: int) -> str:

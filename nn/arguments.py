@@ -324,9 +324,7 @@ class Configurable(Settled, unlisted=("argument",)):
         Values are None, bool, int, float, str, lists of them, or other configurable objects. Without `configured` there are
         none, which suits classes with a constructor that takes no arguments.
         """
-        if self._configured is None:
-            return {}
-        return {name: self.argument(name) for name in list(inspect.signature(self._configured.__init__).parameters)[1:]}
+        return {name: self.argument(name) for name in _configured(type(self))}
 
     def _config_within(self) -> dict[str, Any]:
         """Return further arguments, as plain data, that a file holds of a part of another one."""
@@ -352,6 +350,12 @@ def config_of(value: Configurable) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
+def _configured(cls: type[Configurable]) -> tuple[str, ...]:
+    """Return the names of the arguments that an object keeps in attributes, in the order of the constructor that does so."""
+    return () if cls._configured is None else tuple(inspect.signature(cls._configured.__init__).parameters)[1:]
+
+
+@lru_cache(maxsize=1024)
 def _arguments(cls: type[Settled]) -> frozenset[str]:
     """Return the names of the constructor's arguments that an object keeps: those that `get_config` reads."""
     # Constructors of ours, and the one that keeps its arguments; those of users may change what they keep.
@@ -362,11 +366,7 @@ def _arguments(cls: type[Settled]) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def _settable(cls: type[Settled]) -> frozenset[str]:
     """Return the names that may be set on an object of a class at any time."""
-    found = {name for base in cls.__mro__ for name in vars(base)}
-    with_setter = {
-        # Statically: a property that is read may compute or raise.
-        name
-        for name in found
-        if isinstance(each := inspect.getattr_static(cls, name), property) and each.fset is not None
-    }
-    return frozenset(with_setter) | cls._settables
+    # From the bodies of the classes: a property that is read may compute or raise.
+    found = {name: each for base in reversed(cls.__mro__) for name, each in vars(base).items()}
+    with_setter = [name for name, each in found.items() if isinstance(each, property) and each.fset is not None]
+    return cls._settables.union(with_setter)

@@ -146,9 +146,8 @@ def refuse_masked(what: str, *values: Any) -> None:
 
 @np.errstate(over="ignore")
 def all_finite(array: Array) -> bool:
-    """Return whether every element is finite."""
-    # one pass without memory, which may overflow although all elements are finite
-    # NaN and infinity stay in a sum of squares.
+    """Return whether every element of `array` is finite."""
+    # One pass without memory: NaN and infinity stay in a sum of squares, which may overflow without them, too.
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 

@@ -67,16 +67,21 @@ class _Claims(NamedTuple):
 class _Name(NamedTuple):
     """One claimed name.
 
-    `owner` defines it, `shown` is the class of ours that a user derives from; then come value, type and text of the annotation.
+    `owner` defines it, `shown` is the class of ours that a user derives from; then come value and text of the annotation.
     """
 
     owner: type
     shown: type
     name: str
     value: Any
-    kind: Any
     told: str
     claims: _Claims
+
+    @property
+    def kind(self) -> Any:
+        """The type that the annotation means, or else that of a plain value."""
+        # When it is asked for: most classes hide none of these names, and a text takes longer than all else here.
+        return _kind(self.owner, self.told, self.value)
 
     def __str__(self) -> str:
         return f"{self.shown.__name__}.{self.name}"
@@ -539,7 +544,7 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
                 value = before.value
             # The class that a user knows, and not a base of it that defines the name.
             shown = next(each for each in ours if base in each.__mro__)
-            found[name] = _Name(owner, shown, name, value, _kind(owner, text, value), text, joined)
+            found[name] = _Name(owner, shown, name, value, text, joined)
     return {name: claim for name, claim in found.items() if name not in joined.free}
 
 
@@ -588,15 +593,21 @@ def _kind(owner: type, told: str, value: Any) -> Any:
     if told.startswith("ClassVar["):
         told = told[len("ClassVar[") : -1]
     if told and told != "ClassVar":
-        try:
-            space = vars(sys.modules[owner.__module__])
-            # A text is evaluated as the annotation of something only.
-            return get_type_hints(types.SimpleNamespace(__annotations__={"it": told}), space)["it"]
-        except NameError:  # a name for type checkers alone: the value is known by the name of its class
-            return _Named(told) if told.isidentifier() else Any
-        except (TypeError, AttributeError, KeyError):
-            return Any
+        return _meant(owner, told)
     return type(value) if isinstance(value, (bool, int, float, str, tuple)) else Any
+
+
+@functools.lru_cache(maxsize=1024)
+def _meant(owner: type, told: str) -> Any:
+    """Return the type that the text of an annotation means in the module of a class; Any where it does not tell."""
+    try:
+        space = vars(sys.modules[owner.__module__])
+        # A text is evaluated as the annotation of something only.
+        return get_type_hints(types.SimpleNamespace(__annotations__={"it": told}), space)["it"]
+    except NameError:  # a name for type checkers alone: the value is known by the name of its class
+        return _Named(told) if told.isidentifier() else Any
+    except (TypeError, AttributeError, KeyError):
+        return Any
 
 
 class _Named(NamedTuple):

@@ -41,7 +41,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], An
 
 
 def unknown(package: str, name: str) -> AttributeError:
-    """Return the error for a name that a package lacks, with the name here for one of Keras."""
+    """Return the error for a name that a package lacks, with its name here if it is one of Keras."""
     module = sys.modules[package]
     # `from nn import arguments` asks the package first, and takes the module where the package lacks the name. Tools ask
     # for special names.

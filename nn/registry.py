@@ -205,27 +205,30 @@ def build(
     return built
 
 
-def custom_classes(*parts: object) -> dict[str, Callable[..., Any]]:
-    """Return the classes of `parts` and of their arguments, and functions, that are no part of nn, by name: `load` needs these.
+def code_of(*parts: object) -> list[type[Any] | types.FunctionType]:
+    """Return the classes of `parts` and of their arguments, and functions among these, each once.
 
     A part may be an object or, for a part that is configured by class, a class.
     """
-    found: dict[str, Callable[..., Any]] = {}
+    found: dict[type[Any] | types.FunctionType, None] = {}
     todo = list(parts)
     while todo:
         part = todo.pop()
         if isinstance(part, Configurable):
-            if class_name(type(part)).startswith(_CUSTOM):
-                found[type(part).__name__] = type(part)
+            found[type(part)] = None
             # Also within parts of nn: a layer may hold a user's activation.
             todo += config_of(part).values()
         elif isinstance(part, (list, tuple)):
             todo += part
-        elif (isinstance(part, type) and class_name(part).startswith(_CUSTOM)) or (
-            isinstance(part, types.FunctionType) and function_name(part).startswith(_CUSTOM)
-        ):
-            found[part.__name__] = part
-    return found
+        elif isinstance(part, (type, types.FunctionType)):
+            found[part] = None
+    return list(found)
+
+
+def custom_classes(*parts: object) -> dict[str, Callable[..., Any]]:
+    """Return of `code_of` the classes and functions that are no part of nn, by name: `load` needs these."""
+    named = {each: class_name(each) if isinstance(each, type) else function_name(each) for each in code_of(*parts)}
+    return {each.__name__: each for each, name in named.items() if name.startswith(_CUSTOM)}
 
 
 def construct(found: type[Any], config: object, custom_objects: CustomObjects, made: list[Configurable] | None = None) -> Any:
@@ -290,7 +293,8 @@ def _check_types(found: type[Any], arguments: Mapping[str, object]) -> None:
     if not arguments:
         return
     try:
-        hints = typing.get_type_hints(found.__init__)
+        # with extras: no argument has any, and to look for them takes a fifth of the time
+        hints = typing.get_type_hints(found.__init__, include_extras=True)
     except NameError:  # a user's class may annotate with names that exist for the type checker only
         return
     for name, value in arguments.items():

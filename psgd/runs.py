@@ -168,11 +168,8 @@ def _table(found: Sequence[Mapping[str, Any]]) -> str:
     if room >= _NARROWEST:
         # the last column ends with the line
         return in_columns([(*row[:-1], _cut(row[-1], room)) for row in rows])
-    # a line of its own below each run, where there is too little room beside the others
-    indent = " " * (widths[0] + len(_GAP))
-    lines = in_columns([row[:-1] for row in rows]).splitlines()
-    differs = [fitted(indent + row[-1], sys.stdout) for row in rows]
-    return "\n".join(f"{_cut(line, columns)}\n{below}".rstrip() for line, below in zip(lines, differs, strict=True))
+    # below each run, where there is too little room beside the others
+    return "\n".join(fitted(line, sys.stdout) for line in in_columns(rows, columns).splitlines())
 
 
 def _cut(text: str, room: int) -> str:
@@ -276,7 +273,7 @@ def _compare(given: argparse.Namespace) -> int:
     rows: list[tuple[str, ...]] = [("", *(each.folder.name for each in records))]
     rows += [(name, *values) for name, values in differences(records).items()]
     rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
-    sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
+    sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows], columns_of(sys.stdout)) + "\n")
     path: Path = given.output
     # a page to hand on: for others to read, and whole or not at all
     publish(path, compare_page(records), 0o644)

@@ -43,6 +43,8 @@ def user_modules() -> list[types.ModuleType]:
     return [module for name, module in loaded if isinstance(module, types.ModuleType) and is_user_module(name)]
 
 
+# by the file: a submission looks twice at each of some 600 modules, which have some 60 files of packages
+@functools.lru_cache(maxsize=4096)
 def is_user_file(file: str | None) -> bool:
     """Tell if code in that file is neither Python's nor of an installed package."""
     if not file or file in ("built-in", "frozen") or file.startswith("<frozen "):

@@ -47,7 +47,8 @@ Place = Annotated[list[Bytes], Length(2, 2)]
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
 """Of one answer to a `Fetch`."""
-MAX_MODULE_NAME = 256
+MAX_MODULES = 64
+Module = Annotated[str, Length(0, 256)]
 
 # ---- submitter to agent
 
@@ -78,9 +79,8 @@ class CanCommit(Operation):
     attempt_state: str = ""  # the nodes with which the attempt begins, for a driver after this one
     kernels: Annotated[str, Length(0, 32)] = ""  # of the BLAS, which all processes of the job have; "": each its own
     standstill: float = 0.0  # seconds for which a signal may stop the process until it counts as stuck; 0: for ever
-    module: Annotated[str, Length(0, MAX_MODULE_NAME)] = (
-        ""  # of the executor, for the process from which those of jobs are forked
-    )
+    # that the job needs, for the process from which those of jobs are forked: of the executor, and of its parts
+    modules: Annotated[list[Module], Length(0, MAX_MODULES)] = field(default_factory=list)
 
 
 class Abort(Operation):

@@ -81,14 +81,14 @@ class Bundle:
         code: a pickle (empty when no user code is among the objects).
         classes: the class table.
         sources: text of the user's modules.
-        module: name of the module with the executor, which need not travel.
+        modules: names of modules of ours that loading and running it imports; they are on every node.
     """
 
     objects: bytes
     code: bytes
     classes: tuple[type, ...]
     sources: dict[str, str] = field(default_factory=dict, compare=False)
-    module: str = field(default="", compare=False)
+    modules: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def sha256(self) -> str:

@@ -17,13 +17,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+INTERRUPTED = 130
 PROCESS_TESTS = ["-m", "processes and not alone", "tests"]
 
 
 @contextlib.contextmanager
 def busy(loops: int) -> Iterator[None]:
     """So many processes that compute without a pause."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+    loop = [sys.executable, "-c", "while True: pass"]
+    # in sessions of their own: Ctrl-C is for the tests
+    started = [subprocess.Popen(loop, start_new_session=True) for _ in range(loops)]
     try:
         yield
     finally:
@@ -51,20 +54,26 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, busy(options.loops):
         for run in range(1, options.runs + 1):
             report, begin = Path(folder, f"{run}.xml"), time.monotonic()
-            finished = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *chosen], stdout=subprocess.PIPE, text=True
-            )
-            if not report.exists():
-                print(finished.stdout)
+            command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *chosen]
+            finished = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            try:
+                told = finished.communicate()[0]
+            except KeyboardInterrupt:  # which it gets, too, and ends its agents
+                finished.communicate()
+                print(f"Interrupted after {run - 1} of {options.runs} runs, {sum(found.values())} failures", flush=True)
+                return INTERRUPTED
+            failed = failures(report) if report.exists() else []
+            # what is no failure of a test, such as a file that cannot be imported, is none that comes now and then
+            if finished.returncode and not failed:
+                print(told)
                 return 2
-            failed = failures(report)
             found.update(failed)
-            words = finished.stdout.splitlines()[-1]
+            words = told.splitlines()[-1]
             print(f"run {run:2} of {options.runs}  {time.monotonic() - begin:6.1f} s  {words}", flush=True)
             for name in failed:
                 print(f"    {name}", flush=True)
             if failed:
-                print(finished.stdout, file=sys.stderr)
+                print(told, file=sys.stderr)
     print(
         f"{options.runs} runs, {sum(found.values())} failures" + "".join(f"\n{n:3} x {name}" for name, n in found.most_common())
     )

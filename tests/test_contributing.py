@@ -14,7 +14,15 @@ FENCED = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 SETTINGS = (ROOT / "pyproject.toml").read_text("utf-8")
 MADE = {".venv/bin/python", ".venv/bin/pip", ".venv/bin/ruff", ".venv/bin/mypy"}
-ELSEWHERE = {"logging", "mypy --strict", "print", "LOCKED=no", ".venv", "v"}  # of Python, of tools, and what is made
+ELSEWHERE = {
+    "__init__.py",
+    "logging",
+    "mypy --strict",
+    "print",
+    "LOCKED=no",
+    ".venv",
+    "v",
+}  # of Python, of tools, and what is made
 SECTIONS = {"Returns:", "Raises:"}
 KINDS = (
     "layer activation operation loss metric rule callback codec stage sync type assignment option subcommand launcher writer "

@@ -53,13 +53,13 @@ def cases() -> dict[str, Case]:
     """Return the cases by name."""
     lines = texts()
     words = np.array(" ".join(lines[: TEXTS // 2]).lower().split(), dtype=object)
-    few = {"vocabulary": sorted(set(words[:2_000]))[:200]}
+    few = sorted(set(words[:2_000]))[:200]
     return {
         "StringLookup": Case(words, StringLookup, lambda layers: layers.StringLookup()),
         "StringLookup one_hot": Case(
             words,
-            lambda: StringLookup(**few, output_mode="one_hot"),
-            lambda layers: layers.StringLookup(**few, output_mode="one_hot"),
+            lambda: StringLookup(vocabulary=few, output_mode="one_hot"),
+            lambda layers: layers.StringLookup(vocabulary=few, output_mode="one_hot"),
         ),
         "StringLookup adapt": Case(words, StringLookup, lambda layers: layers.StringLookup(), learns=True),
         "TextVectorization": Case(

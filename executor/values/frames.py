@@ -47,7 +47,7 @@ def distinct_to(index: Any) -> Any:
 
 
 def distinct_from(data: Any) -> Any:
-    """Make the index that `distinct_to` was given. Raises: ValueError for labels that are no keys."""
+    """Make the index that `distinct_to` has described. Raises: ValueError for labels that are no keys."""
     if isinstance(data, pandas_module().Index):
         if data.dtype == object:
             raise ValueError("labels of any kind come as keys")

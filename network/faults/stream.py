@@ -68,7 +68,7 @@ class Shape:
             self.stalls = on
 
     def segment(self, size: int | None) -> None:
-        """Bring at most `size` bytes at a time; None: as they come."""
+        """Let at most `size` bytes pass at a time; None: as they come."""
         if size is not None and not size >= 1:
             raise ValueError(f"segment 'size' must be positive or None, got {size!r}.")
         with self._changing():

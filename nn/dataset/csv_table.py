@@ -210,7 +210,8 @@ def _check_rows(path: Path, delimiter: str, encoding: str) -> None:
         with _open(path, encoding) as file:
             for line, row in islice(_rows(file, delimiter), 1, None):
                 if len(row) != len(header):
-                    wrong = f"'{path}' line {line} must have {len(header)} cells as the header has, got {len(row)}"
+                    cells = f"{len(header)} cell{'s' * (len(header) != 1)}"
+                    wrong = f"'{path}' line {line} must have {cells} as the header has, got {len(row)}"
                     raise ValueError(wrong + delimiter_hint(header))
 
 

@@ -243,6 +243,9 @@ class Layer(
 
 def parts_within(value: object) -> tuple[object, ...]:
     """Return the layers and variables that a value is or, within lists and dicts, holds."""
+    # most are numbers and texts, and to ask whether these are mappings takes longest
+    if value is None or type(value) in (bool, int, float, str):
+        return ()
     if isinstance(value, (Layer, Variable)):
         return (value,)
     if isinstance(value, Mapping):

@@ -137,6 +137,7 @@ def _parameters(kind: type[Operation]) -> list[str]:
 
 def _plain(operation: Operation, name: str) -> Any:
     """Return an argument of an operation as numbers, texts and lists; of a slice, or a list of numbers, a marked list."""
+    # Some operations keep an argument under a private name.
     found = getattr(operation, name, getattr(operation, f"_{name}", None))
     if callable(found):
         return None  # the text for messages of a layer

@@ -144,6 +144,7 @@ class CachedDecoder(Settled):
         for part, source, axis in moving:
             whole = source.value if isinstance(source, Variable) else source.array
             np.copyto(part, whole[(slice(None),) * axis + (slice(self.done, self.done + steps),)])
+        # A copy, as the next run writes to the same array.
         output = plan.forward((ids,), Mode())[0][:, -1].copy()
         # Behind the last operation: all of them count from the same position.
         self._place.done += steps

@@ -243,6 +243,10 @@ class Model(
         Raises:
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
+        if self._inputs is None and unknown is None and buckets is None:
+            found = self._predict_again(x, batch_size)
+            if found is not None:
+                return found
         return super().predict(self._rows_as_samples("predict() 'x'", x, unknown), batch_size, buckets=buckets)
 
     def _needs_no_labels(self, x: Any) -> bool:

@@ -366,7 +366,7 @@ class Network(
             variable.set_value(values[variable.name])
         # A warning: what a run has left can be looked at, however it ended.
         if problem := not_finite((variable, variable.value) for variable in self.store.everything):
-            warnings.warn(f"of the model file {problem}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"in the model file {problem}", RuntimeWarning, stacklevel=2)
 
     def _allocate(self, graph: Graph) -> None:
         """Take over a graph and give every variable its memory and its first value."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import part
-from nn.arrays import BATCH, LENGTH, Array, DType, Shape, as_array
+from nn.arrays import BATCH, LENGTH, Array, DType, Shape, all_finite, as_array
 from nn.data import DataFeeder
 from nn.extension import checked_call, renamed
 from nn.loss import LossName
@@ -88,6 +88,7 @@ class ScoredNetwork(
         self._runner = None
         self.keyless_calls = 0
         self._shapes_of: dict[tuple[Shape, ...], list[Shape]] = {}
+        self._like: tuple[Runner, Shape] | None = None
 
     @property
     def loss(self) -> Loss | tuple[Loss | None, ...]:
@@ -280,7 +281,10 @@ class ScoredNetwork(
         self._check_sizes("predict()", count, batch_size)
         # spares a copy: what the runner gives are arrays of their own
         if buckets is None and count <= batch_size:
-            return self._shown(self._predict(samples, range(count)))
+            shown = self._shown(self._predict(samples, range(count)))
+            if samples[0] is x and x.dtype == self.dtype and len(samples) == 1:
+                self._like = self.runner, x.shape
+            return shown
         cuts = None if buckets is None else self._cuts(buckets, samples, "predict()")
         if cuts is not None:
             _refuse_steps(self._output_names, self.graph)
@@ -295,6 +299,22 @@ class ScoredNetwork(
             for result, found in zip(results, parts, strict=True):
                 result[rows] = found
         return self._shown(results)
+
+    def _predict_again(self, x: Any, batch_size: int) -> Any:
+        """Return the outputs for samples of shape and type of those of the last call, in the time that they take: what was
+        checked then holds for these, too. None for all others.
+
+        Args:
+            x: samples of a model with one input, as it computes with them.
+            batch_size: how many are computed at a time.
+        """
+        like = self._like
+        if like is None or type(x) is not np.ndarray or x.shape != like[1] or x.dtype != self.dtype:
+            return None
+        # The numbers themselves are looked at each time; the long way names the one that is not finite.
+        if like[0] is not self.runner or type(batch_size) is not int or len(x) > batch_size or not all_finite(x):
+            return None
+        return self._shown(like[0].predict((x,)))
 
     def _cuts(self, buckets: Buckets | Sequence[int], samples: Sequence[Array], changes_order: str = "") -> Cuts:
         """Return the cuts of padded sequences for lengths, or a transform that has them.
@@ -340,12 +360,12 @@ class ScoredNetwork(
                 if len(shape) > 1:
                     raise
                 raise ValueError(f"{error} (for samples of one number each give x[:, None])") from error
-        names = self._input_names
-        arrays = zip(names, in_order(f"{owner} 'x'", x, names), self.graph.inputs, strict=True)
-        several = len(names) > 1
-        samples = tuple(
-            [check_samples(f"{owner} input '{name}'" if several else owner, each, entry.shape) for name, each, entry in arrays]
-        )
+        names, entries = self._input_names, self.graph.inputs
+        given = in_order(f"{owner} 'x'", x, names)
+        if len(names) == 1:
+            return (check_samples(owner, given[0], entries[0].shape),)
+        arrays = zip(names, given, entries, strict=True)
+        samples = tuple([check_samples(f"{owner} input '{name}'", each, entry.shape) for name, each, entry in arrays])
         for name, each in zip(names, samples, strict=True):
             if len(each) != len(samples[0]):
                 raise ValueError(
@@ -522,11 +542,11 @@ class ScoredNetwork(
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to copy: no plans, which hold memory and are made when they are needed."""
-        return {**super().__getstate__(), "_runner": None}
+        return {**super().__getstate__(), "_runner": None, "_like": None}
 
     def _missing(self) -> str:
         if self._objective is None:
-            return f"{type(self).__name__} is not built yet; call setup() first"
+            return f"{type(self).__name__} is not built yet; call compile() or setup() first"
         return super()._missing()
 
 

@@ -22,7 +22,7 @@ class Noise(Elementwise):
     """
 
     reads_inputs: ClassVar[bool] = False
-    by_sample: ClassVar[Sequence[str]] = ("_active", "_noise")
+    by_sample: ClassVar[Sequence[str]] = ("_active", "_draws", "_noise")
 
     def __init__(self, strength: float, by_channel: bool = False) -> None:
         self.strength, self.by_channel = strength, by_channel

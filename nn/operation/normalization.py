@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from nn.arrays import Array, Shape
+from nn.operation.broadcasting import LONG
 from nn.operation.operation import MaskOf, Mode, Operation, batch_leads
 
 
@@ -181,10 +182,10 @@ class BatchNormalize(Operation):
                 np.multiply(change, rate, out=change)
 
 
-ROW_BLOCK = 65_536
-"""Elements of a block: three or four arrays of this size fit into a core's second-level cache."""
+ROW_BLOCK = 131_072
+"""Elements of a block: calls for smaller ones cost more than numbers that come from the third cache in place of the second."""
 
-SPAN = 4
+SPAN = 2
 """Blocks of which numbers of positions are computed at once."""
 
 NEAR = 4.0
@@ -214,7 +215,7 @@ class _RowNormalization(_SampleNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._shape = (math.prod(output[:-1]), output[-1])
         positions, features = self._shape
-        height = min(positions, max(1, ROW_BLOCK // features) * self.block_factor)
+        height = min(positions, max(1, ROW_BLOCK // features) * self.block_factor, LONG)
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
         self._average = np.full(features, 1 / features, dtype)
         self._feature = np.empty(features, dtype)
@@ -234,7 +235,7 @@ class _Block(NamedTuple):
         mean: of each position.
         scale: 1 / sqrt(v + epsilon) of each.
         base: of each, as a column.
-        numbers: room for two numbers of each.
+        numbers: room for three numbers of each.
         pairs: room for two pairs of numbers of each.
         left: a row of ones for beta, and one of -s m for gamma.
     """
@@ -259,8 +260,8 @@ class LayerNormalize(_RowNormalization):
     than `NEAR` times as large as v, so that this would lose digits, m is the base of the position, and x without it takes the
     place of x, as in `GroupNormalize`.
 
-    What differs from position to position, or from feature to feature, comes as a product with two columns or rows: NumPy takes
-    twice as long to repeat a number along a row of 128 as to read a whole array, and the BLAS writes one faster than that.
+    Numbers of positions and of features are repeated by products with two columns: NumPy takes twice as long to repeat a number
+    along a row of 128 as to read a whole array, and the BLAS writes one faster than that.
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -276,24 +277,21 @@ class LayerNormalize(_RowNormalization):
         # Products with these repeat the one number of a pair, and the other.
         self._units = np.zeros((2, 2, features), dtype)
         self._units[0, 0] = self._units[1, 1] = 1
-        # Views are made once: each takes half as long as a calculation with the numbers of all positions.
+
+        def views(number: int, rows: slice, start: int) -> _Block:
+            count, own = rows.stop - rows.start, slice(rows.start - start, rows.stop - start)
+            work, second, third = self._work[:count], other[:count], without[:count]
+            kept = mean[rows], scale[rows], base[rows, None]
+            return _Block(number, rows, work, second, third, *kept, numbers[:, own], pairs[:, own], left[:, own])
+
+        # Made once: a view takes half as long as a calculation with the numbers of all positions.
         self._spans = []
         for first in range(0, len(self._blocks), SPAN):
-            found = []
-            start = self._blocks[first].start
-            for number, block in enumerate(self._blocks[first : first + SPAN], start=first):
-                count, own = block.stop - block.start, slice(block.start - start, block.stop - start)
-                room = (array[:count] for array in (self._work, other, without))
-                kept = (mean[block], scale[block], base[block, None])
-                found.append(_Block(number, block, *room, *kept, numbers[:2, own], pairs[:, own], left[:, own]))
+            blocks = self._blocks[first : first + SPAN]
+            start = blocks[0].start
             # Numbers of positions are computed for several blocks at once, of which x is still near.
-            whole = slice(start, found[-1].rows.stop)
-            count = whole.stop - start
-            span = _Block(
-                first, whole, other, other, other, mean[whole], scale[whole], base[whole], numbers[:, :count],
-                pairs[:, :count], left[:, :count],
-            )  # fmt: skip
-            self._spans.append((span, found))
+            span = views(first, slice(start, blocks[-1].stop), start)
+            self._spans.append((span, [views(number, block, start) for number, block in enumerate(blocks, start=first)]))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
@@ -361,7 +359,7 @@ class LayerNormalize(_RowNormalization):
         np.multiply(span.mean, span.scale, out=left[1])
         np.negative(left[1], out=left[1])
         for block in blocks:
-            part, (of_gradient, of_product) = gradients[block.rows], block.numbers
+            part, (of_gradient, of_product, _) = gradients[block.rows], block.numbers
             product = np.multiply(part, self._near(x, block), out=block.work)
             np.matmul(product, self._feature, out=of_product)
             np.matmul(part, self._feature, out=of_gradient)
@@ -396,7 +394,7 @@ class LayerNormalize(_RowNormalization):
             np.multiply(variance, NEAR, out=bound)
             near = np.greater_equal(bound, square)
         if not near.all():
-            np.copyto(span.base, span.mean)
+            np.copyto(span.base, span.mean[:, None])
             span.base[near] = 0
             for block in blocks:
                 self._far[block.number] = bool(block.base.any())
@@ -648,7 +646,7 @@ class GroupNormalize(_SampleNormalization):
 PIECE = 65_536
 """Elements that are in hand at a time: three arrays of this size fit into a core's second-level cache."""
 
-LINE = 1024
+LINE = 512
 """Elements of a row that is combined with many."""
 
 

@@ -65,8 +65,8 @@ class Operation(ABC):
     """Its time goes into products of matrices."""
 
     by_sample: ClassVar[Sequence[str]] = ()
-    """Names of what `begin` prepares: arrays with a row for each sample, and what is one for all. Slices of the batch can then
-    share out the draws of the whole. A derived class with a `begin` of its own has to name them again."""
+    """Names of the attributes that `begin` sets: arrays with a row for each sample, and values for all of them. Slices of the
+    batch can then share out the draws of the whole. A derived class with a `begin` of its own has to name them again."""
 
     mask_of: ClassVar[MaskOf] = "none"
     """The inputs with steps that the steps of the output belong to, so that it has their masks."""
@@ -127,7 +127,7 @@ class Operation(ABC):
         """Prepare one run.
 
         For operations that draw random numbers or tell training from inference. One that overrides this sees the whole batch
-        in training, even where `splits` allows slices, unless it says what it prepares `by_sample`.
+        in training, even where `splits` allows slices, unless it names its results in `by_sample`.
 
         Args:
             mode: whether the run is for training, and the key of its draws.
@@ -135,7 +135,7 @@ class Operation(ABC):
         """
 
     def take_rows(self, whole: Operation, rows: slice) -> None:
-        """Take over what an operation on the whole batch has prepared for one run, in place of `begin`.
+        """Take over the rows that an operation on the whole batch has prepared for one run, in place of `begin`.
 
         Args:
             whole: an equal operation, allocated for the whole batch.

@@ -235,7 +235,8 @@ def _mask_in_a_row(sources: Sequence[Value]) -> Value | None:
     for source in sources:
         found = source.mask
         if found is None:
-            first = source[(slice(None), slice(None), *(0 for _ in source.shape[2:]))]
+            place: tuple[int | slice, ...] = (slice(None), slice(None), *(0 for _ in source.shape[2:]))
+            first = source[place]
             # Nothing is greater than itself.
             found = (first > first).apply(Compare("=="), Constant(np.asarray(0.0)))
         masks.append(found)

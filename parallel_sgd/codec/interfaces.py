@@ -144,11 +144,10 @@ class CodecKind(Extension):
         # the first moment at which attributes are there that a constructor sets
         made: Any = super().__call__(*args, **keywords)
         if not is_ours(cls):  # a property, or an attribute that the constructor sets, under a former name
-            flags = {
-                name: getattr(made, name)
-                for name in FORMER_FLAGS
-                if name in vars(made) or hasattr(inspect.getattr_static(cls, name, None), "__get__")
-            }
+            # not by `getattr_static`, which takes as long as the rest of a codec that is made: there is one for each variable
+            found = {name: vars(base)[name] for base in reversed(cls.__mro__) for name in FORMER_FLAGS if name in vars(base)}
+            read = {name for name, each in found.items() if hasattr(each, "__get__")}
+            flags = {name: getattr(made, name) for name in FORMER_FLAGS if name in read or name in vars(made)}
             if flags:
                 made.traits = with_former(made.traits, flags)
         return made

@@ -14,7 +14,7 @@ from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
 from rpc.submit import list_jobs
 from rpc.submit.run_folder import shown
-from rpc.support.console import in_columns, show
+from rpc.support.console import columns_of, in_columns, show
 from rpc.support.logs import clean, clean_text, is_short
 
 from ..record.files import PAGE
@@ -96,7 +96,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
 def _table(entries: Sequence[Mapping[str, Any]]) -> str:
     if not entries:
         return "The workers know no job."
-    return in_columns([_HEAD, *map(_row, entries)])
+    return in_columns([_HEAD, *map(_row, entries)], columns_of(sys.stdout))
 
 
 def attach(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from nn.progress import Bar
 from rpc.submit import telling
-from rpc.support.console import in_columns
+from rpc.support.console import columns_of, in_columns
 from rpc.support.logs import QUIET, SUBMIT_LOGGER, get_logger, is_quiet, verbosity
 from rpc.support.processors import load_per_core
 
@@ -131,7 +132,8 @@ def _words(
     ]
     if shown:
         best = shown[0].seconds
-        lines.append(in_columns([_HEAD, *(_columns(number, row, best) for number, row in enumerate(shown, 1))]))
+        rows_shown = [_HEAD, *(_columns(number, row, best) for number, row in enumerate(shown, 1))]
+        lines.append(in_columns(rows_shown, columns_of(sys.stdout)))
         lines.append("")
         lines += _advice(reached)
         if any(row.timed.outside for row in shown):

@@ -57,19 +57,19 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
     Raises: each error of `ParallelSGD.parallel`.
     """
     if options.model is None:
-        asked, again = options.resume, ""
+        asked, hint = options.resume, ""
         if asked is not None:
             run = "runs/latest" if asked == LAST else asked
-            again = f" 'psgd run {run} --resume {asked}' goes on with model, data and options of that run."
-        raise ValueError(f"Which model? Give -m FILE (see --help).{again}")
+            hint = f" 'psgd run {run} --resume {asked}' goes on with model, data and options of that run."
+        raise ValueError(f"Which model? Give -m FILE (see --help).{hint}")
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
     settings = {**settings_of(options), **more}
     offer = launcher_from(options)
     # the launcher's own discovery, so that new agents of the scheduler are found
     if offer is not None and options.discovery == LAUNCHER:
         settings["discovery"] = offer.launcher.discover
-    again = asked_by(command(options.words))
-    with again, nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
+    call = asked_by(command(options.words))
+    with call, nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
         result: JobResult = job.parallel(nodes, **settings)
     return result
 

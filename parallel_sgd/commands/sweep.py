@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from network.nodes import NodeAssignment
-from rpc.support.console import in_columns
+from rpc.support.console import columns_of, in_columns
 
 from ..job import ParallelSGD
 from ..simulation.nodes import simulated
@@ -103,7 +104,10 @@ def _data(result: SweepResult) -> dict[str, Any]:
 def _words(options: argparse.Namespace, result: SweepResult) -> str:
     if options.latex:
         return result.to_latex().rstrip("\n")
-    lines = [in_columns(result.told()), f"Mean ± standard deviation over the seeds; seconds are {result.clock}."]
+    lines = [
+        in_columns(result.told(), columns_of(sys.stdout)),
+        f"Mean ± standard deviation over the seeds; seconds are {result.clock}.",
+    ]
     if missing := len(result.rows) - result.count(DONE):
         lines.append(f"{missing} of {len(result.rows)} runs are not done; the column 'message' of {RESULTS} tells why.")
     return "\n".join([*lines, f"tables   {result.folder / RESULTS}", f"page     {result.folder / PAGE}"])

@@ -68,7 +68,7 @@ def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) 
         followers: console and writers that follow the job, or None.
     """
     job_id = new_job_id()
-    run = new_run(spec, job_id, IN_PROCESS)
+    run, _ = new_run(spec, job_id, IN_PROCESS)
     try:
         # also until the page is written: it is made of as many rows as the nodes have left
         with rare_collections(len(spec.options.nodes)):
@@ -183,7 +183,7 @@ class _NodesHere:
 
     def __init__(self, run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, followers: Followers | None) -> None:
         self._run, self._spec, self._job_id = run, spec, job_id
-        self._content, self._classes = spec.model_file(), spec.shipped()["custom_objects"]
+        self._content, self._classes = spec.model_file, spec.shipped()["custom_objects"]
         self._whole = Model.from_bytes(self._content, self._classes)
         # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
         self.samples = prepared(self._whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)

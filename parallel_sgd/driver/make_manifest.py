@@ -33,15 +33,15 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") 
 
     Raises: TypeError for code that cannot travel, ValueError for too much of it.
     """
-    objects = spec.shipped()
+    objects, modules = spec.shipped(), spec.modules()
     return JobManifest(
         job,
         spec.policy,
         spec.min_workers,
         spec.discovery is not None,
         spec.plan.assignment.block_2_node,
-        pack_executable(WorkerExecutor, objects),
-        pack_executable(ServerExecutor, objects),
+        pack_executable(WorkerExecutor, objects, modules),
+        pack_executable(ServerExecutor, objects) if spec.options.nodes.has_parameter_server else None,
         shipping.pack({"dataset": objects["dataset"]}).objects,
         job_resources(spec, samples_size, record),
     )
@@ -62,7 +62,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
         },
-        MODEL: np.frombuffer(spec.model_file(), np.uint8),
+        MODEL: np.frombuffer(spec.model_file, np.uint8),
         OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
         DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
         MISC: {

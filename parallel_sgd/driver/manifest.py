@@ -50,7 +50,7 @@ class JobManifest:
         is_elastic: whether discovery finds further hosts.
         holders: for each block the workers that have it.
         workers: bundle with the executor of a worker.
-        server: bundle with the executor of the parameter server.
+        server: bundle with the executor of the parameter server; None for a job without one.
         recipe: tells how to load the data set where it is at hand.
         resources: the job resources, by request.
     """
@@ -61,7 +61,7 @@ class JobManifest:
     is_elastic: bool
     holders: Sequence[Sequence[int]]
     workers: Bundle
-    server: Bundle
+    server: Bundle | None
     recipe: bytes
     resources: Resources
 
@@ -85,8 +85,8 @@ class JobManifest:
         # by name: bundles have fields that do not travel, such as classes
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _BUNDLES:
-            bundle = content[name]
-            content[name] = {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
+            if (bundle := content[name]) is not None:
+                content[name] = {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
         # plain integers, whichever numbers the assignment of a user has
         content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
         return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers())
@@ -100,7 +100,8 @@ class JobManifest:
         try:
             content = dict(read_result(path, ()))
             # the reader looks at the form, the constructor at the names: a manifest lies on a disk
-            return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
+            bundles = {name: Bundle(classes=(), **content[name]) for name in _BUNDLES if content[name] is not None}
+            return cls(**{**content, **bundles})
         except (TypeError, ValueError, KeyError) as error:
             raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
 

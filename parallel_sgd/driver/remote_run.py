@@ -23,7 +23,7 @@ from ..engine.channel import Parameter_Server
 from ..errors import JobFailed, describe_failures
 from ..nodes import LocalNodes
 from ..options.spec import JobSpec
-from ..record.job_record import adopt, job_text, keep_identities
+from ..record.job_record import adopt, keep_identities, text_for_nodes
 from ..record.ledger import collect
 from ..record.report import model_name
 from ..record.run import JobResult, keep_checkpoints, new_run, place_work
@@ -59,11 +59,15 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
-    # nodes of an agent keep the text, for a submitter that fetches the run from elsewhere (SUB-15)
-    record = "" if spec.is_local else job_text(spec, job, spec.model_file())  # the folder of a local run has it
-    manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
+    run, text = new_run(spec, job, _kind(nodes))
+    try:
+        # the folder of a local run outlives its nodes
+        record = "" if spec.is_local else text_for_nodes(text, spec, job, run.path)
+        manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
+    except BaseException:
+        run.close()  # code that cannot travel leaves no run behind
+        raise
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
-    run = new_run(spec, job, _kind(nodes))
     if spec.resume is not None:
         _log.info("%s", spec.resume.told(spec.options.epoch))
     with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it

@@ -239,7 +239,7 @@ class RestartLoop:
         manifest, workers = self._manifest, nodes.worker_ids
         size = package_bytes(manifest.resources)
         # SUB-11: the server first, so that it is there when the workers begin
-        if nodes.has_parameter_server:
+        if manifest.server is not None and nodes.has_parameter_server:
             coordinator.submit_single(manifest.server, Parameter_Server, size)
         coordinator.submit_group(manifest.workers, workers, size)
         coordinator.resources_dispatch(
@@ -374,10 +374,10 @@ class RestartLoop:
                 told = told or f"Given up: {reason.rstrip('.')}."
             raise self._give_up(coordinator, told)
         after = self._membership.nodes
-        same = dict(after.items()) == dict(before.items())
+        same, one = dict(after.items()) == dict(before.items()), len(after) == 1
         _log.warning(
-            "%s start again from the newest state that any of them has%s.",
-            "All nodes" if same else f"{len(after)} nodes, numbered anew,",
+            "%s again from the newest state that any of them has%s.",
+            "All nodes start" if same else f"{len(after)} node{'s' * (not one)}, numbered anew, start{'s' * one}",
             "" if ended else f" (restart {self.recovery.restarts} of at most {self.recovery.max_restarts})",
         )
         return failed

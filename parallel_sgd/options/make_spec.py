@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from network.faults.plan import FaultPlan
 from network.nodes import is_loopback
-from nn.dataset.interface import PARTS, AbsDataset, Arrays, row_checksums_of
+from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer, check_order
 from nn.extension import takes
 from nn.model import Model
@@ -46,14 +46,13 @@ if TYPE_CHECKING:
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | None, arrays: Arrays) -> DataPlan | None:
+def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | None) -> DataPlan | None:
     """Return the plan that the model of a job gets: that of the data set, with checksums of its rows.
 
     Args:
         model: that is to be trained.
         data: the data set, with its plan where it has one.
         transform: that of the job.
-        arrays: the arrays that the data set has loaded.
 
     Returns:
         None where there is nothing to be told, or the model has a plan of columns and the data are arrays that no transform
@@ -83,7 +82,7 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
             )
     if not (plan.columns or plan.labels or transform):
         return None
-    return replace(plan, rows=dict(zip(PARTS, map(row_checksums_of, arrays), strict=True)))
+    return replace(plan, rows=data.row_checksums())
 
 
 def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
@@ -99,7 +98,7 @@ def with_data(spec: JobSpec, arrays: Arrays) -> JobSpec:
     data, transform = spec.data, spec.transform
     if transform is not None:
         check_order(data, transform)
-    inputs = plan_to_keep(spec.model, data, transform, arrays)
+    inputs = plan_to_keep(spec.model, data, transform)
     weights = spec.options.class_weight
     if weights is not None:
         classes = getattr(getattr(data, "plan", None), "classes", None)

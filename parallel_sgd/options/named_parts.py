@@ -102,7 +102,7 @@ def writer(option: str, text: str) -> list[Any]:
 
 def sync(option: str, word: str) -> Any:
     """Return the sync type, which says when a result counts as ready: `ssgd`, `asgd`, `stale:2`."""
-    return _read(option, word, batch_sync, ISyncType, sync_forms(None))
+    return _read(option, word, batch_sync, ISyncType, sync_forms)
 
 
 def sync_forms(listed: int | None = 1) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def sync_forms(listed: int | None = 1) -> dict[str, Any]:
 
 def assignment(option: str, word: str) -> Any:
     """Return the assignment, which says which worker computes which blocks: `iid`, `fixed:8`, ..."""
-    return _read(option, word, profiles, AbsBlockAssignment, assignment_forms(None))
+    return _read(option, word, profiles, AbsBlockAssignment, assignment_forms)
 
 
 def assignment_forms(listed: int | None = 1) -> dict[str, Any]:
@@ -128,21 +128,24 @@ def _forms(package: ModuleType, listed: int | None, default: str) -> dict[str, A
     return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[0] != default)))
 
 
-def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping[str, Any]) -> Any:
+def _read(option: str, text: str, package: ModuleType, base: Any, forms: Callable[[int | None], Mapping[str, Any]]) -> Any:
     """Return the class or setting that the text stands for.
 
     Raises: UnknownName.
     """
+    known = known_classes(package, base)
+    # by its own name, as records of jobs have it: the forms are those of all classes, and import them
+    if text.lower() in known:
+        return known[text.lower()]
     word, colon, number = text.partition(":")
-    for form, kind in forms.items():
+    for form, kind in forms(None).items():
         name, takes_number, _ = form.partition(":")
         # `ssgd:2` and `stale` are neither words nor forms
         if word == name and bool(colon) == bool(takes_number):
             if not colon:
                 return kind
             return kind(math.inf if number == "inf" else integer(f"{option} {word}:", number, MOST_BLOCKS))
-    listed = _forms(package, 1, next(iter(forms)))
-    return find_class(text, base, known_classes(package, base), option, tuple(listed))
+    return find_class(text, base, known, option, tuple(forms(1)))
 
 
 def integer(option: str, text: str, most: int) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.model.model_file import pack
-from nn.registry import custom_classes
+from nn.registry import code_of, custom_classes
 from rpc.elastic import Discovery
 
 from ..checkpoint.resume import ResumePoint
@@ -23,6 +24,8 @@ from .job_options import PlainOptions
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan as DataPlan
+
+_FITTING: Final = "nn.dataset.plan.fitting"  # which `engine.training.prepared` imports
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,9 @@ class JobSpec:
     inputs: DataPlan | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
     def model_file(self) -> bytes:
-        """Return the content of the model's file, with the plan of the data set where that is kept."""
+        """Content of the model's file, with the plan of the data set where that is kept. All parts of a job have this one."""
         return pack(self.model, self.inputs)
 
     @property
@@ -124,10 +128,21 @@ class JobSpec:
             "transform": self.transform,
             "dataset": self._dataset_recipe(),
             "keeps_plan": self.inputs is not None,
-            "custom_objects": custom_classes(
-                self.model, *self.model._aim.losses, *self.model.metrics, self.model.rule, self.model.op_type
-            ),
+            "custom_objects": custom_classes(*self._parts_of_model()),
         }
+
+    def modules(self) -> list[str]:
+        """List the modules of the parts that a worker builds, and of what it does with the transform."""
+        options, data = self.options, self._dataset_recipe()
+        steps = () if self.transform is None else self.transform.steps
+        parts = [*self.codecs(), options.sync_type, options.op_type, options.gd_type, self.plan.assignment, *steps]
+        kinds = [part if isinstance(part, type) else type(part) for part in (*parts, *(data or ())[:1])]
+        found = [each.__module__ for each in (*kinds, *code_of(*self._parts_of_model()))]
+        return [*found, *([_FITTING] if steps and self.inputs is not None else [])]
+
+    def _parts_of_model(self) -> tuple[Any, ...]:
+        model = self.model
+        return model, *model._aim.losses, *model.metrics, model.rule, model.op_type
 
     def _dataset_recipe(self) -> tuple[type[AbsDataset], dict[str, Any]] | None:
         """Return class and configuration with which a worker can make the data set by itself; None where only the samples

@@ -140,7 +140,7 @@ def _is_of_node(name: str, manifest: RunManifest) -> bool:
 
 
 def _strays(run: Path) -> list[str]:
-    """Return the files in the folders of checkpoints that are none."""
+    """Return the files in the folders of checkpoints that are no checkpoints."""
     found = []
     for folder, _, names in os.walk(run):
         way = Path(folder).relative_to(run).parts

@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from nn.dataset import ArrayDataset
 from nn.tensor_files import MAX_FILE
-from rpc.submit import run_name
-from rpc.submit.run_folder import RUNS
 from rpc.support.files import publish
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
@@ -41,6 +39,7 @@ from .tables import read_identities
 
 FORMAT: Final = "psgd.job/1"
 MODEL_FILE: Final = "start.model"
+_KEPT: Final = "file_sha256"
 CODE_TABLE: Final = "code"
 """Table with the hashes of the files of code that the job needs."""
 _log = get_logger(SUBMIT_LOGGER)
@@ -48,30 +47,43 @@ FETCHED: Final = "fetched"
 """Key of a file that nodes have told."""
 
 
-def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
-    """Write `job.toml`, and beside it the model that the run begins with.
+def write_job_file(folder: Path, spec: JobSpec, job: str) -> str:
+    """Write `job.toml`, and beside it the model that the run begins with. Return the content of `job.toml`.
 
     Raises: OSError.
     """
-    content = spec.model_file()
-    publish(folder / MODEL_FILE, content, 0o644)
-    publish(folder / JOB_FILE, job_text(spec, job, content, folder), 0o644)
+    publish(folder / MODEL_FILE, spec.model_file, 0o644)
+    text = job_text(spec, job, folder)
+    publish(folder / JOB_FILE, text, 0o644)
+    return text
 
 
-def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) -> str:
+def text_for_nodes(text: str, spec: JobSpec, job: str, folder: Path) -> str:
+    """Return the content of `job.toml` as the nodes keep it, for a submitter that fetches the run from elsewhere (SUB-15).
+
+    Args:
+        text: the content in the folder of the run.
+        spec: the job.
+        job: its id.
+        folder: that of the run.
+    """
+    # made anew only where it tells of samples that lie beside it, which no node has
+    return job_text(spec, job, folder, keeps=False) if f"\n{_KEPT} = " in text else text
+
+
+def job_text(spec: JobSpec, job: str, folder: Path, *, keeps: bool = True) -> str:
     """Return the content of `job.toml`.
 
     Args:
         spec: the job.
         job: its id.
-        model: the content of the file of the model.
-        folder: that of the run, in which samples are kept that no text stands for; None keeps none.
+        folder: that of the run.
+        keeps: whether samples that no text stands for are kept there.
     """
-    place = folder or Path(spec.options.directory, RUNS, run_name(spec.options.mission_title))
-    tell = partial(told_path, folder=place)
+    tell = partial(told_path, folder=folder)
     unnamed: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {
-        "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()},
+        "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(spec.model_file).hexdigest()},
         "data": {},
         "options": {},
     }
@@ -85,10 +97,10 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
             tables["data"].pop(name, None)
             unnamed[name] = str(error)
     # kept only where no text stands for them: a named data set is loaded again
-    if folder is not None and "dataset" in unnamed:
+    if keeps and "dataset" in unnamed:
         try:
             kept = keep(folder, spec.data, spec.options.keep_data)
-            tables["data"] |= {"file": kept.file, "file_sha256": kept.sha256}
+            tables["data"] |= {"file": kept.file, _KEPT: kept.sha256}
             del unnamed["dataset"]
         except Unnamed as error:
             unnamed["dataset"] = str(error)
@@ -109,7 +121,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
     # texts of objects may have lone surrogates, which no TOML has
     tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
     # hashes of the code that was named, so that another file is noticed before it runs
-    tables[CODE_TABLE] = _code(tables, place)
+    tables[CODE_TABLE] = _code(tables, folder)
     tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
     for table, values in tables.items():

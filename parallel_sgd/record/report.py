@@ -361,7 +361,7 @@ class StepRows:
             self.flush()
 
     def flush(self) -> None:
-        """Have the report enter all."""
+        """Enter all rows that wait into the report."""
         waiting, self._waiting = self._waiting, []
         for row in waiting:
             self._enter(*row)

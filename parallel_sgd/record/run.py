@@ -180,8 +180,10 @@ def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     return {name: float(statistics.mean(values)) if values else math.nan for name, values in found.items()}
 
 
-def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
+def new_run(spec: JobSpec, job: str, nodes: str) -> tuple[RunFolder, str]:
     """Make the folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
+
+    Returns: the folder, and the content of its job file.
 
     Raises: ValueError where it cannot be made.
     """
@@ -189,12 +191,11 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     about = {**spec.about, NODES: nodes, MACHINE: machine_of(spec.options.nodes), **resumes}
     run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, about)
     try:
-        write_job_file(run.make(), spec, job)
+        return run, write_job_file(run.make(), spec, job)
     except OSError as error:
         run.close()  # the part of the files that a full disk took would fill it
         shown = str(spec.options.directory)[:200]
         raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
-    return run
 
 
 def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:

@@ -26,6 +26,7 @@ Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 NODE, DATA, LINK, CODEC, SEND, PAUSE, SERVER_TURN = "node", "data", "link", "codec", "send", "pause", "server"
 RESTART: Final = "restart"
 CORES: Final = "cores"
+START: Final = "start"
 ALL_CODECS: Final = "of all variables together"
 TOLD: Final = {
     NODE: "{place} computed longer than the others",
@@ -36,6 +37,7 @@ TOLD: Final = {
     PAUSE: "{place} evaluated the model, or saved it, between two batches",
     CORES: "{place} took turns, so packets waited for the turn of their receiver",
     RESTART: "All were started again after a failure",
+    START: "{place} began its first batch later than the others",
     SERVER_TURN: "The {place} kept the workers waiting",
 }
 
@@ -180,6 +182,9 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
         elif failures and (ended := _ended_before(row.begin, runs)):  # it has come, or been numbered anew, with a restart
             before, place = ended
         else:
+            # of those that began with the same batch; a worker that joined later is no cause
+            first = min(rows[0].begin for rows in runs.values() if rows and rows[0].key == row.key)
+            yield Step(START, node, row.key, row.begin - first)
             return
         now = min(runs[before][place].end, row.begin)  # clocks of two workers may disagree by a little
         restarted = any(now <= moment <= row.begin for moment in failures)
@@ -259,6 +264,8 @@ def _entries(
         yield kind, worker(step.node), seconds - usual
     elif what == RESTART:
         yield RESTART, RESTART, seconds
+    elif what == START:
+        yield START, worker(step.node), seconds
     elif what == "link" and step.sender == PARAMETER_SERVER:
         yield SERVER_TURN, "parameter server", seconds
     elif what == "link" and step.sender is None:

@@ -17,7 +17,7 @@ from parallel_sgd.record.simulated import TIME_ONLY
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, Blame, Cause, blame
+from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, START, Blame, Cause, blame
 from .client_data import clients_data
 from .records import Batch, RunRecords, Runs
 from .terms import ORDER, figure, word
@@ -25,6 +25,8 @@ from .terms import ORDER, figure, word
 _MOST_DIGITS: Final = 18
 #: The phase in which a worker takes the seconds of a kind of cause.
 _PHASE_OF: Final = {NODE: "compute", DATA: "data", SEND: "send", PAUSE: "between"}
+#: Causes that are turns on the cores where workers share them: a packet waits for its receiver, a worker for its begin.
+_TURNS: Final = (LINK, START)
 #: Boxes of all workers together; of longer runs neighbouring batches are added up.
 _MOST_BATCHES: Final = 12_000
 _RECENT: Final = 500
@@ -98,9 +100,9 @@ def effort_in(records: RunRecords) -> Effort | None:
 
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:
     """Return causes in which no link of the one machine is accused of the seconds that the turns on its cores took."""
-    turns = sum(cause.seconds for cause in causes if cause.kind == LINK)
+    turns = sum(cause.seconds for cause in causes if cause.kind in _TURNS)
     # on shared cores a packet that is late has waited for its receiver's turn
-    kept = [cause for cause in causes if cause.kind != LINK]
+    kept = [cause for cause in causes if cause.kind not in _TURNS]
     kept += [Cause(CORES, f"{workers} workers", turns)] if turns else []
     return sorted(kept, key=lambda cause: -cause.seconds)
 
@@ -115,8 +117,8 @@ def _placed(kind: str, place: str) -> str:
     """Return the label of a cause; its place stands first, since a label may be cut."""
     if kind == CORES:
         return f"{place} in turns"
-    phase = _PHASE_OF.get(kind)
-    return f"{place}: {word(phase)}" if phase else place.replace(ALL_CODECS, "codecs")
+    phase = START if kind == START else word(_PHASE_OF.get(kind, ""))
+    return f"{place}: {phase}" if phase else place.replace(ALL_CODECS, "codecs")
 
 
 def curves(history: JobHistory) -> dict[str, Any]:

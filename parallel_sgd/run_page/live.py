@@ -358,7 +358,7 @@ def _story(records: RunRecords) -> str:
 
 def _html() -> str:
     head = (
-        '<h1><span id="title">A run</span> <span class="state" id="state">waiting</span></h1><p id="told">It has not begun.</p>'
+        '<h1><span id="title">A run</span> <span class="state" id="state">loading</span></h1><p id="told">Its state comes.</p>'
         '<p class="story" id="message" hidden></p>'
         '<progress id="done" max="1" value="0" aria-label="How much of the job is done"></progress>'
         "<noscript><p>This page is drawn by a script, which this browser does not run. The page of a run that has ended, "

@@ -17,7 +17,6 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
-from parallel_sgd.nodes import machine_of
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.call import line_to_go_on
@@ -25,6 +24,7 @@ from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
+from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
@@ -54,8 +54,8 @@ class Outcome:
     `page` is where its report is, once it is written; `goes_on`: the submitter that waited for the job leaves it to its nodes.
     """
 
-    def __init__(self, spec: JobSpec, samples: Sequence[int], folder: Path) -> None:
-        self._about = _described(spec, samples, folder)
+    def __init__(self, spec: JobSpec, samples: Sequence[int], folder: Path, machine: Mapping[str, str]) -> None:
+        self._about = _described(spec, samples, folder, machine)
         self.incidents: list[dict[str, Any]] = []
         self.page: Path | None = None
         self.records: RunRecords | None = None
@@ -141,7 +141,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
 
     A page that cannot be made is a warning: neither the job nor its end depends on it.
     """
-    outcome = Outcome(spec, samples, run.path)
+    outcome = Outcome(spec, samples, run.path, run.about[MACHINE])
     at_end = contextlib.ExitStack()
     try:
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
@@ -191,7 +191,7 @@ def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack,
     return page
 
 
-def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str, Any]:
+def _described(spec: JobSpec, samples: Sequence[int], folder: Path, machine: Mapping[str, str]) -> dict[str, Any]:
     given, model, name = spec.options, spec.model, type(spec.model).__name__
     settings = {name: _text(getattr(given, name)) for name, _ in options()}
     settings |= {name: told_path(settings[name], folder) for name in _PATHS if os.path.exists(settings[name])}
@@ -207,7 +207,7 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            **machine_of(given.nodes),
+            **machine,
         },
     }
 

@@ -274,7 +274,7 @@ class RunRecords:
     def batches(self) -> dict[int, Sequence[Batch]]:
         """Batches of each worker that has left any, by one clock."""
         found = {node: batches_of(tables.get("BA", {})) for node, tables in self.tables.items()}
-        runs = {node: rows for node, rows in found.items() if rows}
+        runs: dict[int, Sequence[Batch]] = {node: rows for node, rows in found.items() if rows}
         # workers of one machine have its clock; one that found no core after it had sent seems to have sent too late
         return runs if {WORKERS_HERE, WORKERS_IN_TURN} & self.environment.keys() else aligned(runs)
 

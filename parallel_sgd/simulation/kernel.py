@@ -147,7 +147,12 @@ class Agents(Protocol):
         """Note that the process of a node has ended with an error."""
 
     def idle(self, now: float, until: float) -> None:
-        """Note that nothing happens between two moments, the second of which may be infinite."""
+        """Note that nothing happens between two moments.
+
+        Args:
+            now: the first one, in seconds of the clock.
+            until: the second one; infinity where nothing is to come.
+        """
 
 
 Build = Callable[[MemoryChannel], Participant]

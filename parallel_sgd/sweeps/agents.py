@@ -11,14 +11,14 @@ from network.nodes import Address, NodeAssignment
 from network.request import Request
 from rpc.liveness.limits import RETURN_SECONDS
 
-__all__ = ["AWAY_SECONDS", "REST_SECONDS", "Agents", "unreached"]
+__all__ = ["AWAY_SECONDS", "REST_SECONDS", "SharedAgents", "unreached"]
 
 REST_SECONDS: Final = 2.0
 AWAY_SECONDS: Final = 15.0
 """Until agents that were busy, or could not be reached, are asked again."""
 
 
-class Agents:
+class SharedAgents:
     """Agents that are shared out among the runs of a sweep.
 
     Those that are busy with a job of another submitter, or cannot be reached, are asked again after a while. One that has
@@ -40,12 +40,20 @@ class Agents:
         return min(self._resting.values(), default=math.inf)
 
     def wake(self, now: float) -> None:
-        """Make those free that have rested until this moment."""
+        """Make those free that have rested.
+
+        Args:
+            now: the moment, in seconds of the monotonic clock, as below.
+        """
         self._free += [agent for agent, until in self._resting.items() if until <= now]
         self._resting = {agent: until for agent, until in self._resting.items() if until > now}
 
     def take(self, count: int) -> tuple[Address, ...] | None:
-        """Take free agents; None where there are fewer than `count`."""
+        """Take free agents, and return them; None where there are fewer.
+
+        Args:
+            count: how many.
+        """
         if count > len(self._free):
             return None
         # one that was away may be so still, and holds up those that it is taken with
@@ -55,18 +63,33 @@ class Agents:
         return taken
 
     def give_back(self, agents: Sequence[Address]) -> None:
-        """Take back agents that have served a run."""
+        """Take back agents that have served a run.
+
+        Args:
+            agents: all that it was given.
+        """
         self._free += agents
         self._served.update(agents)
         for agent in agents:
             self._away.pop(agent, None)
 
     def rest(self, agents: Sequence[Address], now: float) -> None:
-        """Take back agents of which one is busy."""
+        """Take back agents of which one is busy.
+
+        Args:
+            agents: all that the run was given.
+            now: the moment.
+        """
         self._resting |= dict.fromkeys(agents, now + REST_SECONDS)
 
     def miss(self, agents: Sequence[Address], reasons: Mapping[Address, str], now: float) -> list[str]:
-        """Take back agents of which those with `reasons` cannot be reached; return the reasons that are new."""
+        """Take back agents of which some cannot be reached; return the reasons that are new.
+
+        Args:
+            agents: all that the run was given.
+            reasons: why, for each of those.
+            now: the moment.
+        """
         self._free += [agent for agent in agents if agent not in reasons]
         self._resting |= dict.fromkeys(reasons, now + AWAY_SECONDS)
         new = [reason for agent, reason in reasons.items() if agent not in self._away]
@@ -74,7 +97,12 @@ class Agents:
         return new
 
     def lacking(self, count: int, now: float) -> str:
-        """Return why there are not `count` agents, and will not be; "" where they are there, or may come."""
+        """Return why there are not so many agents, and will not be; "" where they are there, or may come.
+
+        Args:
+            count: how many.
+            now: the moment.
+        """
         gone = {
             agent: reason
             for agent, (since, reason) in self._away.items()

@@ -40,7 +40,7 @@ from ..options.job_options import JobOptions
 from ..options.make_spec import make_spec, with_data
 from ..record.bounds import check_title
 from ..record.run import JobResult
-from .agents import AWAY_SECONDS, Agents, unreached
+from .agents import AWAY_SECONDS, SharedAgents, unreached
 from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_seeds, combinations
 from .identity import identity_of, parts_of_identity
 from .page import write_page
@@ -369,7 +369,7 @@ class _Progress:
             write_page(self.result)
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
-        agents, ended = Agents(place.agents), list[tuple[_Run, Told | Ended]]()
+        agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()
 
         def needed(number: int) -> int:
             return self._runs[number].nodes if place.agents else 0

@@ -63,13 +63,13 @@ class ChildProcesses:
         return process
 
     def start_job(
-        self, environment: dict[str, str], module: str, folder: Path, channel: int, memory: int, output: int
+        self, environment: dict[str, str], modules: Sequence[str], folder: Path, channel: int, memory: int, output: int
     ) -> JobProcess:
         """Start a job process, forked where its end can be seen as that of a child.
 
         Args:
             environment: its environment.
-            module: module of its executor.
+            modules: modules that it needs.
             folder: its working directory.
             channel: descriptor of its channel with the agent.
             memory: descriptor of its recorder's memory.
@@ -87,7 +87,7 @@ class ChildProcesses:
                 stderr=output,
                 pass_fds=[channel, memory],
             )
-        process = self._fork_server_for(environment).fork(module, folder, [channel, memory, output])
+        process = self._fork_server_for(environment).fork(modules, folder, [channel, memory, output])
         self._started.append(process)
         return process
 
@@ -170,10 +170,10 @@ class ForkServer:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def fork(self, module: str, folder: Path, descriptors: Sequence[int]) -> ForkedProcess:
-        """Ask for a process that imports `module`, works in `folder` and has these `descriptors`. Raises: OSError."""
+    def fork(self, modules: Sequence[str], folder: Path, descriptors: Sequence[int]) -> ForkedProcess:
+        """Ask for a process that has these `modules` and `descriptors`, and works in `folder`. Raises: OSError."""
         # one packet, so that a server never reads half of an order
-        socket.send_fds(self._control, [module.encode() + b"\0" + os.fsencode(folder)], descriptors)
+        socket.send_fds(self._control, [" ".join(modules).encode() + b"\0" + os.fsencode(folder)], descriptors)
         process = ForkedProcess(self)
         self._asked.append(process)
         return process

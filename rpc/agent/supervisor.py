@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -128,7 +128,7 @@ class Supervisor:
             self.output = JobOutput(folder / record.log, surroundings.output_limit)
             try:
                 environment = child_environment(os.environ, threads_of(order)) | surroundings.kernels.environment(order.kernels)
-                self._process, ours = _start(self._children, environment, order.module, folder, self.output, memory)
+                self._process, ours = _start(self._children, environment, order.modules, folder, self.output, memory)
             except BaseException:
                 self.output.close()
                 raise
@@ -345,14 +345,14 @@ class Supervisor:
 
 
 def _start(
-    children: ChildProcesses, environment: dict[str, str], module: str, folder: Path, output: JobOutput, memory: int
+    children: ChildProcesses, environment: dict[str, str], modules: Sequence[str], folder: Path, output: JobOutput, memory: int
 ) -> tuple[JobProcess, socket.socket]:
     """Start a job process with its output in the job's log; also return our end of the pair with it. `memory` is its
     recorder's.
     """
     ours, theirs = make_channel()
     try:
-        process = children.start_job(environment, module, folder, theirs.fileno(), memory, output.theirs)
+        process = children.start_job(environment, modules, folder, theirs.fileno(), memory, output.theirs)
     except BaseException:
         ours.close()
         raise

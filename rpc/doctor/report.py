@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from network.nodes import Address, is_loopback
 
 from ..agent.checks import python_version
 from ..agent.output import DEFAULT_LIMIT
-from ..support.console import in_columns
+from ..support.console import columns_of, in_columns
 from ..support.logs import clean
 from .messages import AgentStatus, Measured
 
@@ -228,11 +229,12 @@ class Report:
             proven = self.key if worker.version else "-"
             link = None if worker.problem else worker.link
             rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(link)))
-        parts = [in_columns(rows)]
+        columns = columns_of(sys.stdout)
+        parts = [in_columns(rows, columns)]
         if self.pairs:
             ways = [("From", "To", "Clock", "Round trip", "Bandwidth")]
             ways += [(str(pair.source), str(pair.target), *_cells(pair.found)) for pair in self.pairs]
-            parts.append(in_columns(ways))
+            parts.append(in_columns(ways, columns))
         problems = self.problems
         count = f"{len(problems)} thing{'s are' if len(problems) > 1 else ' is'} wrong:"
         parts.append("\n".join([count, *(f"* {problem}" for problem in problems)]) if problems else "All is well.")

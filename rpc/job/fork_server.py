@@ -12,10 +12,12 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from ..code_closure import OWN_PACKAGES
 from ..support.console import guard_streams, open_descriptors
+from ..support.places import without_places
 from . import process
 from .hardening import allow_inspection, name_process, refuse_inspection, wake_when_orphaned
 
@@ -27,15 +29,17 @@ _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 def main() -> None:
     """Fork a job process for each request from the socket `sys.argv[1]`, and answer with its number, until the agent is gone.
 
-    A request is the name of the module with the job's executor, a zero, and the folder to work in; with it come the descriptors
-    of the job's channel, recorder and output. The answer is decimal, and negative where an error kept it from being forked. The
-    process is a child of the process that adopts orphans here, which is the agent, and leads a session.
+    A request is the names of the modules that the job needs, with blanks between them, a zero, and the folder to work in; with
+    it come the descriptors of the job's channel, recorder and output. The answer is decimal, and negative where an error kept
+    it from being forked. The process is a child of the process that adopts orphans here, which is the agent, and leads a
+    session.
     """
     open_descriptors()  # before descriptors of jobs come, which would get the numbers that are free
     guard_streams()
     refuse_inspection()
     wake_when_orphaned()
     name_process(_NAME)
+    without_places("")  # it compiles its patterns once
     gc.freeze()  # in a fork the collector would write to all that it looks at, and so copy it
     control = socket.socket(fileno=int(sys.argv[1]))
     channel, memory = _serve(control)
@@ -49,9 +53,9 @@ def _serve(control: socket.socket) -> tuple[int, int]:
         # the agent has closed its end, or is gone
         if not packet:
             os._exit(0)
-        module, _, folder = packet.partition(b"\0")
-        # before the fork, so that later jobs find it loaded, too
-        _import(module.decode("utf-8", "replace"))
+        modules, _, folder = packet.partition(b"\0")
+        # before the fork, so that later jobs find them loaded, too
+        _import(modules.decode("utf-8", "replace").split())
         # in the new process: it speaks with the agent over its own channel
         if _fork(control):
             control.close()
@@ -63,16 +67,16 @@ def _serve(control: socket.socket) -> tuple[int, int]:
             os.close(descriptor)
 
 
-def _import(module: str) -> None:
-    """Import a module of ours before the first job that needs it is forked; others are for the job itself."""
-    if module in sys.modules or module.partition(".")[0] not in OWN_PACKAGES:
-        return
-    try:
-        import_module(module)
-    except (Exception, SystemExit):  # noqa: BLE001  the job process will fail in the same way, and tell its submitter
-        return
-    # again: what was imported just now is shared by the forks to come
-    gc.freeze()
+def _import(modules: Sequence[str]) -> None:
+    """Import modules of ours before the first job that needs them is forked; others are for the job itself."""
+    lacking = [name for name in modules if name not in sys.modules and name.partition(".")[0] in OWN_PACKAGES]
+    for name in lacking:
+        # the job process will fail in the same way, and tell its submitter
+        with contextlib.suppress(Exception, SystemExit):
+            import_module(name)
+    if lacking:
+        # again: what was imported just now is shared by the forks to come
+        gc.freeze()
 
 
 def _fork(control: socket.socket) -> bool:

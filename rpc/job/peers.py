@@ -215,6 +215,6 @@ def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]
     """
     # looking where processes share cores takes time from those that compute
     here = sum(host == host_name() for _, host, _ in places)
-    if here <= usable_cores():
+    if here <= 1 or here <= usable_cores():
         controller.use_wait(busy_poll(LOOKING_SECONDS))
         controller.look_seconds = LOOKING_SECONDS

@@ -208,7 +208,7 @@ class JobMessages:
         self._nodes = {*addresses, *others}
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
-    def can_commit(self, node: int, group: Sequence[int], prepare_limit: float, module: str) -> CanCommit:
+    def can_commit(self, node: int, group: Sequence[int], prepare_limit: float, modules: Sequence[str]) -> CanCommit:
         host, cores = self._addresses[node].host, self._cores.get(node)
         # of one host as addressed: only there agents share cores
         near = [other for other, address in self._addresses.items() if address.host == host]
@@ -219,7 +219,7 @@ class JobMessages:
             jobs_on_host=sum(other == node or share_cores(cores, self._cores.get(other)) for other in near),
             prepare_limit=prepare_limit,
             others=sorted(self._nodes.difference(group)),
-            module=module,
+            modules=list(modules),
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

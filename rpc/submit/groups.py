@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,14 @@ from network.dial import Target, dial_all
 from network.nodes import Address
 
 from ..agent.checks import too_few_slots
+from ..code_closure import OWN_PACKAGES
 from ..errors import Deposed, NodeBusy, SubmissionError
 from ..executable import AbsExecutable, Resources, content_of
 from ..liveness.cluster_monitor import ClusterMonitor
 from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
 from ..machine import Tick
 from ..messages import (
-    MAX_MODULE_NAME,
+    MAX_MODULES,
     Abort,
     Accepted,
     Answers,
@@ -281,8 +282,8 @@ class GroupSubmission:
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):
-                limit, module = self._prepare_limit(machine), self._bundles[action.node].module
-                self._connections.tell_agent(action.node, self._messages.can_commit(action.node, machine.nodes, limit, module))
+                limit, modules = self._prepare_limit(machine), self._bundles[action.node].modules
+                self._connections.tell_agent(action.node, self._messages.can_commit(action.node, machine.nodes, limit, modules))
             elif isinstance(action, sub.OpenCodeSession):
                 to_call.append(action.node)
             elif isinstance(action, sub.Answer):
@@ -318,11 +319,20 @@ class GroupSubmission:
         self._connections.tell_process(node, Answers(contents, self._resources.packages))
 
 
-def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None) -> Bundle:
-    """Pack the executor of a group with `objects`, ready to travel.
+def pack_executable(
+    executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None, modules: Iterable[str] = ()
+) -> Bundle:
+    """Pack the executor of a group, ready to travel.
+
+    Args:
+        executable: the executor.
+        objects: travel with it.
+        modules: names of modules of ours that its process will import, most needed first.
 
     Raises: as `shipping.pack`.
     """
     bundle = pack({"executable": executable, "objects": dict(objects or {})})
-    # the module's name lets the agent's fork server import it once for all jobs
-    return replace(bundle, module=str(getattr(executable, "__module__", ""))[:MAX_MODULE_NAME])
+    # their names let the agent's fork server import them once for all jobs
+    named = dict.fromkeys([str(getattr(executable, "__module__", "")), *modules])
+    ours = [name for name in named if name.partition(".")[0] in OWN_PACKAGES]
+    return replace(bundle, modules=tuple(ours[:MAX_MODULES]))

@@ -41,6 +41,8 @@ _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
 _LATER_SECONDS: Final = 0.01  # by then the finalizer has mostly returned; if not, it is put off again
 _ATOMIC_BYTES: Final = min(select.PIPE_BUF, 4096)
+_GAP: Final = "  "
+"""Gap between the columns of a table."""
 _FIGURES: Final = " " * 3
 """Gap between the figures of a line."""
 _HARD: Final = "\N{NO-BREAK SPACE}"
@@ -384,15 +386,37 @@ class _Nowhere(io.StringIO):
         return len(text)
 
 
-def in_columns(rows: Sequence[Sequence[str]]) -> str:
+def in_columns(rows: Sequence[Sequence[str]], columns: int = 0) -> str:
     """Return rows of equally many cells as lines, each column as wide as its widest cell.
+
+    Args:
+        rows: the cells, those of the head first.
+        columns: width of the terminal; where a row is wider, the cells that have no room stand in further lines below its
+            first cell. 0 for lines of any length.
 
     >>> print(in_columns([("RUN", "STATE"), ("P-SGD-1", "done")]))
     RUN      STATE
     P-SGD-1  done
+    >>> print(in_columns([("RUN", "STATE"), ("P-SGD-1", "done")], 10))
+    RUN
+             STATE
+    P-SGD-1
+             done
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    indent = widths[0] + len(_GAP)
+    starts, used = [0], 0
+    for place, width in enumerate(widths):
+        if columns and place and used + width > columns:
+            starts.append(place)
+            used = indent
+        used += width + len(_GAP)
+    parts = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(widths)], strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines += [" " * (indent * bool(part.start)) + _GAP.join(cells[part]).rstrip() for part in parts]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def fitted(text: str, stream: TextIO | None) -> str:

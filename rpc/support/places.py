@@ -36,7 +36,8 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
     'Checkpoint: ./checkpoints/x'
     """
     if folder is not None:
-        own = "|".join(map(re.escape, _spellings(str(folder))))
+        # most texts name no file: no pattern is made for these
+        own = "|".join(re.escape(each) for each in _spellings(str(folder)) if each in text)
         # first: a run's folder may lie in a home, and tells more from its own begin
         text = re.sub(f"{_SLASH}(?:{own}){_END}", ".", text) if own else text
     packages, home = _patterns()

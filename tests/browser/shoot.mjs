@@ -84,6 +84,18 @@ if (!isPlain && await tab.locator('[data-per="step"]').first().isVisible()) {
   await tab.click('[data-per="step"]');
   await tab.waitForTimeout(300);
   await tab.pdf({path: join(folder, `${name}.pdf`), format: "A4"});
+  // charts of several layers, which are drawn anew for paper, have one picture each there, and none afterwards
+  await tab.setViewportSize({width: 800, height: 900});
+  await tab.waitForTimeout(300);
+  const layers = await tab.evaluate(() => {
+    const count = () => document.querySelectorAll(".printed").length;
+    const several = [...document.querySelectorAll(".chart")].filter(one => one.clientWidth > 660 && one.querySelectorAll("canvas").length > 1).length;
+    window.dispatchEvent(new Event("beforeprint"));
+    const printed = count();
+    window.dispatchEvent(new Event("afterprint"));
+    return {several: several, printed: printed, after: count()};
+  });
+  if (layers.several !== layers.printed || layers.after) found.errors.push("printed charts: " + JSON.stringify(layers));
 }
 await browser.close();
 rmSync(profile, {recursive: true, force: true});

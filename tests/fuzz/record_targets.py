@@ -119,7 +119,7 @@ def _job_files() -> tuple[bytes, ...]:
     with in_process(2) as nodes:
         options = JobOptions(nodes, epoch=2, gd_params=(0.1,), callbacks=callbacks, class_weight={0: 2.0})
         spec = make_spec(Model.from_bytes(_start()), data, Shuffle(), options)
-        text = job_text(spec, _JOB, _start(), Path("/nowhere/runs/P-SGD-1"))
+        text = job_text(spec, _JOB, Path("/nowhere/runs/P-SGD-1"))
     more = 'codec = {0 = "TopK", dense = "Plain"}\nps_codec = "file.py:Mine"\ndiscovery = "./hosts.sh"\n'
     odd = text.replace("[options]\n", f"[options]\n{more}").replace("gd_params = [0.1]", "gd_params = [0.1, {none = true}]")
     odd = odd.replace("codec_extra_parameters = []", 'codec_extra_parameters = {x = {tuple = [1]}, y = {pairs = [[3, "z"]]}}')

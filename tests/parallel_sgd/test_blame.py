@@ -16,7 +16,8 @@ from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.engine.batches import BlockFeeder
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.run_page import RunRecords, blame
-from parallel_sgd.run_page.blame import critical_path
+from parallel_sgd.run_page.blame import Cause, critical_path
+from parallel_sgd.run_page.data import _in_turns
 from parallel_sgd.run_page.records import Batch
 
 from .digits_job import digits, plan_of
@@ -118,6 +119,15 @@ def test_every_second_of_a_run_is_entered() -> None:
     late = Batch(1, 1, 5.5, 0, 0.2, 0, 0, 0, 0, 0, 0.2, 0.2, 0.3, None)
     found = blame({0: [waiting], 1: [late]})
     assert found.seconds == 6.0 and (found.causes[0].kind, found.causes[0].seconds) == ("link", 4.0)
+
+
+def test_a_worker_that_begins_late_is_named() -> None:
+    """The others wait for its first batch, from their own on."""
+    early = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 4.0, 0, 0, 1.0, 1.0, 5.0, 1)
+    late = Batch(1, 1, 4.0, 0, 1.0, 0, 0, 0, 0, 0, 1.0, 1.0, 1.0, None)
+    found = blame({0: [early], 1: [late]})
+    assert found.seconds == 5.0 and [(c.kind, c.place, c.seconds) for c in found.causes] == [("start", "worker 1", 4.0)]
+    assert _in_turns(found.causes, 2) == [Cause("cores", "2 workers", 4.0)], "on shared cores nobody is late"
 
 
 def test_workers_of_one_machine_have_one_clock(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def test_the_page_is_for_who_has_the_token_and_only_to_be_read(page: LivePage) -
     status, text, headers = get(page.address)
     assert status == 200 and "EventSource" in text and headers["referrer-policy"] == "no-referrer"
     assert "connect-src 'self'" in text and headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert ">loading</span>" in text and "begun" not in text, "before its first state nothing is known of a run"
     url = urlsplit(page.address)
     token = url.fragment.removeprefix("token=")
     assert len(token) == 24 and url.path == "/" and not url.query and token not in text

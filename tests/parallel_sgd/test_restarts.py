@@ -4,9 +4,12 @@ a driver hands on for that, which holds no object of the user."""
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
+import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +40,7 @@ from parallel_sgd.engine.fault_injection import FaultInjector
 from parallel_sgd.engine.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER, describe_node, keep_description
 from parallel_sgd.engine.plan import reassigned
 from parallel_sgd.engine.socket_channel import can_do_without
+from parallel_sgd.engine.worker_executor import WorkerExecutor
 from parallel_sgd.errors import places_of
 from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
@@ -479,6 +483,17 @@ def spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobSpec:
     return found[0]
 
 
+def test_the_modules_of_a_job_are_named(spec: JobSpec) -> None:
+    """Agents import them before they fork its processes: the executor's, those of its parts, none of the user's."""
+    first, *others = make_manifest(spec, 1234, "job-1").workers.modules
+    assert first == WorkerExecutor.__module__
+    of_model = {"nn.model.sequential", "nn.layer.core", "nn.loss.cross_entropy", "nn.metric.accuracy"}
+    of_data = {"nn.dataset.toy", "nn.dataset.transforms.images", "nn.dataset.plan.fitting"}
+    assert of_model | of_data | {"parallel_sgd.batch_sync.sync.synchronized"} <= {*others}
+    assert all(name in sys.modules or importlib.util.find_spec(name) for name in others) and __name__ not in others
+    assert spec.model_file is spec.model_file, "it is made once"
+
+
 def test_a_manifest_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     """What depends on the attempt is data: the code bundle is the same for all, number and workers go with the settings."""
     made = make_manifest(spec, 1234, "job-1")
@@ -486,8 +501,10 @@ def test_a_manifest_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     assert content == make_manifest(spec, 1234, "job-1").to_bytes()
     (tmp_path / "manifest").write_bytes(content)
     read = JobManifest.read(tmp_path / "manifest")
-    for half, whole in ((read.workers, made.workers), (read.server, made.server)):
-        assert half == type(whole)(whole.objects, whole.code, ())
+    assert read.workers == type(made.workers)(made.workers.objects, made.workers.code, ())
+    assert read.server is made.server is None, "a job without a parameter server has no code for one"
+    (tmp_path / "manifest").write_bytes(replace(made, server=made.workers).to_bytes())
+    assert JobManifest.read(tmp_path / "manifest").server == read.workers
     assert b"Mine" in read.workers.code  # the user's code is bytes here; nobody has loaded it
     assert read.to_bytes() == content
     assert (read.job, read.policy, read.options.mission_title) == ("job-1", "redundant", "P-SGD")
@@ -499,7 +516,7 @@ def test_a_manifest_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     assert (first(0, SETTING)["attempt"], first(0, SETTING)["workers"]) == (0, 2)
     assert (second(0, SETTING)["attempt"], second(0, SETTING)["workers"]) == (1, 1)
     assert first(0, MISC)["start_seconds"] > second(0, MISC)["start_seconds"]
-    assert (first(0, MODEL) == np.frombuffer(spec.model_file(), np.uint8)).all()
+    assert (first(0, MODEL) == np.frombuffer(spec.model_file, np.uint8)).all()
     assert len(first(1, SAMPLES)) == 4
     assert first(0, TRANSFER)["codec"] == "Mine"
     assert reassigned(spec.plan.assignment, 1).node_2_block == [[0, 1, 2, 3]]

@@ -139,7 +139,7 @@ memory, null = make_memory(), os.open(os.devnull, os.O_WRONLY)
 
 def fork():
     ours, theirs = make_channel()
-    process = mine.start_job(environment, "", folder, theirs.fileno(), memory, null)
+    process = mine.start_job(environment, [], folder, theirs.fileno(), memory, null)
     theirs.close()
     return process, ours
 
@@ -173,3 +173,19 @@ def test_an_agent_and_its_fork_server(tmp_path: Path, how: str) -> None:
     command = [sys.executable, "-c", _PROGRAM, how, str(tmp_path)]
     done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.split() == (["70"] * 30 if how == "adopts" else ["71"])
+
+
+EARLY = """
+import sys
+from rpc.job import fork_server
+
+names = ["nn.dataset.plan.fitting", "nn.no_such", "json.tool", "parallel_sgd.batch_sync.sync.synchronized"]
+fork_server._import(names)
+print(*[name for name in names if name in sys.modules])
+"""
+
+
+def test_modules_of_ours_alone_are_imported_before_the_fork() -> None:
+    """All that the order names and there are; those of a user may start threads or open files."""
+    done = subprocess.run([sys.executable, "-c", EARLY], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("nn.dataset.plan.fitting parallel_sgd.batch_sync.sync.synchronized\n", "")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpc.support import logs
-from rpc.support.console import columns_of, fitted
+from rpc.support.console import columns_of, fitted, in_columns
 from rpc.support.logs import COPIED, PLAIN, SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
 
 from ..screen import Screen
@@ -154,6 +154,22 @@ def test_lines_end_with_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in ("", "none", "9" * 9):
         monkeypatch.setenv("COLUMNS", columns)
         assert columns_of(screen) == 0 and fitted(epoch, screen) == epoch
+
+
+def test_a_table_that_is_wider_than_a_terminal_has_further_lines() -> None:
+    """Below its first cell, for the columns that have no room; no cell is cut or broken."""
+    rows = [("Worker", "Host", "Free slots", "Bandwidth"), ("127.0.0.1:1", "alpha", "1 of 1", "139 MB/s")]
+    assert in_columns(rows, 42).splitlines() == [
+        "Worker       Host   Free slots  Bandwidth",
+        "127.0.0.1:1  alpha  1 of 1      139 MB/s",
+    ]
+    assert in_columns(rows, 30).splitlines() == [
+        "Worker       Host   Free slots",
+        "             Bandwidth",
+        "127.0.0.1:1  alpha  1 of 1",
+        "             139 MB/s",
+    ]
+    assert in_columns(rows, 5).count("\n") == 7, "a cell that is wider than all stands alone"
 
 
 def test_a_console_breaks_sentences_and_no_commands(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def _plan(chance: random.Random, workers: int, fatal: int) -> str:
         kinds = [*_FATAL, *_CUTTING] if attempt < fatal else []
         for kind in [*chance.sample(kinds, min(1, len(kinds))), chance.choice(_PASSING)]:
             w, v = chance.sample(range(workers), 2)
-            clauses.append(kind.format(w=w, v=v, at=f"{at}@a{attempt}", t=chance.choice(_LASTING)))
+            clauses.append(kind.format(w=w, v=v, at=f"{at}@a{attempt + 1}", t=chance.choice(_LASTING)))
     return "; ".join(clauses)
 
 

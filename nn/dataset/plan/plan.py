@@ -461,7 +461,8 @@ class Plan:
         steps = "".join(f", then {name}" for name, _ in self.steps)
         if not self.columns and not self.labels:  # of arrays, such as images, only what is done to them is known
             return f"arrays{steps}"
-        return f"{len(self.names)} numbers ({self.dtype}); missing={self.missing!r}, unknown={self.unknown!r}{steps}"
+        numbers = f"{len(self.names)} number{'s' * (len(self.names) != 1)}"
+        return f"{numbers} ({self.dtype}); missing={self.missing!r}, unknown={self.unknown!r}{steps}"
 
     def __repr__(self) -> str:
         if not self.columns and not self.labels:

@@ -51,7 +51,7 @@ class SubCells:
 
     @staticmethod
     def suits(problem: Problem) -> bool:
-        """Return whether the window moves by more than 1, without groups and dilations, and what it spares is worth it.
+        """Return whether a window without groups and dilations moves by more than 1, and blocks of cells are faster.
 
         It multiplies cells of whole strides that lie beyond the kernel, and blocks beyond the edges, and adds up nothing.
         """

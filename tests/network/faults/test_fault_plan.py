@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from network.faults import FaultPlan, LinkFault, ProcessFault, Step
 
+from ...soak import weather
 from ...statements import covers
 
 PROCESS_KINDS = ("exit", "hang", "kill", "nan", "raise", "stop")
@@ -231,3 +232,11 @@ def test_whatever_comes_is_a_plan_or_a_value_error(text: str) -> None:
         assert ", got " in str(error)
     else:
         assert FaultPlan.parse(str(plan)) == plan
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_the_storms_of_the_soak_are_plans(seed: int) -> None:
+    """Which take half an hour, and come true only before a release; a first attempt is hit, too."""
+    plan = FaultPlan.parse(weather.draw(seed).plan, seed)
+    plan.check(list(range(weather.WORKERS)))
+    assert {fault.attempt for fault in plan.faults} == set(range(weather.ATTEMPTS))

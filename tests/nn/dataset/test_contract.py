@@ -176,6 +176,10 @@ def test_where_the_test_part_of_an_npz_file_comes_from(files, monkeypatch):
     assert [len(array) for array in NpzDataset("both.npz").load()] == [6, 6, 2, 2]
     with pytest.raises(FileNotFoundError, match=f"Searched: '.*/nowhere.npz', '{files}/nowhere.npz'"):
         NpzDataset("nowhere.npz").load()
+    Path("data").mkdir()
+    Path("data/rows.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(FileNotFoundError, match=r"finds no file 'data\\\\rows.csv'.*; did you mean 'data/rows.csv'\?$"):
+        CSVDataset("data\\rows.csv", "b").load()
 
 
 def test_the_labels_of_a_text_are_what_follows():

@@ -198,7 +198,7 @@ CELLS = [
     ("a,kind\n", "must have rows below its header"),
     ("kind\n1\n", "must have columns besides kind"),
     ("a,b\n1,2\n", r"'label' must name columns of '.*table.csv' \(a, b\), got 'kind'"),
-    ("a;kind\n1,5;0\n", r"line 2 must have 1 cells as the header has, got 2; is delimiter=';' meant\?"),
+    ("a;kind\n1,5;0\n", r"line 2 must have 1 cell as the header has, got 2; is delimiter=';' meant\?"),
     ("a,kind\n1,0\n1\n", "line 3 must have 2 cells as the header has, got 1"),
     ("a,kind\n1,0\n\n1,2,3\n", "line 4 must have 2 cells as the header has, got 3"),
     ("a,kind\n1,0\n\n\n1,2,3\n4,5\n", "line 5 must have 2 cells as the header has, got 3"),

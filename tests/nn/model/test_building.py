@@ -219,7 +219,7 @@ class Idle(Line):
 
 
 NO_LOSS = r"ValueError: .*SequentialModel has no loss yet; call compile\(\) or setup\(\) first"
-NOT_BUILT = r"ValueError: .*SequentialModel is not built yet; call setup\(\) first"
+NOT_BUILT = r"ValueError: .*SequentialModel is not built yet; call compile\(\) or setup\(\) first"
 UNREADY, READY = SequentialModel([-1, 8], [Dense(3)]), SequentialModel([-1, 8], [Dense(3)])
 READY.setup(nn.loss.Cross_Entropy_With_Softmax())
 ONE_OUTPUT = r"ValueError: .*call\(\) must return one output per sample, \(-1, ...\), "

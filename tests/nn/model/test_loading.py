@@ -416,7 +416,7 @@ def test_a_model_file_whose_weights_are_not_finite_is_loaded_with_a_warning() ->
     model = made(seed=1)
     for name, value in spoiled(named(model)).items():
         next(each for each in model.store.everything if each.name == name).set_value(value)
-    with pytest.warns(RuntimeWarning, match=f"of the model file {SPOILED}"):
+    with pytest.warns(RuntimeWarning, match=f"in the model file {SPOILED}"):
         other = Model.from_bytes(model.to_bytes())
     assert bits(other) == bits(model)
 

@@ -313,7 +313,7 @@ def test_weights_are_copies_in_keras_order_that_another_model_takes():
     np.testing.assert_allclose(norm.predict(x), (x - 5) / np.sqrt(4 + 1e-3) * 2 + 1, rtol=1e-5)
     unbuilt = nn.model.SequentialModel(layers=[nn.layer.Dense(1)])
     for call in (unbuilt.get_weights, lambda: unbuilt.set_weights([])):
-        with pytest.raises(ValueError, match=r"SequentialModel is not built yet; call setup\(\) first"):
+        with pytest.raises(ValueError, match=r"SequentialModel is not built yet; call compile\(\) or setup\(\) first"):
             call()
 
 

@@ -22,7 +22,7 @@ from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
 from parallel_sgd.codec import Plain
-from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, Agents
+from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, SharedAgents
 from parallel_sgd.sweeps.sweep import _locked
 from rpc.liveness.limits import RETURN_SECONDS
 from rpc.support.logs import SUBMIT_LOGGER
@@ -217,7 +217,7 @@ def test_an_agent_that_cannot_be_reached_fails_no_run(
 def test_agents_that_are_away_are_asked_again() -> None:
     """One that has served a run has half a minute to come back; one that has not is missing at once."""
     one, two, three = (Address("192.0.2.1", port) for port in (1, 2, 3))
-    agents = Agents([one, two, three])
+    agents = SharedAgents([one, two, three])
     assert agents.take(2) == (one, two) and agents.take(2) is None
     agents.give_back([one])
     agents.rest([two], now=0.0)

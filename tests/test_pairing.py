@@ -1,0 +1,32 @@
+"""Contenders of a benchmark take turns, each in a process of its own, or in a new one for each round."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.pairing import take_turns
+
+
+def prepare(argument: str) -> Callable[[], float]:
+    """A contender: the number of its process is its time, and rounds that its process has done before count in tenths."""
+    rounds = iter(range(10))
+    return lambda: os.getpid() + next(rounds) / 10
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_round_of_its_own_process(anew: bool) -> None:
+    """The first round of a process is thrown away, and without `anew` all rounds have the same process."""
+    results = take_turns({"one": (__name__, ""), "other": (__name__, "")}, 1, 2, anew=anew)
+    for result in results.values():
+        assert not result.note and len(result.seconds) == 2
+        assert len({int(each) for each in result.seconds}) == (2 if anew else 1)
+        before = [round(each % 1 * 10) for each in result.seconds]
+        assert before == ([1, 1] if anew else [1, 2])
+    assert {int(each) for each in results["one"].seconds}.isdisjoint(int(each) for each in results["other"].seconds)
+
+
+def test_a_contender_that_cannot_begin_says_why() -> None:
+    assert "No module named 'no_such'" in take_turns({"one": ("no_such", "")}, 1, 1, anew=True)["one"].note
