@@ -365,7 +365,7 @@ class Loop(RestartLoop):
     ) -> None:
         nodes = NodeAssignment()
         nodes.add(0, "127.0.0.1:1")
-        coordinator = SimpleNamespace(retrieve=lambda: None, conclude=self._conclude, connected=())
+        coordinator = SimpleNamespace(retrieve=lambda: None, conclude=self._conclude, connected=(), remedy="")
         self.recovery, self.ended = Recovery(policy, 3), ""
         self._driver, self._collects = "127.0.0.1:1/7", False
         self._running: Any = SimpleNamespace(coordinator=coordinator, nodes=nodes)
