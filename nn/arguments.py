@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib import import_module
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from nn.arrays import BATCH, LENGTH, Shape
 from nn.extension import Extension, is_ours, listed
 from nn.extension import also as also
 from nn.extension import did_you_mean as did_you_mean
+from nn.extension import missing_attribute as missing_attribute
 
 Word = TypeVar("Word", bound=str)
 
@@ -260,6 +261,12 @@ class Settled(metaclass=Extension):
         if self._made and name[0] != "_":
             self._refuse(name, "deleted")
         object.__delattr__(self, name)
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the word here for one of Keras or torch."""
+            return missing_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         """List the names that a program uses, for completion in editors and notebooks."""

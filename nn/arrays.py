@@ -125,6 +125,9 @@ def as_array(what: str, value: Any) -> Array:
     try:
         return np.asarray(value)
     except ValueError as error:
+        # One that has its own way to become an array has its own reasons.
+        if not isinstance(value, (list, tuple)):
+            raise
         raise ValueError(
             f"{what} must be an array, or lists of one length, got lists of several; nn.dataset.pad_sequences() makes one"
         ) from error

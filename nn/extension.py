@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Type
 
 import numpy as np
 
-__all__ = ["Extension", "HiddenName", "OverrideWarning", "also"]
+__all__ = ["Extension", "HiddenName", "MissingAttribute", "OverrideWarning", "also"]
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
@@ -34,6 +34,17 @@ _MOST_EXTRA: Final = 8
 
 class HiddenName(TypeError):
     """Error: a user's class hides a name that its base claims; the message gives the name and the remedy."""
+
+
+class MissingAttribute(AttributeError):
+    """Error: an object has no such attribute; the message gives the word here for one of Keras or torch."""
+
+    def __str__(self) -> str:
+        # Made when it is shown: code that asks for an attribute that may be missing shows none.
+        from nn.keras_names import attribute_here  # noqa: PLC0415 - for this error alone
+
+        here = attribute_here(type(self.obj), self.name or "")
+        return super().__str__() + (f"; here it is {here}" if here else "")
 
 
 class OverrideWarning(UserWarning):
@@ -340,6 +351,22 @@ def remedy_of(shown: str, package: str, name: str, known: Collection[str] = ()) 
         return f"; {found}"
     meant = SYNONYMS.get(name)
     return f"; did you mean {meant!r}?" if meant in known else ""
+
+
+def missing_attribute(item: object, name: str) -> Any:
+    """Raise the error of Python for an attribute that is not there, with the word here for one of Keras or torch.
+
+    Args:
+        item: the object.
+        name: the attribute.
+    """
+    try:
+        return object.__getattribute__(item, name)
+    except AttributeError as error:
+        # A property that fails has an error of its own.
+        if name.startswith("_") or error.name != name or error.obj is not item:
+            raise
+        raise MissingAttribute(*error.args, name=name, obj=item) from None
 
 
 def level_of_user() -> int:

@@ -74,7 +74,7 @@ MEANT: Final[Mapping[str, str]] = MappingProxyType({
 
 
 def name_here(package: str, name: str) -> str:
-    """Return the name here for a name that a package lacks; "" where none is known.
+    """Return the name here for a name of Keras that a package lacks; "" where none is known.
 
     Args:
         package: the package that was asked, of which names come first.
@@ -123,12 +123,16 @@ ARGUMENTS: Final[Mapping[str, str]] = MappingProxyType({
     "layer.go_backwards": "x[:, ::-1] turns sequences round", "layer.unroll": _NEEDLESS, "layer.implementation": _NEEDLESS,
     **{f"{kind}.{name}": told for kind in ("SimpleRNN", "GRU", "LSTM") for name, told in (
         ("dropout", "SpatialDropout(rate) in front of the layer does it"),
-        ("recurrent_activation", "it is the logistic function, always"), ("activation", "it is tanh, always"),
+        ("activation", "it is tanh, always"),
     )},
+    **dict.fromkeys(("GRU.recurrent_activation", "LSTM.recurrent_activation"), "it is the logistic function, always"),
     "MultiHeadAttention.output_shape": "it is 'output_dim'",
     "layer.reset_after": "the reset gate stands behind the product, always",
-    "layer.axis": _LAST, "layer.center": _BOTH, "layer.scale": _BOTH,
-    "layer.noise_shape": "SpatialDropout leaves out whole channels", "layer.output_shape": "the function tells it",
+    **{f"{kind}.{name}": told for kind in ("BatchNorm", "LayerNorm", "GroupNorm") for name, told in (
+        ("axis", _LAST), ("center", _BOTH), ("scale", _BOTH),
+    )},
+    "RMSNorm.axis": _LAST,
+    "Dropout.noise_shape": "SpatialDropout leaves out whole channels", "Lambda.output_shape": "the function tells it",
     "initializer.seed": _KEYED,
     "loss.from_logits": _LOGITS, "loss.reduction": "it is the mean over the samples, always", "loss.name": _NEEDLESS,
     "callback.verbose": _NEEDLESS, "TensorBoard.histogram_freq": _NEEDLESS,
@@ -154,10 +158,11 @@ ARGUMENTS: Final[Mapping[str, str]] = MappingProxyType({
     "test_on_batch().return_dict": "it is a dict, always",
     "compile().run_eagerly": _NEEDLESS, "compile().jit_compile": _NEEDLESS,
     "compile().steps_per_execution": _NEEDLESS, "get_layer().index": "model.layers[index]",
-    "load_weights().by_name": "weights go by names, always",
+    "load_weights().by_name": "weights go by names, unless names='order' is given",
     "load_weights().skip_mismatch": "partial=True leaves out what has no partner",
 })  # fmt: skip
 """Remedies for arguments of Keras that classes and calls here lack, by package or call."""
+
 SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({
     "test_size": "test_fraction", "validation_size": "test_fraction", "random_state": "seed", "stratify": "split",
     "target": "label", "y_col": "label", "usecols": "features", "columns": "features",
@@ -166,3 +171,42 @@ SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({
     **dict.fromkeys(("lr", "learning_rate"), "learn_rate"),
 })  # fmt: skip
 """Arguments of pandas, scikit-learn and Keras, with the one that says the same here, where a callable has it."""
+
+_VALUES: Final = "get_value()"
+_VARIABLES: Final = "trainable_variables(), with get_value() and set_value(array) each"
+_SHOWN: Final = "summary() of the model, which shows it"
+ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({
+    # Of models.
+    **{f"Network.{name}": _VARIABLES for name in ("weights", "variables", "trainable_weights", "parameters")},
+    **{f"Network.non_trainable_{name}": "get_weights(), the arrays of all" for name in ("weights", "variables")},
+    "Network.count_params": _SHOWN, "Network.output_shape": _SHOWN,
+    "Network.to_json": "save(path), or to_bytes()", "Network.save_model": "save(path)", "Network.load_model": "load(path)",
+    "Network.state_dict": "get_weights(), or save_weights(path)", "Network.load_state_dict": "load_weights(source)",
+    "Network.fit_generator": "fit()", "Network.predict_generator": "predict()",
+    "Network.predict_classes": "predict(x).argmax(-1)", "Network.predict_proba": "predict()",
+    "Network.history": "the result of fit()", "Network.build": "setup(loss)",
+    "Network.train": "fit(), which alone trains", "Network.eval": "predict(), which does not train",
+    "Network.clone": "copy.deepcopy(model)", "Network.from_config": "copy.deepcopy(model)",
+    # Of layers.
+    **{f"Layer.{name}": "variables" for name in (
+        "weights", "trainable_weights", "trainable_variables", "non_trainable_weights", "parameters",
+    )},
+    "Layer.get_weights": "get_value() of each of its variables",
+    "Layer.set_weights": "set_value(array) of each of its variables",
+    "Layer.add_weight": "add_variable(name, shape)", "Layer.add_loss": "add_loss(value) of the model",
+    "Layer.count_params": _SHOWN, "Layer.input_shape": _SHOWN, "Layer.output_shape": _SHOWN,
+    "Layer.output": "output_of(name) of the model", "Layer.compute_output_shape": "layer(nn.Placeholder(shape)).shape",
+    "Layer.dtype": "dtype of the model", "Layer.compute_mask": "mask of the value that it returns",
+    # Of variables.
+    "Variable.numpy": _VALUES, "Variable.data": _VALUES, "Variable.detach": _VALUES, "Variable.item": _VALUES,
+    "Variable.assign": "set_value(array)", "Variable.grad": "get_gradient()", "Variable.dtype": "dtype of the model",
+    # Of transforms.
+    "_OfTexts.get_vocabulary": "words", "_OfTexts.vocabulary_size": "len(words)",
+    "_OfTexts.set_vocabulary": "the argument 'vocabulary' of the constructor", "_OfTexts.call": "apply(texts)",
+})  # fmt: skip
+"""Words here for attributes of Keras and torch that classes here lack, by the class and the attribute."""
+
+
+def attribute_here(cls: type, name: str) -> str:
+    """Return the words here for an attribute of Keras or torch that objects of a class lack, "" for any other name."""
+    return next((ATTRIBUTES[key] for base in cls.__mro__ if (key := f"{base.__name__}.{name}") in ATTRIBUTES), "")

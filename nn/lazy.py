@@ -45,7 +45,7 @@ def unknown(package: str, name: str) -> AttributeError:
     module = sys.modules[package]
     # `from nn import arguments` asks the package first, and takes the module where the package lacks the name. Tools ask
     # for special names.
-    imported = "__path__" in vars(module) and find_spec(f"{package}.{name}") is not None
+    imported = name.isidentifier() and "__path__" in vars(module) and find_spec(f"{package}.{name}") is not None
     told = ""
     if not imported and not name.startswith("_") and not getattr(module.__spec__, "_initializing", False):
         from nn.keras_names import name_here  # noqa: PLC0415 - for this error alone

@@ -115,14 +115,18 @@ class Team:
         if self._jobs is None or self._process != os.getpid():  # threads do not live on in the child of a fork
             self._start()
         others = [_Job(task) for task in tasks[1:]]
-        for other in others:
-            self._jobs.put(other)  # type: ignore[union-attr]
+        waiting = iter(others)
         try:
+            for other in waiting:
+                self._jobs.put(other)  # type: ignore[union-attr]
             tasks[0]()
         except BaseException:
             # Also where Ctrl-C comes before the task begins: the others would wait for it.
             if meeting is not None:
                 meeting.abandon()
+            # All are waited for, so those that the interrupt kept back follow.
+            for other in waiting:
+                self._jobs.put(other)  # type: ignore[union-attr]
             raise
         finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
-from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, none_in, runs_in, shown, unreadable_in
+from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, find_run, none_in, runs_in, shown, unreadable_in
 from rpc.support.console import columns_of, fitted, in_columns
 
 from . import new_file
@@ -229,7 +229,9 @@ def _show(given: argparse.Namespace) -> int:
     lines += [f"job      {run.job}"]
     if facts["differs"]:
         lines += ["settings that differ from the defaults:"]
-        lines += [f"  {line}" for line in in_columns(list(facts["differs"].items())).splitlines()]
+        before = find_run(run.path.parent.parent, facts["differs"].get("resume", ""))
+        differs = facts["differs"] | ({} if before is None else {"resume": before.path.name})
+        lines += [f"  {line}" for line in in_columns(list(differs.items())).splitlines()]
     # none for a run without an epoch
     last = [
         {name: value for name, value in row.items() if name not in COUNTED}

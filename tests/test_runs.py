@@ -67,6 +67,7 @@ def nobody(place: Path) -> Iterator[None]:
 def test_a_run_that_went_on_names_the_one_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(epoch=1, checkpoint_every="epoch"), train(resume="last")
     assert "resume=digits-1, " in psgd(capsys, "runs")[1].splitlines()[1]
+    assert ["", "resume", "digits-1"] in rows(psgd(capsys, "show", "digits-2")[1])
     assert ["resume", "default", "digits-1"] in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])
     assert "of a run with clients" not in Path("compare.html").read_text("utf-8")
 

@@ -57,7 +57,7 @@ def pad_sequences(
         array = as_array(f"{owner}() 'sequences' {place}", each)
         if len(array) and kind.kind in "biuf" and array.dtype.kind not in "biuf":
             raise TypeError(f"{owner}() 'sequences' must be lists of numbers, got {arguments.short(each)} at {place}")
-        if len(array) and kind.kind in "iu" and not _holds(kind, array):
+        if array.size and kind.kind in "iu" and not _holds(kind, array):
             raise ValueError(
                 f"{owner}() 'sequences' must hold numbers of {kind}, got {array.min()} to {array.max()} at {place}"
             )
@@ -83,4 +83,5 @@ def pad_sequences(
 def _holds(kind: np.dtype[np.generic], array: Array) -> bool:
     """Return whether a type of whole numbers has room for all numbers of an array; what is behind the point is cut off."""
     limits = np.iinfo(kind.name)
-    return bool(np.isfinite(array).all()) and limits.min <= array.min() and array.max() <= limits.max
+    # As whole numbers of Python: a limit as a float would be rounded up.
+    return bool(np.isfinite(array).all()) and limits.min <= int(array.min()) and int(array.max()) <= limits.max

@@ -18,7 +18,7 @@ from nn import arguments, tensor_files
 from nn.activation.activation import Linear
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype, plain
-from nn.extension import checked_call, renamed
+from nn.extension import checked_call, level_of_user, renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
 from nn.model.objective import in_order
@@ -366,7 +366,7 @@ class Network(
             variable.set_value(values[variable.name])
         # A warning: what a run has left can be looked at, however it ended.
         if problem := not_finite((variable, variable.value) for variable in self.store.everything):
-            warnings.warn(f"in the model file {problem}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"in the model file {problem}", RuntimeWarning, stacklevel=level_of_user())
 
     def _allocate(self, graph: Graph) -> None:
         """Take over a graph and give every variable its memory and its first value."""

@@ -85,7 +85,7 @@ class ScoredNetwork(
         self.metrics = ()
         self._objective = None
         self._from_file = False
-        self._runner = None
+        self._runner = self._like = None
         self.keyless_calls = 0
         self._shapes_of: dict[tuple[Shape, ...], list[Shape]] = {}
         self._like: tuple[Runner, Shape] | None = None
@@ -162,7 +162,7 @@ class ScoredNetwork(
         # Behind all checks: a call that is refused leaves the model as it was.
         self._objective = found
         self._keep(metrics=found.metrics)
-        self._runner = None
+        self._runner = self._like = None
         if self.built:
             self._settle_metrics(self.graph)
             self._settle_trained()
@@ -497,7 +497,7 @@ class ScoredNetwork(
             self._check_endings(graph, self._objective)
         super()._allocate(graph)
         self._settle_metrics(graph)
-        self._runner = None
+        self._runner = self._like = None
 
     def _settle_metrics(self, graph: Graph) -> None:
         """Take the accuracy of two classes for the word, where the graph, now known, has one number as output."""
@@ -569,7 +569,7 @@ def _only(label: Any, name: str) -> tuple[Any, ...]:
 
 def _holds_parts(given: Sequence[Any]) -> bool:
     """Return whether a list holds labels of outputs, and not the numbers of one."""
-    return any(each is None or np.ndim(each) for each in given)
+    return any(each is None or isinstance(each, (list, tuple)) or np.ndim(each) for each in given)
 
 
 def training_source(

@@ -195,6 +195,7 @@ NEAR = 4.0
 class _SampleNormalization(Operation):
     """Base of operations that normalise every sample by itself."""
 
+    sums_by_blas: ClassVar[bool] = True
     mask_of: ClassVar[MaskOf] = "first"
     in_place: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
@@ -219,7 +220,6 @@ class _RowNormalization(_SampleNormalization):
         self._blocks = [slice(start, min(start + height, positions)) for start in range(0, positions, height)]
         self._average = np.full(features, 1 / features, dtype)
         self._feature = np.empty(features, dtype)
-        self._slope = np.empty((height, 1), dtype)
         self._work = self.scratch.empty((height, features), dtype)
 
 
@@ -434,6 +434,7 @@ class RMSNormalize(_RowNormalization):
         super().allocate(shapes, output, dtype)
         self._inverse = self._lasting.empty((self._shape[0], 1), dtype)
         self._scale = self.scratch.empty(self._work.shape, dtype)
+        self._slope = np.empty((len(self._work), 1), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)

@@ -64,6 +64,9 @@ class Operation(ABC):
     multiplies: ClassVar[bool] = False
     """Its time goes into products of matrices."""
 
+    sums_by_blas: ClassVar[bool] = False
+    """Numbers of a sample are sums of the BLAS over rows, whose last bits depend on how many rows it gets."""
+
     by_sample: ClassVar[Sequence[str]] = ()
     """Names of the attributes that `begin` sets: arrays with a row for each sample, and values for all of them. Slices of the
     batch can then share out the draws of the whole. A derived class with a `begin` of its own has to name them again."""

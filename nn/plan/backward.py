@@ -229,9 +229,9 @@ class Backward:
         for changes, uses in self._shared_buffers:
             np.divide(changes, uses, out=changes)
         if sure is not None:
-            with (
-                limited_to_one_thread() if self._layout.in_lanes else nullcontext()
-            ):  # woken threads would take cores from lanes
+            # Threads of the BLAS that wake would take cores from lanes.
+            limit = limited_to_one_thread() if self._layout.in_lanes else nullcontext()
+            with limit:
                 _ask(self._alone, sure)
 
     def _buffers_of_several_uses(self) -> list[tuple[Array, int]]:

@@ -128,11 +128,11 @@ def _of_large(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], tr
 
 
 def _needs_all(node: Node, graph: Graph, training: bool) -> bool:
-    """Return whether an operation is a product, which the BLAS shares out, or backward adds up a gradient over the batch, with
-    last bits that would depend on the number of threads."""
+    """Return whether an operation is a product, which the BLAS shares out, or adds up by it, or backward adds up a gradient
+    over the batch: with last bits that would depend on the number of threads."""
     summed = [source for source in node.inputs if not has_batch(source) and not isinstance(source, Constant)]
     wanted = [source for source in summed if not isinstance(source, Variable) or graph.wants(source)]
-    return node.operation.multiplies or (training and bool(wanted))
+    return node.operation.multiplies or node.operation.sums_by_blas or (training and bool(wanted))
 
 
 def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool, threads: int) -> list[_Run]:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
 from weakref import WeakSet
 
 import numpy as np
@@ -378,6 +378,12 @@ class Variable(Value):
         self.id = -1
         # Weak, so that a layer does not keep the memory of models that are gone.
         self._stores: WeakSet[Any] = WeakSet()
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the word here for one of Keras or torch."""
+            return arguments.missing_attribute(self, name)
 
     @property
     def stores(self) -> WeakSet[Any]:

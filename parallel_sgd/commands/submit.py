@@ -31,7 +31,7 @@ def submit(options: argparse.Namespace) -> int:
 
     Raises: each error of `ParallelSGD.parallel`.
     """
-    if isinstance(options.dataset, Unasked):
+    if isinstance(options.dataset, Unasked) and options.model is not None:
         _log.info("data     %s, for --dataset names no other", options.dataset, extra=BRIEF)
     result = train(options, make_dataset(options.dataset))
     code = EXIT_NODE_LOST if result.failures else EXIT_OK

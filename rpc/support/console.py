@@ -16,6 +16,7 @@ import fcntl
 import functools
 import io
 import os
+import re
 import select
 import socket
 import stat
@@ -45,6 +46,8 @@ _GAP: Final = "  "
 """Gap between the columns of a table."""
 _FIGURES: Final = " " * 3
 """Gap between the figures of a line."""
+_HEAD: Final = re.compile(r" *\S+(?: \S+)* {2,}")
+"""Begin of a line, up to its first gap."""
 _HARD: Final = "\N{NO-BREAK SPACE}"
 _BUFFERED: Final = 2 * io.DEFAULT_BUFFER_SIZE  # characters that a stream of Python holds back, and bytes
 
@@ -442,18 +445,22 @@ def columns_of(stream: TextIO | None) -> int:
 
 
 def _broken(line: str, columns: int) -> str:
-    """Break a line at its words, or only between figures, which stay with their names, where it has some.
+    """Break a line at its words, or only between figures, which stay with their names, where it has several.
 
-    What follows is indented: of figures as far as the first of them, else as the line itself, by two at least.
+    What follows is indented: as far as the text behind the first gap, else as the line itself, by two at least.
     """
     if len(line) <= columns:
         return line
-    head, gap, figures = line.lstrip().partition(_FIGURES)
     blanks = len(line) - len(line.lstrip())
-    indent = blanks + len(head + gap) if gap else max(blanks, 2)
-    words = line[blanks:] if not gap else head + gap + figures.replace(" ", _HARD).replace(_HARD * len(_FIGURES), _FIGURES)
+    head = _HEAD.match(line)
+    indent = max(blanks, 2) if head is None else head.end()
+    text = line[indent:] if head else line[blanks:]
+    # several gaps: figures, whose own blanks are no places to break at
+    if _FIGURES in text:
+        text = text.replace(" ", _HARD).replace(_HARD * len(_FIGURES), _FIGURES)
+    whole = line[blanks:indent] + text if head else text
     lines = textwrap.wrap(
-        words,
+        whole,
         max(columns, indent + 1),
         initial_indent=" " * blanks,
         subsequent_indent=" " * indent,

@@ -52,12 +52,26 @@ class CleanFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(CleanFormatter):
-    """Formatter whose errors and warnings of a job look like its other lines on a short console."""
+    """Formatter whose errors and warnings of a job look like its other lines on a short console, and whose sentences end with
+    the terminal.
+
+    Args:
+        stream: the stream where they are shown.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
 
     def format(self, record: logging.LogRecord) -> str:
-        if _is_brief_warning(record):
-            return clean_lines(f"{record.levelname.lower():8} {record.getMessage()}")
-        return super().format(record)
+        is_brief = record.name == SUBMIT_LOGGER and record.levelno >= logging.WARNING and _tells_briefly()
+        if is_brief:
+            text = clean_lines(f"{record.levelname.lower():8} {record.getMessage()}")
+        else:
+            text = super().format(record)
+        # in the form of the log a line stays one, and so does what is to be copied
+        is_told = is_brief or getattr(record, "plain", False)
+        return fitted(text, console_stream(self._stream)) if is_told and not hasattr(record, "copied") else text
 
 
 class _DatedFormatter(CleanFormatter):
@@ -136,10 +150,7 @@ class ConsoleHandler(_TextHandler):
         """Show a record, or leave it out where the stream does not take it (see `rpc.support.console`)."""
         try:
             shown = console_stream(self.stream)
-            text = self.format(record)
-            if _is_told(record) and not hasattr(record, "copied"):
-                text = fitted(text, shown)
-            shown.write(text + self.terminator)
+            shown.write(self.format(record) + self.terminator)
             shown.flush()
         except Exception:  # noqa: BLE001  as any handler of logging: a record that cannot be shown ends no program
             self.handleError(record)
@@ -154,8 +165,10 @@ def attach_console(level: int = logging.INFO) -> None:
     if root.handlers:
         # an application that has configured logging has decided what is shown
         return
-    handler = ConsoleHandler(sys.stdout if in_notebook() else sys.stderr)
-    handler.setFormatter(ConsoleFormatter())
+    stream = sys.stdout if in_notebook() else sys.stderr
+    handler = ConsoleHandler(stream)
+    # bars, above which the lines of the log are shown, take the formatter over
+    handler.setFormatter(ConsoleFormatter(stream))
     handler.addFilter(ConsoleFilter())
     root.addHandler(handler)
     if root.level in (logging.NOTSET, logging.WARNING):
@@ -231,15 +244,6 @@ def is_short() -> bool:
 def _tells_briefly() -> bool:
     """Tell if warnings and errors have their short form here, also where nothing else is shown."""
     return _VERBOSITY.get() != VERBOSE and (_SHORT.get() or in_notebook())
-
-
-def _is_brief_warning(record: logging.LogRecord) -> bool:
-    return record.name == SUBMIT_LOGGER and record.levelno >= logging.WARNING and _tells_briefly()
-
-
-def _is_told(record: logging.LogRecord) -> bool:
-    """Tell if a record stands on a console as a sentence for people, not in the form of the log."""
-    return getattr(record, "plain", False) or _is_brief_warning(record)
 
 
 def has_short_console() -> bool:

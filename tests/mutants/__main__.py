@@ -235,4 +235,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("Interrupted: called again, it goes on behind what is judged.")
+        sys.exit(130)

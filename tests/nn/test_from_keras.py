@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.keras_names import MEANT, name_here
+from nn.keras_names import ATTRIBUTES, MEANT, name_here
 from tests.sources import ROOT
 
 PAGE = (ROOT / "docs" / "from-keras.md").read_text("utf-8")
@@ -120,3 +121,35 @@ def test_each_package_answers(package: str, name: str, here: str) -> None:
 def test_an_argument_of_keras_is_answered_with_the_remedy(call: Callable[[], object], told: str) -> None:
     with pytest.raises(TypeError, match=told):
         call()
+
+
+def test_attributes_are_told_by_what_does_the_same() -> None:
+    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
+    x, texts = nn.Input([-1, 2]), nn.dataset.transforms.TextVectorization()
+    of_values = nn.model.Model(x, nn.layer.Dense(2)(x))
+    makers = {"Network": model, "Layer": model.layers[0], "Variable": nn.Variable([2]), "_OfTexts": texts}
+    for key, here in ATTRIBUTES.items():
+        kind, _, name = key.partition(".")
+        item, kind = makers[kind], type(makers[kind]).__name__
+        with pytest.raises(AttributeError, match=rf"^'{kind}' object has no attribute '{name}'; here it is {re.escape(here)}$"):
+            getattr(item, name)
+        for word in re.findall(r"\b([a-z_]+)\(", here):
+            assert word in ("len", "deepcopy", "layer", "argmax") or any(
+                hasattr(each, word) for each in (*makers.values(), of_values)
+            ), here
+    for item in makers.values():
+        with pytest.raises(AttributeError, match=r"^'.*' object has no attribute 'quite_unknown'$"):
+            item.quite_unknown  # noqa: B018
+    with pytest.raises(TypeError, match=r"TextVectorization\(\) is called by data sets, .*; apply\(texts\) returns numbers"):
+        texts(["a b"])
+
+
+def test_errors_of_properties_stay_as_they_are() -> None:
+    class Own(nn.layer.Dense):
+        @property
+        def weights(self) -> int:
+            raise AttributeError("mine")
+
+    with pytest.raises(AttributeError, match=r"^mine$"):
+        Own(2).weights  # noqa: B018
+    assert not hasattr(copy.deepcopy(Own(2)), "assigned")

@@ -1,6 +1,9 @@
 """Names and arguments that a Keras user writes: each does what it does in Keras, by values, or is refused."""
 
+import gc
 import math
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +253,64 @@ def test_an_error_of_the_function_itself_stays_its_own() -> None:
 
     with pytest.raises(TypeError, match=r"^the layer's own$"):
         Faulty()(nn.Placeholder([-1, 4]))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: nn.layer.Dot(axis=1), "did you mean 'axes'"),
+        (lambda: nn.layer.RMSNorm(center=True), "has no argument 'center', but axis|has no argument 'center', but epsilon"),
+        (lambda: nn.layer.SimpleRNN(3, recurrent_activation="tanh"), "has no argument 'recurrent_activation', but units"),
+        (lambda: nn.layer.GRU(3, recurrent_activation="tanh"), "it is the logistic function, always"),
+        (lambda: nn.layer.LayerNorm(axis=1), "it is the last axis, always"),
+    ],
+)
+def test_a_remedy_is_told_of_the_layers_for_which_it_is_true(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(TypeError, match=told) as caught:
+        call()
+    assert "always" in told or "always" not in str(caught.value)
+
+
+def test_a_name_with_a_dot_is_no_attribute() -> None:
+    assert getattr(nn, "function.exp2", None) is None and not hasattr(nn.layer, "layer.Dens")
+
+
+def test_whole_numbers_of_sequences_are_compared_as_such() -> None:
+    for values, dtype in (([np.float32([2**31])], "int32"), ([[2.0**63]], "int64")):
+        with pytest.raises(ValueError, match="must hold numbers of int"):
+            nn.dataset.pad_sequences(values, dtype=dtype)
+    assert nn.dataset.pad_sequences([[[], []]]).shape == (1, 2, 0)
+
+
+def test_ragged_labels_of_two_outputs_are_named() -> None:
+    x = nn.Input([-1, 3])
+    model = nn.model.Model(x, [nn.layer.Dense(1, name="a")(x), nn.layer.Dense(1, name="b")(x)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="lists of one length, got lists of several"):
+        model.evaluate(np.zeros((2, 3)), [[[1, 2], [3]], np.ones((2, 1))])
+
+
+def test_an_error_of_a_user_s_own_array_stays_its_own() -> None:
+    class OnDevice:
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            raise ValueError("device memory lost")
+
+    with pytest.raises(ValueError, match="device memory lost"):
+        made().predict(OnDevice())
+
+
+def test_a_warning_of_weights_in_a_file_shows_the_line_of_the_user() -> None:
+    model = made()
+    model.store.values[0] = np.nan
+    with pytest.warns(RuntimeWarning, match="in the model file") as caught:
+        nn.model.Model.from_bytes(model.to_bytes())
+    assert caught[0].filename == __file__
+
+
+def test_another_objective_lets_go_of_the_plans_of_the_one_before() -> None:
+    model = made()
+    model.predict(X)
+    before = weakref.ref(model.runner)
+    model.setup("mae")
+    gc.collect()
+    assert before() is None

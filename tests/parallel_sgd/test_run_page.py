@@ -238,14 +238,19 @@ def test_links_are_not_blamed_for_turns_on_the_cores(tmp_path: Path) -> None:
     with local_workers(2) as nodes:
         result = job.parallel(nodes, epoch=2, block_size=8, directory=tmp_path, fault="+20ms 0-1")
     assert result.folder is not None and result.report is not None
-    before = Page(result.report).data["causes"]
-    links = [cause for cause in before if cause["kind"] == "link"]
-    assert links
     path = result.folder / "outcome.json"
     outcome = json.loads(path.read_text("utf-8"))
-    outcome["environment"] |= {"cores": "1", "workers on these cores": "2"}
-    path.write_text(json.dumps(outcome))
-    page = Page(run_page.write_report(result.folder))
+
+    def page_with(cores: int) -> Page:
+        outcome["environment"] |= {"cores": str(cores), "workers on these cores": "2"}
+        path.write_text(json.dumps(outcome))
+        assert result.folder is not None
+        return Page(run_page.write_report(result.folder))
+
+    # A worker that begins late waits for its turn, too.
+    links = [cause for cause in page_with(2).data["causes"] if cause["kind"] in ("link", "start")]
+    assert any(cause["kind"] == "link" for cause in links)
+    page = page_with(1)
     (turns,) = [cause for cause in page.data["causes"] if cause["kind"] in ("cores", "link")]
     assert turns["kind"] == "cores" and turns["seconds"] == pytest.approx(sum(cause["seconds"] for cause in links))
     told = page.text.index("2 workers share 1 core of this machine and take turns")

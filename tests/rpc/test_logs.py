@@ -150,6 +150,10 @@ def test_lines_end_with_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "  have needed at most 0.14 s.",
         "\tFile x, line 7, which has more than forty columns",
     ]
+    assert fitted("warning  All nodes start again from the newest state.", screen).split("\n") == [
+        "warning  All nodes start again from the",
+        "         newest state.",
+    ]
     assert fitted("x" * 60, screen) == "x" * 60 and fitted(epoch, io.StringIO()) == epoch
     for columns in ("", "none", "9" * 9):
         monkeypatch.setenv("COLUMNS", columns)
@@ -176,8 +180,8 @@ def test_a_console_breaks_sentences_and_no_commands(logger: logging.Logger, monk
     screen = Screen()
     monkeypatch.setenv("COLUMNS", "30")
     handler = logs.ConsoleHandler(screen)
-    handler.setFormatter(logs.ConsoleFormatter())
+    handler.setFormatter(logs.ConsoleFormatter(screen))
     said = "go on    psgd run digits-1 --resume last"
     for mark in (PLAIN, COPIED):
         handler.emit(logging.makeLogRecord({"name": SUBMIT_LOGGER, "levelno": 20, "msg": said, **mark}))
-    assert screen.rows == ["go on", "         psgd run digits-1 --resume last", said, ""]
+    assert screen.rows == ["go on    psgd run digits-1", "         --resume last", said, ""]

@@ -84,8 +84,19 @@ class _OfTexts(AbsTransformer, configured=True):
         """Return the numbers of texts; numbers are taken for those of texts already."""
         return (self.apply(x) if x.dtype.kind in "OUT" else x), y
 
-    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+    def __call__(
+        self,
+        train_x: Array,
+        train_y: Array | None = None,
+        test_x: Array | None = None,
+        test_y: Array | None = None,
+        seed: int = 0,
+    ) -> Arrays:
         """Return the numbers of both parts, by the vocabulary of the training part unless there is one."""
+        if train_y is None or test_x is None or test_y is None:
+            raise TypeError(
+                f"{type(self).__name__}() is called by data sets, on both of their parts; apply(texts) returns numbers"
+            )
         known = self.fitted(train_x, train_y)
         return known.apply(train_x), train_y, known.apply(test_x), test_y
 

@@ -120,14 +120,12 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert matches([line for line in lines if line.startswith("epoch ")], EPOCHS) and matches(lines[-6:-1], END)
 
 
-@pytest.mark.long
-def test_on_a_terminal(tmp_path: Path) -> None:
-    """The same lines, and one bar for all workers while it runs, which leaves no line behind."""
+def on_terminal(folder: Path, columns: int, **settings: object) -> tuple[bytes, list[str]]:
+    """Return all that a job writes to a terminal of so many columns, and the lines that stand there at its end."""
     leader, follower = pty.openpty()
-    terminal = {**environ(), "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(
-        program("parallel_sgd.local_workers(2)"), cwd=tmp_path, env=terminal, stdout=follower, stderr=follower, stdin=follower
-    ) as process:
+    terminal = {**environ(), "TERM": "xterm", "COLUMNS": str(columns)}
+    command = program("parallel_sgd.local_workers(2)", **settings)
+    with subprocess.Popen(command, cwd=folder, env=terminal, stdout=follower, stderr=follower, stdin=follower) as process:
         os.close(follower)
         data = b""
         while True:
@@ -140,9 +138,24 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     os.close(leader)
     assert process.returncode == 0, data
     rows = [row.rstrip("\r").rpartition("\r")[2] for row in data.decode().split("\n")]
-    shown = [row.rstrip() for row in rows if row.strip() and "workers:" not in row]
+    return data, [row.rstrip() for row in rows if row.strip() and "workers:" not in row]
+
+
+@pytest.mark.long
+def test_on_a_terminal(tmp_path: Path) -> None:
+    """The same lines, and one bar for all workers while it runs, which leaves no line behind."""
+    data, shown = on_terminal(tmp_path, 120)
     assert matches(shown[-12:-1], [*HEAD, *EPOCHS, *END]) and len(shown) <= 13, shown
     assert b"2 workers: " in data and "Worker(0)" not in data.decode()
+
+
+@pytest.mark.long
+def test_on_a_narrow_terminal(tmp_path: Path) -> None:
+    """No line but those of paths, and that of the program itself, is wider, be it shown above the bar or not."""
+    _, shown = on_terminal(tmp_path, 70, on_failure="restart", fault="kill 1@e2.b3")
+    told = [line for line in shown if not line.startswith(("report ", "model ", "job ", "{"))]
+    assert max(map(len, told)) <= 70 and sum(line.startswith(" " * 9) for line in told) >= 2, shown
+    assert re.sub(r"\n +", " ", "\n".join(told)).count("(restart 1 of at most 3).") == 1, shown
 
 
 @pytest.mark.long

@@ -169,7 +169,7 @@ def test_a_short_console_tells_of_errors_as_of_all_else() -> None:
     for level in (0, 1, 2):
         record = logging.makeLogRecord({"name": SUBMIT_LOGGER, "levelno": 40, "levelname": "ERROR", "msg": "Node(1)\nx"})
         with verbosity(level, short=True):
-            told.append(ConsoleFormatter().format(record))
+            told.append(ConsoleFormatter(sys.stderr).format(record))
     assert told[:2] == ["error    Node(1)\n\tx"] * 2 and told[2].startswith(f"ERROR {SUBMIT_LOGGER}@")
 
 
