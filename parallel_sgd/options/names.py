@@ -91,7 +91,8 @@ def known_classes(module: ModuleType, base: Any, takes: Callable[[Any], bool] = 
         takes: function that tells if one of them counts.
     """
     # a package that composes its classes on demand: to list them must not import them all
-    shipped = getattr(module, "SHIPPED", None)
+    # not `getattr`: a package that lacks the name would look for a like one in all that it has, and import that
+    shipped = vars(module).get("SHIPPED")
     return ExportedClasses(module, base, takes) if shipped is None else ShippedClasses(module, shipped)
 
 

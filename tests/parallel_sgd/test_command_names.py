@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import typing
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.settings import settings_of_run
 from tests.parallel_sgd.networks import mlp
+from tests.sources import ROOT
 
 from ..statements import covers
 
@@ -272,3 +274,19 @@ def test_an_error_in_code_of_ones_own_is_shown_with_its_frames(
     assert main([*given, "--transform", "none"]) == EXIT_USAGE
     told = capsys.readouterr().err
     assert "Traceback" not in told and "the transform ImageCls() makes images rows" in told
+
+
+PLAIN = """
+import sys
+from parallel_sgd.options import named_parts
+
+named_parts.optimizer("", "PSGDOptimizer")
+named_parts.sync("", "SynchronizedSGD")
+print([name for name in ("nn.keras_names", "parallel_sgd.batch_sync.sync.first") if name in sys.modules])
+"""
+
+
+def test_a_part_by_its_own_name_imports_no_others() -> None:
+    """The record of each job asks for such names while its submitter waits: neither all forms nor names like it are needed."""
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
