@@ -46,7 +46,7 @@ def small_disk(folder: Path, kibibytes: int) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(["umount", folder], check=True)
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def fill(file: Path) -> None:

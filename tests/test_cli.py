@@ -342,6 +342,17 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
         ("a, such as count=100,seed=2, is", "a, such as count=100,seed=2, is"),
         ("Clients(seed=3) is wrong, and {'codec': 1} too", "Clients(seed=3) is wrong, and {'codec': 1} too"),
         ("sweep() 'epoch' must be 1", "sweep() 'epoch' must be 1"),
+        *(
+            (text, text)
+            for text in (
+                "The model file epoch=3.model cannot be read",
+                "Searched: '/tmp/my seed=3.npz'",
+                "nothing at (/a b/seed=3/x)",
+                "input 'model' must have shape (4,)",
+                "class 'page' has no samples",
+                "The job file j.toml has no 'codec'",
+            )
+        ),
     ],
 )
 def test_an_error_of_parallel_goes_by_the_flags(error: str, said: str) -> None:

@@ -149,7 +149,7 @@ def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
             return _of_run(named, directory, seen)
         if not (isinstance(resume, str) and is_job_id(resume)):
             raise CheckpointError(
-                f"'resume' must be '{LAST}', a job id or the path of a checkpoint, and there is nothing at {text}"
+                f"'resume' must be '{LAST}', a job id or the path of a checkpoint, and there is nothing at {text!r}"
             )
         # a job of this directory may have run in this process or on workers of its own, whose checkpoints are in its folder
         run = find_run(directory, resume)

@@ -46,10 +46,16 @@ def program_name() -> str:
 
 
 _NAMED: Final = re.compile(
-    r"(?<![^\s(])(?:parallel\(\) )?(?:'(?P<name>\w+)'|(?P<set>\w+)=(?P<value>'[^']*'|\{[^{}]*\}|[\w.]+(?:\([^()]*\))?))"
+    r"(?<![^\s(])(?:parallel\(\) )?(?:'(?P<name>\w+)'|(?P<set>\w+)=(?P<value>(?:'[^']*'|\{[^{}]*\}|\d+(?:\.\d+)?"
+    r"|[^\W\d]\w*(?:\.of)?(?:\([^()]*\))?))(?!\.?\w|[/:-]))"
 )
-"""An argument as errors name it: `'codec'`, or `codec=Plain`."""
-_NO_NAME: Final = frozenset({"argument", "be", "column", "got", "is", "parameter"})
+"""An argument as errors name it: `'codec'`, or `codec=Plain`; a path such as epoch=3.model is none."""
+_NO_NAME: Final = frozenset(
+    {
+        *("argument", "be", "class", "column", "file", "folder", "got", "input", "is", "key", "label", "layer", "one", "of"),
+        *("output", "parameter", "run", "variable", "word"),
+    }
+)
 """Words before a text in quotation marks that is a value, or the name of something else."""
 _OF_OPTIONS: Final = frozenset({"learn_rate", "redundancy"})
 """Arguments that a part gets from the options alone; another one, such as the bits of a codec, is no option of that name."""
@@ -69,6 +75,8 @@ def by_flags(text: str, options: argparse.Namespace) -> str:
         text: the error.
         options: of the command, which name the arguments that it has.
     """
+    if text.startswith("The job file "):
+        return text  # it has the options by these names
     flags = {}
     # not of a sweep, whose file has the options of its jobs by these names
     if "assignment_type" in options:

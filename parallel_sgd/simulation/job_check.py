@@ -27,6 +27,4 @@ def check_job(codec: type[Codec], model: Model, data: AbsDataset, given: JobOpti
     try:
         make_spec(model, data, None, given.without_words())
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"'codecs' (--codecs) must be codecs that exchange gradients in step, got {codec.__name__}: {error}"
-        ) from error
+        raise ValueError(f"'codecs' must be codecs that exchange gradients in step, got {codec.__name__}: {error}") from error

@@ -214,7 +214,7 @@ class Planner:
         self._of_batch = blocks * block_size
         if self.samples < self._of_batch:
             raise ValueError(
-                f"'blocks' (--blocks, by default as many as the most workers) x 'block_size' (--block-size) must be at most "
+                f"'blocks' (by default as many as the most workers) x 'block_size' must be at most "
                 f"the {self.samples} samples of the data, got {blocks} x {block_size}"
             )
         self._compute: float | None = None
@@ -388,7 +388,7 @@ def learned(metrics: Sequence[float], target: float) -> Learned:
 def _model_for(x: Any, labels: Any) -> Model:
     if x.ndim != 2 or labels.ndim != 2 or labels.shape[1] < 2:
         raise ValueError(
-            "without 'model' (--model) samples must be rows of numbers, and labels one-hot rows of classes, got the shapes "
+            "without 'model' samples must be rows of numbers, and labels one-hot rows of classes, got the shapes "
             f"{x.shape[1:]} and {labels.shape[1:]}"
         )
     return usual_model(x.shape[1], labels.shape[1])

@@ -62,13 +62,16 @@ class SharedAgents:
         del self._free[:count]
         return taken
 
-    def give_back(self, agents: Sequence[Address]) -> None:
-        """Take back agents that have served a run.
+    def give_back(self, agents: Sequence[Address], *, served: bool = True) -> None:
+        """Take back agents from a run that has ended.
 
         Args:
             agents: all that it was given.
+            served: whether it was done, so that all of them were there.
         """
         self._free += agents
+        if not served:
+            return
         self._served.update(agents)
         for agent in agents:
             self._away.pop(agent, None)

@@ -81,10 +81,12 @@ class _Run(NamedTuple):
 
 @dataclass(frozen=True)
 class _Order:
-    """Order to a process of the pool: the number of a run, and the agents that it takes."""
+    """Order to a process of the pool: the number of a run, the agents that it takes, and whether a connection to them has
+    broken before, though all could be reached."""
 
     number: int
     agents: tuple[Address, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -370,6 +372,7 @@ class _Progress:
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()
+        again: set[int] = set()
 
         def needed(number: int) -> int:
             return self._runs[number].nodes if place.agents else 0
@@ -378,7 +381,7 @@ class _Progress:
             now = time.monotonic()
             agents.wake(now)
             while todo and pool.has_room and (taken := agents.take(needed(todo[0]))) is not None:
-                pool.give(_Order(todo.pop(0), taken))
+                pool.give(_Order(number := todo.pop(0), taken, number in again))
             # behind the orders: no process waits for one while the tables are written
             for run, told in ended:
                 self._ended(run, told)
@@ -389,7 +392,8 @@ class _Progress:
                     fitting = [number for number in todo if not agents.lacking(needed(number), now)]
                     if not fitting:
                         raise NetworkError(f"Too few agents can be reached for the runs that are left. {reason}")
-                    todo = [*fitting, *(number for number in todo if number not in fitting)]
+                    first = set(fitting)
+                    todo = [*fitting, *(number for number in todo if number not in first)]
                 elif todo:
                     time.sleep(max(0.0, min(agents.wakes - now, AWAY_SECONDS)))
                 continue
@@ -403,8 +407,10 @@ class _Progress:
                     for reason in agents.miss(order.agents, answer.reasons, time.monotonic()):
                         _log.warning("%s It is left out for now.", clean(reason, _MOST_TEXT))
                     todo.insert(0, order.number)
+                    if not answer.reasons:
+                        again.add(order.number)
                 else:
-                    agents.give_back(order.agents)
+                    agents.give_back(order.agents, served=isinstance(answer, Told) and answer.state == DONE)
                     ended.append((self._runs[order.number], answer))
 
     def _carry_out(self, place: _Place, order: _Order) -> _Answer:
@@ -419,9 +425,11 @@ class _Progress:
         except NodeBusy:
             return None
         except Exception as error:  # noqa: BLE001  a run may fail by any code of its user
-            # that an agent is gone tells nothing about the run
-            if isinstance(error, NetworkError) and order.agents and (reasons := unreached(nodes)):
-                return _Unreached(reasons)
+            # that an agent is gone tells nothing about the run, nor, once, that it was for a moment
+            if isinstance(error, NetworkError) and order.agents:
+                reasons = unreached(nodes)
+                if reasons or not order.again:
+                    return _Unreached(reasons)
             _log.debug("The run %s failed.", run.told, exc_info=error)
             told = found_runs(self._directory, [run.identity]).get(run.identity, Told(FAILED))
             return replace(told, state=FAILED, message=told.message or _text_of(error))

@@ -173,7 +173,7 @@ class ForkServer:
     def fork(self, modules: Sequence[str], folder: Path, descriptors: Sequence[int]) -> ForkedProcess:
         """Ask for a process that has these `modules` and `descriptors`, and works in `folder`. Raises: OSError."""
         # one packet, so that a server never reads half of an order
-        socket.send_fds(self._control, [" ".join(modules).encode() + b"\0" + os.fsencode(folder)], descriptors)
+        socket.send_fds(self._control, [os.fsencode(folder) + b"\0" + " ".join(modules).encode()], descriptors)
         process = ForkedProcess(self)
         self._asked.append(process)
         return process

@@ -22,14 +22,14 @@ from . import process
 from .hardening import allow_inspection, name_process, refuse_inspection, wake_when_orphaned
 
 _NAME = "psgd-fork-srv"
-_REQUEST_BYTES = 1 << 16
+_REQUEST_BYTES = 1 << 17
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 def main() -> None:
     """Fork a job process for each request from the socket `sys.argv[1]`, and answer with its number, until the agent is gone.
 
-    A request is the names of the modules that the job needs, with blanks between them, a zero, and the folder to work in; with
+    A request is the folder to work in, a zero, and the names of the modules that the job needs, with blanks between them; with
     it come the descriptors of the job's channel, recorder and output. The answer is decimal, and negative where an error kept
     it from being forked. The process is a child of the process that adopts orphans here, which is the agent, and leads a
     session.
@@ -53,7 +53,7 @@ def _serve(control: socket.socket) -> tuple[int, int]:
         # the agent has closed its end, or is gone
         if not packet:
             os._exit(0)
-        modules, _, folder = packet.partition(b"\0")
+        folder, _, modules = packet.partition(b"\0")
         # before the fork, so that later jobs find them loaded, too
         _import(modules.decode("utf-8", "replace").split())
         # in the new process: it speaks with the agent over its own channel

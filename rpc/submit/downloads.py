@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -182,10 +183,13 @@ class Downloads:
         Args:
             job: its id, "" for the newest of each node.
         """
-        if not any(reason.startswith(NOT_SAVED) for node, reason in self.missing.items() if node not in self.files):
+        reasons = [why for node, why in self.missing.items() if node not in self.files and why.startswith(NOT_SAVED)]
+        if not reasons:
             return ""
+        full = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+        task = "make room" if all(why.rstrip(".").endswith(full) for why in reasons) else "mend that"
         command = f"psgd fetch {job}".rstrip()
-        return f"The workers keep their files: make room, then '{command}' brings them."
+        return f"The workers keep their files: {task}, then '{command}' brings them."
 
     def close(self) -> None:
         for node in self.open:

@@ -79,10 +79,10 @@ class OptionParser(argparse.ArgumentParser):
             near = did_you_mean(word, known, quoted=False, meant=known, least=_NEAR)
             return near or (f"; did you mean --{max(longer, key=len)}?" if longer and word not in known else "")
         # a value, unless it is the very name of an option, or a file that is named for one, as dnn.model for --model
-        text, action = options.get(word.rpartition(".")[2], ("", None))
+        text, action = options.get(strange.rpartition(".")[2], ("", None))
         if action is None or action.nargs == 0:
             return ""
-        return f"; did you mean {text}?" if word in options else f"; did you mean {text} {strange}?"
+        return f"; did you mean {text}?" if strange in options else f"; did you mean {text} {strange}?"
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:  # what a beginning may stand for
         return [each for each in super()._get_option_tuples(option_string) if each[0].dest not in self.in_full]

@@ -440,4 +440,4 @@ def test_links_are_not_blamed_for_turns_on_the_cores(tmp_path: Path) -> None:
         with LivePage(RunSource(lambda: result.folder)) as live:
             kinds.append({cause["kind"] for cause in next(states(live.address))["page"]["causes"]})
     assert "link" in kinds[2] and "cores" not in kinds[2]
-    assert kinds == [kinds[2] - {"link"} | {"cores"}] * 2 + [kinds[2]] * 2
+    assert kinds == [kinds[2] - {"link", "start"} | {"cores"}] * 2 + [kinds[2]] * 2

@@ -128,7 +128,7 @@ CLASSES = [
     ([0.0, np.inf], r"labels that number classes must be whole, got inf"),
     ([0.0, np.nan], r"labels that number classes must be whole, got nan"),
     ([0.0, 4.0], r"labels must lie in 0..3 for 4 outputs, got 0..4"),
-    (["0", "1"], r"labels must be integers of shape \(2,\) or rows of shape \(2, 4\), got <U1 of shape \(2,\)"),
+    (["0", "1"], r"labels must be integers of shape \(2,\) or rows of shape \(2, 4\), got texts of shape \(2,\)"),
     (np.eye(3)[:2], r"rows of shape \(2, 4\), got float64 of shape \(2, 3\)"),
     (np.full((2, 4), 0.5), r"label rows must hold probabilities that sum to 1, got row 0 sums to 2"),
     (np.full((2, 4), np.nan), r"Cross_Entropy_With_Softmax labels must be finite, got nan in float32"),

@@ -195,9 +195,10 @@ def test_an_agent_that_cannot_be_reached_fails_no_run(
     """Others serve its runs; where too few are left the sweep ends, its runs stay as they were, and the exit code is 4."""
     monkeypatch.chdir(tmp_path)
     common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "title": "digits"}
-    with local_workers(1) as one, socket.create_server(("127.0.0.1", 0)) as taken:
+    with local_workers(1) as one, socket.socket() as taken:
+        # bound, so that nobody else gets the port, and refuses without listening
+        taken.bind(("127.0.0.1", 0))
         nobody = Address("127.0.0.1", taken.getsockname()[1])
-        taken.close()
         nodes = NodeAssignment(one.key_file).add(0, nobody).add(1, one[0])
         found = sweep(digits_job(), {"workers": [1]}, 2, nodes=nodes, verbose=0, **common)  # type: ignore[arg-type]
         assert [state for _, state in folders(found)] == ["done", "done"]

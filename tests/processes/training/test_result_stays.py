@@ -29,10 +29,10 @@ from tests.parallel_sgd.record.faulty import Injector
 from tests.processes.training.jobs import line_job, some, weights
 from tests.statements import covers
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.skipif(sys.version_info < (3, 11), reason="code of Python 3.10 has no co_qualname, by which calls are exempt"),
-]
+pytestmark = pytest.mark.processes
+BY_QUALIFIED_NAMES = pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="code of Python 3.10 has no co_qualname, by which calls are exempt"
+)
 ROOTS = ("run_on_agents", "_result", "drive", "reported", "parallel", "_sign", "_close", "_do_what_waited")
 MAKING = (
     *("restart_loop.py:drive", "restart_loop.py:_end_well", "remote_run.py:_result"),
@@ -111,6 +111,7 @@ def remote(agents: LocalNodes) -> NodeAssignment:
     return nodes
 
 
+@BY_QUALIFIED_NAMES
 @covers("RUN-8")
 @pytest.mark.parametrize("depth", [1, pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["local", pytest.param("agents", marks=pytest.mark.long)])
@@ -140,6 +141,7 @@ def test_at_the_submitter(
     assert len(injector.tried) > (50 if depth else 300)
 
 
+@BY_QUALIFIED_NAMES
 @covers("RUN-8")
 @pytest.mark.parametrize("depth", [0, pytest.param(None, marks=pytest.mark.long)])
 def test_in_the_workers(depth: int | None, agents: LocalNodes, tmp_path: Path) -> None:

@@ -259,8 +259,8 @@ def test_what_nodes_are_told() -> None:
     for its own node only: the id comes from the session. Where it is called through another port than its own, all go that way.
     'auto' divides the cores of a host by the nodes of the job there, of those that share cores."""
     messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
-    order = messages.can_commit(1, [1, 2], 10.0, "mine")
-    assert (order.group, order.others, order.module) == ([1, 2], [-2, 0, 7], "mine")
+    order = messages.can_commit(1, [1, 2], 10.0, ["mine"])
+    assert (order.group, order.others, order.modules) == ([1, 2], [-2, 0, 7], ["mine"])
     messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.1.0"))
     for claimed in (0, 77):
         with pytest.raises(ProtocolError, match=f"agent of node 1 accepted in the name of node {claimed}"):
