@@ -85,7 +85,7 @@ class ScoredNetwork(
         self.metrics = ()
         self._objective = None
         self._from_file = False
-        self._runner = self._like = None
+        self._runner = None
         self.keyless_calls = 0
         self._shapes_of: dict[tuple[Shape, ...], list[Shape]] = {}
         self._like: tuple[Runner, Shape] | None = None
