@@ -74,7 +74,7 @@ class JobOutcome:
 
     @property
     def remedy(self) -> str:
-        """Sentence that says how the files come for which the disk of this program had no room, "" where there are none."""
+        """Sentence on the way to files without room on the disk of this program, "" where there are none."""
         return self._loop.downloads.remedy(self.job)
 
     @property

@@ -178,7 +178,7 @@ class Downloads:
             self._unread[node] += 1
 
     def remedy(self, job: str) -> str:
-        """Return the sentence that says how the files of a job come that the disk did not take, "" where it took all.
+        """Return a sentence on the way to those files of a job that the disk did not take, "" where it took all.
 
         Args:
             job: its id, "" for the newest of each node.

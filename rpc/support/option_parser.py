@@ -68,7 +68,7 @@ class OptionParser(argparse.ArgumentParser):
         return found
 
     def _near(self, strange: str) -> str:
-        """Return the question which option is meant by a word that is none, "" where none is near."""
+        """Return a question that names the option nearest to a word, "" where none is near."""
         options = {text.lstrip("-"): (text, action) for action in self._actions for text in action.option_strings}
         word = strange.partition("=")[0].lstrip("-")
         if strange.startswith("-"):
