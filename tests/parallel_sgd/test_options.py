@@ -277,7 +277,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "commit_every": [("must be a positive number of batches, got {!r}", 0, 1.5, True)],
     "resume": [
         ("must be 'last', a job id or a path, got", 3, True, b"x", ""),
-        ("must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where", "no/where"),
+        ("must be 'last', a job id or the path of a checkpoint, and there is nothing at 'no/where'", "no/where"),
     ],
     "shuffle": [("must be True or False, got {!r}", 1, "no")],
     "page": [("must be True or False, got {!r}", 1, "no")],

@@ -145,7 +145,7 @@ def test_a_measured_time_of_nothing_is_an_error(
 @covers("SIM-34")
 def test_a_codec_that_no_calibration_can_time_is_told_before_anything_is_measured() -> None:
     """Behind one that it could time, and on nodes that cannot be reached."""
-    with pytest.raises(ValueError, match=r"'codecs' \(--codecs\) must be codecs that exchange gradients .* got LocalSGD: "):
+    with pytest.raises(ValueError, match=r"'codecs' must be codecs that exchange gradients .* got LocalSGD: "):
         calibrate(parallel_sgd.in_process(2), [codecs.Plain, codecs.LocalSGD])
 
 

@@ -131,8 +131,9 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     assert (code, out) == (0, f"The job {left.job} has ended: stopped.\n"), err
     wait_for(trio.idle, "the agents to be free, without standby drivers")
     assert [left.record(node)["outcome"] for node in range(3)] == ["stopped"] * 3
-    code, _, err = left.run("--attach", left.job)
-    assert code == 1 and "It was stopped by 'psgd stop'." in err and f"Job {left.job} was stopped." in err
+    code, out, err = left.run("--attach", left.job)
+    # The agents note what they were told first: the reason of the stop, or the sentence of the driver that has it at its end.
+    assert code == 1 and "It was stopped by 'psgd stop'.\n" in err and f"The job {left.job} has ended: stopped.\n" in out
     code, _, err = left.run("--stop", "20200101-000000-00000000")
     assert code == 2 and "None of the nodes knows job 20200101-000000-00000000" in err
 
