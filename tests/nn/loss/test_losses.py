@@ -219,7 +219,7 @@ def test_after_the_first_step_nothing_of_the_size_of_the_outputs_is_allocated(ro
     finally:
         tracemalloc.stop()
     # NumPy before 2.3 takes 47,000 bytes more to count along an axis
-    assert peak < 140_000, peak
+    assert peak < (100_000 if np.lib.NumpyVersion(np.__version__) >= "2.3.0" else 140_000), peak
 
 
 @ROWS
