@@ -77,8 +77,8 @@ def _crowded() -> Count:
 #: Package: who/what clauses for each 1,000 words of docstrings; docstrings with a first word that is no noun or verb; public
 #: arguments that no docstring describes. The goal is 3, 0 and 0; the number of a package that has more may only fall.
 WORDS = {
-    "executor": (2.5, 0, 0),
-    "network": (2, 0, 0),
+    "executor": (1.5, 0, 0),
+    "network": (1.5, 0, 0),
     "nn": (0.5, 0, 0),
     "parallel_sgd": (0.6, 0, 0),
     "psgd": (1.5, 0, 0),
