@@ -25,10 +25,11 @@ class Count(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A row of the table that is printed only."""
+    """A row of the table that is printed only; `before` is its figure in the last release, None where git cannot tell."""
 
     name: str
     measure: Callable[[], Count]
+    before: Callable[[], float | None] = lambda: None
 
 
 class Budget(NamedTuple):
@@ -41,6 +42,14 @@ class Budget(NamedTuple):
     def exceeded(self, value: float) -> bool:
         """Tell if `value` is over the limit."""
         return value > self.limit
+
+
+def _then(figure: Callable[[list[int]], float], tests: bool = False) -> Callable[[], float | None]:
+    def measure() -> float | None:
+        lengths = [count for name, count in files.released().items() if name.startswith("tests/") == tests]
+        return figure(lengths) if lengths else None
+
+    return measure
 
 
 def _of(parts: Iterable[object]) -> Count:
@@ -104,13 +113,13 @@ def _listed(found: Callable[[str], list[str]], package: str) -> Count:
 
 
 TOTALS = (
-    Total("product files", lambda: Count(len(files.lengths()))),
-    Total("product lines", lambda: Count(sum(files.lengths().values()))),
-    Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values()))),
-    Total("longest file", _longest_file),
+    Total("product files", lambda: Count(len(files.lengths())), _then(len)),
+    Total("product lines", lambda: Count(sum(files.lengths().values())), _then(sum)),
+    Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values())), _then(statistics.median)),
+    Total("longest file", _longest_file, _then(max)),
     Total("comments for each 100 lines", lambda: Count(files.comments())),
     Total("modules of rpc that parallel_sgd imports", lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
-    Total("test lines", lambda: Count(sum(files.test_lines().values()))),
+    Total("test lines", lambda: Count(sum(files.test_lines().values())), _then(sum, tests=True)),
     Total("share of test lines in the outer wall", lambda: Count(files.wall_share())),
     Total("share of test lines in files that lean on internals", lambda: Count(files.internal_share())),
     Total("lines that a worker imports before its first batch", _lines("worker")),
