@@ -90,7 +90,7 @@ class Report:
 
     @property
     def taken(self) -> list[Worker]:
-        """Workers without a free slot, which is what they are for: a job that is submitted now has to wait for theirs."""
+        """Workers without a free slot. They are at work, so this is no problem; the next job waits for theirs."""
         return [
             worker
             for worker in self.workers
