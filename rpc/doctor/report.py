@@ -300,6 +300,9 @@ def _cells(link: Measured | None) -> tuple[str, str, str]:
 
 
 def _seconds(value: float) -> str:
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if value >= 2 * size:  # as of a clock that was never set
+            return f"{value / size:.3g} {unit}"
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.2f} ms"
 
 

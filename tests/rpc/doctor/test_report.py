@@ -94,6 +94,8 @@ def test_a_worker_with_a_job_is_well() -> None:
     ("report", "subject", "sentence"),
     [
         (behind(cluster(), 1, 2.5), "10.0.0.1:1", "its clock is 2.5 s behind the one here. Set the clocks"),
+        (behind(cluster(), 1, 30 * 86400), "10.0.0.1:1", "its clock is 30 days behind the one here."),
+        (behind(cluster(), 1, 7200), "10.0.0.1:1", "its clock is 2 h behind the one here."),
         (with_link(cluster(), 0, offset=1.5), "10.0.0.1:1", "its clock is 1.5 s ahead of that of 10.0.0.0:1. Set the clocks"),
         (with_link(cluster(), 2, bandwidth=1e6), "10.0.0.1:1", "sends 1 MB/s to 10.0.0.0:1, where other pairs have 100 MB/s."),
         (with_link(cluster(2), 0, bandwidth=1e6), "10.0.0.0:1", "sends 1 MB/s to 10.0.0.1:1, where other pairs have 100 MB/s."),
