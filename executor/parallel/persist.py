@@ -143,7 +143,8 @@ class PersistedOnNodes(Persisted):
         # by what they were asked to keep, so that copies on their way count
         burden = Counter(node for places in self._asked.values() for node in places)
         others = sorted(live - asked, key=lambda node: (burden[node], node))  # those that keep the fewest partitions first
-        for node in others[: self._replicas - len(places & live)]:
+        # there may be more than `replicas` of a collection that was to have more
+        for node in others[: max(0, self._replicas - len(places & live))]:
             asked.add(node)
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
     from nn.operation.rotary import Rotary
-    from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
+    from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, SplitSteps, Transpose
 
 __all__ = [
     "Absolute",
@@ -81,6 +81,7 @@ __all__ = [
     "Rotary",
     "Rounding",
     "Sin",
+    "SplitSteps",
     "Sqrt",
     "Square",
     "StopGradient",
@@ -110,6 +111,6 @@ __getattr__, __dir__ = lazily(
         "pooling": "PoolAverage PoolMax",
         "reduction": "Max Mean Min Reduction Sum",
         "rotary": "Rotary",
-        "shape": "Concatenate Pad Repeat Reshape Transpose",
+        "shape": "Concatenate Pad Repeat Reshape SplitSteps Transpose",
     },
 )
