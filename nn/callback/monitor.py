@@ -12,6 +12,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.callback.callback import Callback
+from nn.extension import nearest
 
 Result: TypeAlias = Literal["Loss", "val_Loss", "accuracy", "val_accuracy"] | str
 """Names of results of an epoch: those of most models, or another metric's."""
@@ -63,7 +64,10 @@ def _mode(owner: str, name: str) -> str:
     small, large = (any(word in lower for word in words) for words in (_SMALL, _LARGE))
     # The words of neither list, or of both.
     if small == large:
-        near = arguments.did_you_mean(name, get_args(get_args(Result)[0]))
+        # Names are an output and a metric, `val_kind_accuracy`. "acc" has a little less than the usual share alike.
+        front, _, last = name.rpartition("_")
+        end = nearest(last, ("Loss", "accuracy"), 0.54)
+        near = f"; did you mean {'_'.join(filter(None, (front, end)))!r}?" if end else ""
         raise ValueError(f"{owner} cannot tell whether {name!r} should be small or large: give mode='min' or 'max'{near}")
     return "min" if small else "max"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from nn.arrays import Array
 from nn.dataset.files import PublishedDataset, find_file
 from nn.dataset.idx import read_idx
 from nn.dataset.interface import PARTS, Arrays
+from nn.lazy import unknown
 
 __all__ = ["KMNIST", "MNIST", "FashionMNIST"]
 
@@ -18,6 +19,12 @@ MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        # Keras has a function `mnist.load_data()` in its module of this name.
+        raise unknown(__name__, name)
 
 
 class MNIST(PublishedDataset):
