@@ -22,7 +22,7 @@ class Plan(NamedTuple):
         item: its input.
         near: nodes that have the partition it begins with.
         keeps: collections of the `Keep`s in the pipeline.
-        begin: the collection whose partition the task begins with.
+        begin: the collection of the partition that the task begins with.
     """
 
     pipeline: Pipeline

@@ -16,7 +16,7 @@ from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable, part
 from nn.arrays import Shape
 from nn.extension import Extension, check_object, checked_call, is_ours, remedy_of, shown
-from nn.initializer import Initializer
+from nn.initializer import Initializer, InitializerName
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
 from nn.value.value import Constraint, ConstraintName, Node, Owner, Regularizer, RegularizerName, Value, Variable
@@ -193,7 +193,9 @@ class Layer(
             self._freeze(found)
         return output
 
-    def add_variable(self, name: str, shape: Shape, initializer: Initializer | None = None, trainable: bool = True) -> Variable:
+    def add_variable(
+        self, name: str, shape: Shape, initializer: Initializer | InitializerName | None = None, trainable: bool = True
+    ) -> Variable:
         """Make a variable of this layer. The order of the calls is the order of the ids.
 
         Attributes `<name>_regularizer` and `<name>_constraint` of the layer, such as `kernel_regularizer`, hold for it.
