@@ -46,8 +46,11 @@ def test_axes_of_any_length_stay_open(length: int) -> None:
     def apply(x: Value) -> Value:
         y = nn.layer.Conv1D(6, 3, padding="same", stride=2)(nn.layer.Conv1D(6, 3, padding="causal")(x))
         y = nn.layer.MultiHeadAttention(2, 3, causal=True)(nn.layer.UpSampling(2)(nn.layer.MaxPool(2, padding="same")(y)))
+        y = nn.layer.TimeDistributed(nn.layer.Dense(5, "tanh"))(y)
         y = nn.layer.Bidirectional(nn.layer.GRU(4, return_sequences=True))(y)
-        return y[:, ::-1][:, :1] + nn.layer.GlobalMaxPool(keepdims=True)(nn.layer.LSTM(8, return_sequences=True)(y))
+        greatest = nn.layer.GlobalMaxPool()(nn.layer.LSTM(8, return_sequences=True)(y))
+        made: Value = nn.layer.Add()([y[:, ::-1][:, :1], greatest])
+        return made
 
     entry = nn.Input([-1, None, 5])
     model = Model(entry, apply(entry))
