@@ -131,6 +131,10 @@ def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]
     key = word.strip().lower().replace("-", "_").replace(" ", "_")
     name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
     if name is None:
+        from nn.keras_names import ABBREVIATIONS  # noqa: PLC0415 - for messages only
+
+        if (meant := ABBREVIATIONS.get(key)) in table:
+            raise ValueError(f"{_name(owner)} '{argument}' has no word {short(word)}; write {meant!r}")
         # Raises: the word is not in the table.
         one_of(owner, argument, word, table)
     found: type[Any] = getattr(exported, str(name))
