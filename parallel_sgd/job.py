@@ -21,7 +21,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import checked_call, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.submit import Retry, telling
+from rpc.submit import Retry, telling, uninterrupted
 from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
@@ -228,14 +228,15 @@ def run_job(
         with following(spec.options.writers, spec.config, console) as followers:
             result = _train(spec, arrays, followers)
             try:
-                with spared("What the writers get at the end"):
+                with telling("What the writers get at the end", _log), spared("What the writers get at the end"):
                     followers.done(lambda: result.history)
             finally:  # the hash of a file holds once no writer adds to it
-                with spared("The record of the run"):
-                    _certify(result, spec)
-            if console is not None:
-                with spared("The console of the job"):
-                    console.done(result)
+                with uninterrupted():
+                    with spared("The record of the run"):
+                        _certify(result, spec)
+                    if console is not None:
+                        with spared("The console of the job"):
+                            console.done(result)
             return result
 
 
