@@ -120,6 +120,7 @@ class Outcome:
         }
         # RUN-11: a run may be passed on, so no path of this machine stays in it
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
+        # read back from the folder, so that this page is the one that `psgd report` writes again
         records = self.records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
