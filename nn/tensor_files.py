@@ -194,6 +194,7 @@ def _read_head(view: memoryview, size: int) -> tuple[int, dict[str, _Entry], dic
     start = _LENGTH.size + length
     if length > MAX_HEADER or start > size:
         begin = bytes(view[: _LENGTH.size + 1])
+        # A file of another kind claims an absurd length; it is told as that, not as a damaged one.
         if begin[_LENGTH.size : _LENGTH.size + 1] != b"{":
             kind = next((f", as {kind} do" for mark, kind in _OTHERS.items() if begin.startswith(mark)), "")
             raise ModelFileError(

@@ -208,8 +208,10 @@ class ArraySource(Source):
             weight = None
             if self._weights is not None:
                 weight = tuple([None if w is None else select_rows(w.array, rows, w.memory) for w in self._weights])
+            # Numbers as the caller counts them: a split keeps its first sample in `first`.
             places = range(self._first + rows.start, self._first + rows.stop) if isinstance(rows, slice) else self._first + rows
             if self.cuts is not None:
+                # Cut at the end: padding is known by rows, and `given` must show the same steps to an error.
                 x, given = self.cuts.samples(rows, x), self.cuts.samples(rows, given)
                 label = self.cuts.labels(rows, label)
                 weight = None if weight is None else tuple(self.cuts.labels(rows, weight))
@@ -218,6 +220,7 @@ class ArraySource(Source):
     def _rows(self, epoch: int) -> Iterator[slice | Array]:
         """Yield the numbers of the samples of each batch of an epoch."""
         count, size = self.samples or 0, self._size
+        # No order is drawn here: only evaluation asks for it, which adds up over all samples.
         if self.cuts is not None and self.by_length:
             yield from self.cuts.alike(size)
             return

@@ -163,6 +163,7 @@ class TrainedNetwork(
         else:
             # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
+        # A model that adds losses by itself trains by these alone.
         if loss is not None or (self._adds_losses and not self.has_loss):
             given = (metrics,) if isinstance(metrics, Mapping) else metrics
             try:
@@ -309,6 +310,7 @@ class TrainedNetwork(
         self.store.initialize(self.seed)
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
+            # The state has no rate, and callbacks may have set it.
             self.rule.learn_rate = self._first_rate
         # New objects: one that `fit` has returned keeps its rows.
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()

@@ -123,6 +123,7 @@ class Outcome:
 
     def write_page(self, folder: Path) -> None:
         """Write the page of the run and its timeline, after its outcome. Raises: OSError."""
+        # read back from the folder, so that this page is the one that `psgd report` writes again
         records = self.records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
