@@ -53,7 +53,7 @@ class Request:
         """Connect to those of `nodes` that can be reached within `limit` seconds; the others are returned, each with the
         reason.
 
-        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended.
+        Raises: KeyFileError; ClosedByUs for nodes after their `with` block.
         """
         sessions, errors, key = self.call(nodes, limit)
         return self.connected(nodes, sessions, key), errors
@@ -71,7 +71,7 @@ class Request:
 
         Returns: sessions, errors, and the key with which they were opened.
 
-        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended; ValueError for an assignment without nodes.
+        Raises: KeyFileError; ClosedByUs for nodes after their `with` block; ValueError for an assignment without nodes.
         """
         # before a key is looked for: agents that have ended with their block have taken their key file along
         nodes.check_open()

@@ -27,7 +27,7 @@ from nn.registry import custom_classes
 from rpc import NodeBusy
 from rpc.submit import telling
 from rpc.submit.run_folder import shown
-from rpc.support.logs import PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
+from rpc.support.logs import COPIED, PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
 from rpc.support.processors import usable_cores
 
 from ..codec.compose import CodecWarning
@@ -45,7 +45,7 @@ from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_se
 from .identity import identity_of, parts_of_identity
 from .page import write_page
 from .pool import Ended, Pool
-from .results import Row, SweepResult
+from .results import RESULTS, Row, SweepResult
 from .runs import DONE, FAILED, IDENTITY, INTERRUPTED, MEASURED, NOT_RUN, Told, found_runs, told_of
 
 __all__ = ["SWEEPS", "sweep"]
@@ -368,7 +368,9 @@ class _Progress:
                     len(self._runs),
                 )
             self.result.write()
-            write_page(self.result)
+            page = write_page(self.result)
+            _log.info("tables   %s", shown(self.result.folder / RESULTS), extra=COPIED)
+            _log.info("page     %s", shown(page), extra=COPIED)
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()
