@@ -406,8 +406,8 @@ RESULT_FILE = "result.psgd"
 def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
     """Write `content`, whose instances may be of `classes`.
 
-    Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk; then
-    no file is left.
+    Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk, which
+    leaves no file.
     """
     # in the form of a message: its reader has the bounds and checks of a peer's messages
     packed = pack(Kind.MESSAGE, (), content, False, classes)
