@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from network.errors import NetworkError
-from network.key_files import find_keys
+from network.key_files import find_keys_for
 from network.nodes import Address, NodeAssignment
 from nn import arguments
 from nn.dataset.interface import Arrays
@@ -214,7 +214,7 @@ class _Place:
     def check_key(self) -> None:
         """Raises: KeyFileError where there is no key for the agents."""
         given = self._given.key_file
-        find_keys(Path(given) if given else None, os.environ, create=True)
+        find_keys_for(self.agents, Path(given) if given else None, os.environ)
 
     def taken(self, like: NodeAssignment, agents: Sequence[Address]) -> NodeAssignment:
         """Return the nodes of a run on these agents; without agents those that it was planned with."""

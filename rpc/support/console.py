@@ -452,7 +452,7 @@ def side_by_side(rows: Sequence[Sequence[str]], columns: int = 0) -> str:
 
 
 def fitted(text: str, stream: TextIO | None) -> str:
-    """Return text whose lines are broken where the terminal behind a stream ends, between figures or words.
+    """Return text with lines broken where the terminal behind a stream ends, between figures or words.
 
     Lines that begin with a tab stay, as those of a traceback do; so does all text where the stream is no terminal.
     """
