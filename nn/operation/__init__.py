@@ -35,14 +35,15 @@ if TYPE_CHECKING:
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
     from nn.operation.rotary import Rotary
     from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
+    from nn.operation.slopes import ParametricRectify
 
 __all__ = [
     "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "CachedAttention", "Compare", "Concatenate", "Cos",
     "Divide", "DropoutOperation", "Elementwise", "Entry", "Erf", "Exp", "GaussianDropoutOperation", "GaussianNoiseOperation",
     "GroupNormalize", "Index", "LayerNormalize", "Log", "Lookup", "MatMul", "Max", "Maximum", "Mean", "Min", "Minimum",
-    "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "PoolAverage", "PoolMax", "Power", "RMSNormalize",
-    "Reduction", "Repeat", "Reshape", "Rotary", "Rounding", "Sin", "Sqrt", "Square", "StopGradient", "Subtract", "Sum",
-    "TakeAlong", "TensorDot", "TopPlaces", "Transpose", "Where", "batch_leads",
+    "Mode", "Multiply", "Negative", "NormalDraw", "Operation", "Pad", "ParametricRectify", "PoolAverage", "PoolMax", "Power",
+    "RMSNormalize", "Reduction", "Repeat", "Reshape", "Rotary", "Rounding", "Sin", "Sqrt", "Square", "StopGradient", "Subtract",
+    "Sum", "TakeAlong", "TensorDot", "TopPlaces", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention CachedAttention",
@@ -54,5 +55,5 @@ __getattr__, __dir__ = lazily(__name__, {
     "operation": "Mode Operation batch_leads", "places": "TakeAlong TopPlaces",
     "pooling": "PoolAverage PoolMax",
     "reduction": "Max Mean Min Reduction Sum", "rotary": "Rotary",
-    "shape": "Concatenate Pad Repeat Reshape Transpose",
+    "shape": "Concatenate Pad Repeat Reshape Transpose", "slopes": "ParametricRectify",
 })  # fmt: skip

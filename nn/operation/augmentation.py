@@ -21,6 +21,9 @@ Range: TypeAlias = tuple[float, float]
 _LINE = 512
 """Numbers of a row that is added to many, at most, unless a row of pixels has more."""
 
+_FEW = 3
+"""Channels that are mirrored one by one, at most."""
+
 _CHUNK = 1 << 15  # pixels that are in hand at a time: their places and weights stay in cache
 
 
@@ -103,10 +106,16 @@ class Flip(Drawn):
         np.less(drawn, 0.5, out=drawn)
 
     def change(self, x: Array, out: Array) -> None:
+        # Of few channels one after the other: NumPy goes along pixels then, not along the numbers of each.
+        channels = range(x.shape[3]) if x.shape[3] <= _FEW else (slice(None),)
         # One by one: an index of all mirrored samples would copy them to new memory.
-        for image, target, mirrored in zip(x, out, self._drawn, strict=True):
-            steps = [slice(None, None, -1 if axis in self.axes and mirrored[axis - 1] else 1) for axis in (1, 2)]
-            np.copyto(target, image[tuple(steps)])
+        for image, target, mirrored in zip(x, out, self._drawn.tolist(), strict=True):
+            rows, columns = (slice(None, None, -1 if axis in self.axes and mirrored[axis - 1] else 1) for axis in (1, 2))
+            if columns.step > 0:
+                np.copyto(target, image[rows])
+                continue
+            for channel in channels:
+                np.copyto(target[..., channel], image[rows, columns, channel])
 
     def undo(self, output: Array, gradient: Array, out: Array) -> None:
         # Mirrored twice, an image is what it was.
