@@ -329,7 +329,7 @@ class Affine(Drawn):
 
     @property
     def _centre(self) -> float:
-        """What places are counted from; half a pixel more where they are rounded down to the nearest one."""
+        """Point that places are counted from; half a pixel more where they are rounded down to the nearest one."""
         return 0.5 if self.interpolation == "nearest" else self._lead
 
     def _locate(self, rows: slice, count: int) -> None:
