@@ -117,8 +117,11 @@ def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Wor
     for word in known if isinstance(value, str) else ():
         if word == value:
             return word
-    hint = did_you_mean(value, known)
-    raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
+    # What is no text is none of the words, however it is printed.
+    got, hint = (
+        (short(value), did_you_mean(value, known)) if isinstance(value, str) else (f"{type(value).__name__} {short(value)}", "")
+    )
+    raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {got}{hint}")
 
 
 def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]:
@@ -131,6 +134,15 @@ def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]
     key = word.strip().lower().replace("-", "_").replace(" ", "_")
     name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
     if name is None:
+        from nn.keras_names import name_here  # noqa: PLC0415 - for this error alone
+
+        # A word of Keras: `bce`, `SparseCategoricalAccuracy`.
+        here = name_here(package, word).removeprefix(f"{package}.")
+        meant = next((each for each, found in table.items() if found == here), "")
+        if meant:
+            raise ValueError(
+                f"{_name(owner)} '{argument}' must be one of {', '.join(table)}, got {word!r}; here it is {meant!r}"
+            )
         # Raises: the word is not in the table.
         one_of(owner, argument, word, table)
     found: type[Any] = getattr(exported, str(name))
@@ -300,7 +312,10 @@ class Settled(metaclass=Extension):
             )
         # An object of a user's class may have any attribute besides.
         if cls.__module__.startswith("nn."):
-            near = did_you_mean(name, [each for each in _settable(cls) if not each.startswith("_")])
+            from nn.keras_names import attribute_here  # noqa: PLC0415 - for this error alone
+
+            near = attribute_here(cls, name)
+            near = near or did_you_mean(name, [each for each in _settable(cls) if not each.startswith("_")])
             raise AttributeError(f"{kind} has no attribute '{name}' that can be {verb}{near}")
 
 

@@ -43,8 +43,7 @@ class MissingAttribute(AttributeError):
         # Made when it is shown: code that asks for an attribute that may be missing shows none.
         from nn.keras_names import attribute_here  # noqa: PLC0415 - for this error alone
 
-        here = attribute_here(type(self.obj), self.name or "")
-        return super().__str__() + (f"; here it is {here}" if here else "")
+        return super().__str__() + attribute_here(type(self.obj), self.name or "")
 
 
 class OverrideWarning(UserWarning):
@@ -61,6 +60,7 @@ class _Claims(NamedTuple):
     mistakable: frozenset[str] = frozenset()
     passes: Mapping[str, tuple[Any, ...]] = types.MappingProxyType({})
     widened: Mapping[str, int] = types.MappingProxyType({})
+    uncalled: Mapping[str, str] = types.MappingProxyType({})
     former: tuple[type, ...] = ()
 
 
@@ -161,6 +161,8 @@ class Extension(ABCMeta):
             a row it passes the required ones.
         widened: methods that got arguments, with the number that they took before: an override that takes these alone goes on
             working, with a warning.
+        uncalled: methods that the engine of another library calls and that of this one does not, with the remedy: a subclass
+            that has one is warned.
         former: classes with names that the base had before, and still reads: claimed as if it defined them.
         bases: as of any class.
         namespace: attributes that the body of the class defines.
@@ -170,7 +172,9 @@ class Extension(ABCMeta):
         # What is left is for `__init_subclass__`, which knows none of these.
         claims = {field: keywords.pop(field) for field in _Claims._fields if field in keywords}
         if claims:
-            rest: dict[str, Any] = {field: claims.pop(field) for field in ("passes", "widened", "former") if field in claims}
+            rest: dict[str, Any] = {
+                field: claims.pop(field) for field in ("passes", "widened", "uncalled", "former") if field in claims
+            }
             names: dict[str, Any] = {field: frozenset(each) for field, each in claims.items()}
             namespace["_claims"] = _Claims(**names, **rest)
         return super().__new__(cls, name, bases, namespace, **keywords)
@@ -182,6 +186,8 @@ class Extension(ABCMeta):
             _take_former(cls, namespace)
             _take_narrow(cls)
         check_class(cls)
+        if not is_ours(cls):
+            _warn_of_uncalled(cls, namespace)
 
     def __call__(cls: type[Made], *args: Any, **keywords: Any) -> Made:
         try:
@@ -257,13 +263,16 @@ def also(
 
 def _unmade(cls: type, error: TypeError) -> str | None:
     """Return the methods that an abstract class lacks; None where the error is one of a constructor."""
-    # Python itself refuses to make the object, so that no further frame is in the traceback
-    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+    # Python's own words, in all versions; the class may have a `__new__`, so the traceback does not tell.
+    if not str(error).startswith(f"Can't instantiate abstract class {cls.__name__} "):
         return None
     lacking = ", ".join(f"{name}()" for name in sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
     if is_ours(cls):
         return f"{cls.__name__} is a base class: take one that is derived from it, or derive one that defines {lacking}"
-    return f"{cls.__name__} must define {lacking}, which its base class leaves to it"
+    from nn.keras_names import METHODS  # noqa: PLC0415 - for this error alone
+
+    others = [f"{name}() is {here}() here" for name, here in METHODS.items() if hasattr(cls, name) and f"{here}()" in lacking]
+    return "; ".join([f"{cls.__name__} must define {lacking}, which its base class leaves to it", *others])
 
 
 def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any], shown: str = "") -> str | None:
@@ -407,13 +416,19 @@ def checked_call(function: Called) -> Called:
     return call  # type: ignore[return-value]
 
 
-def did_you_mean(text: object, known: Iterable[str]) -> str:
-    """Return a question that names the word of `known` which is nearly `text`, "" where none is."""
+def nearest(text: object, known: Iterable[str], least: float = 0.6) -> str:
+    """Return the word of `known` which has at least the share `least` of its letters alike with `text`, "" where none has."""
     import difflib  # noqa: PLC0415 - for messages only
 
     by_lower = {word.lower(): word for word in known}
-    found = difflib.get_close_matches(str(text).lower(), by_lower, 1)
-    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
+    found = difflib.get_close_matches(str(text).lower(), by_lower, 1, least)
+    return by_lower[found[0]] if found else ""
+
+
+def did_you_mean(text: object, known: Iterable[str]) -> str:
+    """Return a question that names the word of `known` which is nearly `text`, "" where none is."""
+    found = nearest(text, known)
+    return f"; did you mean {found!r}?" if found else ""
 
 
 def _take_former(cls: type, namespace: Mapping[str, Any]) -> None:
@@ -448,6 +463,14 @@ def _take_narrow(cls: type) -> None:
                 OverrideWarning,
                 stacklevel=3,
             )
+
+
+def _warn_of_uncalled(cls: type, namespace: Mapping[str, Any]) -> None:
+    """Warn of methods in the body of a user's class that are hooks in another library and would never run."""
+    for base in cls.__mro__:
+        uncalled = vars(base)["_claims"].uncalled if "_claims" in vars(base) else {}
+        for name in uncalled.keys() & namespace.keys():
+            warnings.warn(f"{cls.__name__}.{name}() is called by nothing here; {uncalled[name]}", OverrideWarning, stacklevel=3)
 
 
 def _narrow(method: types.FunctionType, count: int) -> Callable[..., Any]:

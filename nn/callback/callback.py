@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from nn.arguments import Configurable
 from nn.arrays import Array
@@ -14,7 +15,21 @@ if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
 
 
-class Callback(Configurable, given=("model", "_fit_params", "_job_folder"), settable=("model",)):
+#: Hooks of Keras's callbacks that have another name, or none, here.
+_UNCALLED: Final = {
+    **{f"on_train_batch_{end}": f"its name is on_batch_{end}(batch{logs})" for end, logs in (("begin", ""), ("end", ", logs"))},
+    **{
+        f"on_{call}_{part}{end}": f"{method}() tells no callback"
+        for call, method in (("test", "evaluate"), ("predict", "predict"))
+        for part in ("", "batch_")
+        for end in ("begin", "end")
+    },
+}
+
+
+class Callback(
+    Configurable, given=("model", "_fit_params", "_job_folder"), settable=("model",), uncalled=MappingProxyType(_UNCALLED)
+):
     """Listener that `Model.fit` calls as training goes on. A subclass overrides the methods that it needs.
 
     `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not

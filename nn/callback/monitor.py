@@ -12,6 +12,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.callback.callback import Callback
+from nn.extension import nearest
 
 Result: TypeAlias = Literal["Loss", "val_Loss", "accuracy", "val_accuracy"] | str
 """Names of results of an epoch: those of most models, or another metric's."""
@@ -63,7 +64,10 @@ def _mode(owner: str, name: str) -> str:
     small, large = (any(word in lower for word in words) for words in (_SMALL, _LARGE))
     # The words of neither list, or of both.
     if small == large:
-        near = arguments.did_you_mean(name, get_args(get_args(Result)[0]))
+        # Names are an output and a metric, `val_kind_accuracy`. "acc" has a little less than the usual share alike.
+        front, _, last = name.rpartition("_")
+        end = nearest(last, ("Loss", "accuracy"), 0.54)
+        near = f"; did you mean {'_'.join(filter(None, (front, end)))!r}?" if end else ""
         raise ValueError(f"{owner} cannot tell whether {name!r} should be small or large: give mode='min' or 'max'{near}")
     return "min" if small else "max"
 
@@ -103,6 +107,13 @@ class EarlyStopping(Monitored, configured=True):
     Afterwards `best` and `best_epoch` (from 1, as in the history) tell the best result, `stopped_epoch` the epoch after which
     training was stopped, None if it was not. A model file saved during `fit` holds this state, so a run continued from
     it stops where the whole run would have.
+
+    Args:
+        monitor: name of the result, such as `val_Loss`.
+        patience: epochs in a row without a better result before training ends.
+        min_delta: by how much a result must beat the best so far.
+        mode: 'min' where small results are good, 'max', or 'auto'; see `Monitor`.
+        restore_best: whether the model has the weights of its best epoch at the end.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
@@ -185,6 +196,14 @@ class ModelCheckpoint(Monitored, configured=True):
 
     A file of the whole holds everything that decides how training goes on, also the state of all callbacks of this `fit`. So
     a run that was killed and is continued, with equal callbacks made anew, equals one that was never stopped, bit for bit:
+
+    Args:
+        path: of the file, with fields or without.
+        monitor: name of the result by which `save_best_only` goes.
+        save_best_only: whether a file is written only for the best result so far.
+        mode: 'min' where small results are good, 'max', or 'auto'; see `Monitor`.
+        every: epochs from one file to the next.
+        save_weights_only: whether the file holds the weights alone.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())

@@ -102,9 +102,16 @@ class BytePairs(Configurable, configured=True):
         """Return the ids of the tokens of a text ``(n,)``, int32; a str is taken as UTF-8."""
         if not isinstance(text, (str, bytes)):
             raise TypeError(f"BytePairs.encode() 'text' must be a str or bytes, got {arguments.short(text)}")
+        try:
+            content = text.encode() if isinstance(text, str) else text
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"BytePairs.encode() 'text' must be a text that UTF-8 has, got half a character, {text[error.start]!r}, at "
+                f"position {error.start}"
+            ) from None
         known: dict[bytes, list[int]] = {}
         ids: list[int] = []
-        for piece in _PIECES.findall(text.encode() if isinstance(text, str) else text):
+        for piece in _PIECES.findall(content):
             # A text has few different words.
             if piece not in known:
                 known[piece] = self._joined(list(piece))

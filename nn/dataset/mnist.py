@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from nn.arrays import Array
 from nn.dataset.files import PublishedDataset, find_file
 from nn.dataset.idx import read_idx
 from nn.dataset.interface import PARTS, Arrays
+from nn.lazy import unknown
 
 __all__ = ["KMNIST", "MNIST", "FashionMNIST"]
 
@@ -18,6 +19,12 @@ MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        # Keras has a function `mnist.load_data()` in its module of this name.
+        raise unknown(__name__, name)
 
 
 class MNIST(PublishedDataset):
@@ -30,6 +37,10 @@ class MNIST(PublishedDataset):
     Source: Y. LeCun, C. Cortes, C. J. C. Burges, *The MNIST database of handwritten digits*,
     http://yann.lecun.com/exdb/mnist/; mirrors and MD5 sums as in torchvision (``torchvision/datasets/mnist.py``) and
     TensorFlow Datasets. A relative of MNIST is a subclass with its own `checksums` and mirrors.
+
+    Args:
+        directory: folder with the files; default: the places above, in their order.
+        mirrors: base addresses of a download, asked in order.
 
     >>> data = nn.dataset.MNIST()  # `data.load()` reads or downloads the files
     >>> data.name
@@ -92,6 +103,10 @@ class FashionMNIST(MNIST):
     algorithms*, 2017, arXiv:1708.07747, https://github.com/zalandoresearch/fashion-mnist (MIT licence). The README there
     publishes the MD5 sums; they are also those of torchvision (``torchvision/datasets/mnist.py``).
 
+    Args:
+        directory: folder with the files; default: the places of `MNIST`.
+        mirrors: base addresses of a download, asked in order.
+
     >>> data = nn.dataset.FashionMNIST()  # `data.load()` reads or downloads the files
     >>> data.name
     'fashionmnist'
@@ -120,6 +135,10 @@ class KMNIST(MNIST):
     Source: T. Clanuwat et al., *Deep learning for classical Japanese literature*, 2018, arXiv:1812.01718,
     https://github.com/rois-codh/kmnist (Creative Commons Attribution-ShareAlike 4.0); mirror and MD5 sums as in
     torchvision (``torchvision/datasets/mnist.py``).
+
+    Args:
+        directory: folder with the files; default: the places of `MNIST`.
+        mirrors: base addresses of a download, asked in order.
 
     >>> data = nn.dataset.KMNIST()  # `data.load()` reads or downloads the files
     >>> data.name

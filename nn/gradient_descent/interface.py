@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -72,6 +72,22 @@ class JoinedVectors:
             if stop <= self._ends[place]:
                 break
         return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+class LearningRate(float):
+    """The learning rate as `learning_rate` gives it: a number, which answers methods of Keras's variables by how it is set."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the word here for one of Keras."""
+            return arguments.missing_attribute(self, name)
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        """Travel as the number."""
+        return float, (float(self),)
 
 
 keras_names = partial(
@@ -223,7 +239,7 @@ class IGradientDescent(
     @property
     def learning_rate(self) -> float:
         """`learn_rate`, by Keras's name."""
-        return self.learn_rate
+        return LearningRate(self.learn_rate)
 
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:

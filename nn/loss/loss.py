@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, NoReturn, TypeAlias, cast
 
 import numpy as np
 
@@ -60,6 +60,13 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         # Without it metrics would see scores in place of the operation's value.
         if isinstance(cls.absorbs, type) and cls.prediction is Loss.prediction:
             raise TypeError(f"{cls.__name__} absorbs {cls.absorbs.__name__}, so it must define prediction(), its value")
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Raise TypeError with the remedy: a model computes its loss."""
+        raise TypeError(
+            f"{type(self).__name__} is not called: compile(optimizer, loss) takes it, and fit(), evaluate() and "
+            "compute_gradients() of the model give its value"
+        )
 
     @abstractmethod
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:

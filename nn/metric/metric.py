@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,6 +58,12 @@ class Metric(Configurable):
                 raise ValueError(f"{type(self).__name__} 'name' must not be empty")
             self.name = self._given_name = name
         self.reset()
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Raise TypeError with the remedy: `update` takes batches."""
+        raise TypeError(
+            f"{type(self).__name__} is not called: update(label, prediction) takes a batch, result() gives the value"
+        )
 
     @abstractmethod
     def reset(self) -> None:

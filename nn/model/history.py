@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from nn import arguments
 from nn.arrays import Array
@@ -79,6 +79,12 @@ class History:
     def add(self, epoch: int, results: Mapping[str, float]) -> None:
         """Append the results of an epoch."""
         self.rows.append({"epoch": epoch, **results})
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the word here for one of Keras."""
+            return arguments.missing_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         """List the public names, for completion."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
@@ -49,7 +50,14 @@ VALIDATED = 1024
 
 
 class Model(
-    TrainedNetwork, free=("export", "fit", "split", "load", "from_bytes", "train_on_batch", "test_on_batch", "predict_on_batch")
+    TrainedNetwork,
+    free=("export", "fit", "split", "load", "from_bytes", "train_on_batch", "test_on_batch", "predict_on_batch"),
+    uncalled=MappingProxyType(
+        {
+            **dict.fromkeys(("train_step", "compute_loss"), "add_loss() and loops of compute_gradients() do what it is for"),
+            **dict.fromkeys(("test_step", "predict_step"), "evaluate() and predict() compute what call() makes"),
+        }
+    ),
 ):
     """A function with trainable variables, built once from layers and operators.
 
@@ -135,7 +143,7 @@ class Model(
         """
         if epochs is not None and epoch is not None:
             raise ValueError(f"fit() takes 'epoch' or 'epochs', which is the same, got both, {epoch} and {epochs}")
-        epochs = self._epochs(epoch if epochs is None else epochs, until_epoch)
+        epochs = self._epochs("epoch" if epochs is None else "epochs", epoch if epochs is None else epochs, until_epoch)
         arguments.integer("fit()", "batch_size", batch_size, minimum=1)
         if seed is None:
             # A run that goes on draws as the run before did.
@@ -322,11 +330,12 @@ class Model(
             for name, own in each.items()
         }
 
-    def _epochs(self, epoch: int | None, until_epoch: int | None) -> int:
+    def _epochs(self, name: str, epoch: int | None, until_epoch: int | None) -> int:
+        """Return how many epochs to train: `epoch` of them, which `name` is the argument for, or those up to `until_epoch`."""
         if until_epoch is None:
-            return arguments.integer("fit()", "epoch", EPOCHS if epoch is None else epoch, minimum=0)
+            return arguments.integer("fit()", name, EPOCHS if epoch is None else epoch, minimum=1)
         if epoch is not None:
-            raise ValueError(f"fit() takes 'epoch' (more) or 'until_epoch' (in all), got both, {epoch} and {until_epoch}")
+            raise ValueError(f"fit() takes '{name}' (more) or 'until_epoch' (in all), got both, {epoch} and {until_epoch}")
         return max(arguments.integer("fit()", "until_epoch", until_epoch, minimum=0) - self.epochs_trained, 0)
 
     @checked_call

@@ -14,7 +14,7 @@ from nn import arguments
 from nn.arguments import Settled
 from nn.arrays import Array
 from nn.extension import HiddenName
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent, LearningRate
 from nn.gradient_descent.schedule import Schedule
 from nn.value.store import VariableStore
 from nn.value.value import Variable
@@ -66,7 +66,7 @@ class IOptimizer(
     @property
     def learning_rate(self) -> float:
         """The learning rate of the rule, which may be set at any time."""
-        return self.rule.learn_rate
+        return LearningRate(self.rule.learn_rate)
 
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:

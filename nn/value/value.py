@@ -18,7 +18,7 @@ import numpy as np
 from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import Array, Shape, as_array, refuse_masked
-from nn.initializer import GlorotUniform, Initializer
+from nn.initializer import GlorotUniform, Initializer, InitializerName
 from nn.operation.arithmetic import Add, Compare, Divide, Multiply, Power, Subtract
 from nn.operation.elementwise import Absolute, Exp, Log, Negative, Sqrt, Square
 from nn.operation.index import Entry, Index
@@ -62,6 +62,12 @@ class Value:
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the word here for one of Keras or torch."""
+            return arguments.missing_attribute(self, name)
 
     def apply(self, operation: Operation, *others: Value) -> Node:
         """Return the node that applies `operation` to this value and the others."""
@@ -345,7 +351,7 @@ class Variable(Value):
 
     Args:
         shape: numbers of elements along the axes.
-        initializer: draws the first values; default: `GlorotUniform`.
+        initializer: draws the first values, an initialiser or its word; default: `GlorotUniform`.
         name: its name; default: that of the attribute of the model.
         trainable: whether the rule of a model updates it.
     """
@@ -359,13 +365,13 @@ class Variable(Value):
     def __init__(
         self,
         shape: Sequence[int],
-        initializer: Initializer | None = None,
+        initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
         trainable: bool = True,
     ) -> None:
         super().__init__(arguments.shape("Variable", "shape", shape))
         initializer = GlorotUniform() if initializer is None else initializer
-        self.initializer: Initializer = arguments.instance("Variable", "initializer", initializer, Initializer)
+        self.initializer: Initializer = arguments.part("Variable", "initializer", initializer, Initializer, "nn.initializer")
         self.local_name = name
         self.made_trainable = bool(arguments.instance("Variable", "trainable", trainable, bool))
         """Whether it is there to be trained, frozen or not."""
@@ -378,12 +384,6 @@ class Variable(Value):
         self.id = -1
         # Weak, so that a layer does not keep the memory of models that are gone.
         self._stores: WeakSet[Any] = WeakSet()
-
-    if not TYPE_CHECKING:  # else a type checker would take every name
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise the error for an attribute that is not there, with the word here for one of Keras or torch."""
-            return arguments.missing_attribute(self, name)
 
     @property
     def stores(self) -> WeakSet[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import nn
-from nn.keras_names import ATTRIBUTES, MEANT, name_here
+from nn.extension import OverrideWarning
+from nn.keras_names import ABSENT, ATTRIBUTES, MEANT, name_here
 from tests.sources import ROOT
 
 PAGE = (ROOT / "docs" / "from-keras.md").read_text("utf-8")
@@ -69,7 +71,7 @@ def test_a_name_of_keras_is_answered_with_the_one_on_the_page(keras: str, names:
 
 def test_every_answer_exists() -> None:
     for answer in " ".join(MEANT.values()).split():
-        if answer.startswith("nn."):
+        if re.fullmatch(r"nn\.[\w.]+", answer):
             reduce(getattr, answer.split(".")[1:], nn)
 
 
@@ -90,6 +92,12 @@ def test_every_answer_exists() -> None:
         ("layer", "StringLookup", "nn.dataset.transforms.StringLookup"),
         ("layer", "ELU", "nn.layer.Activation(nn.activation.ELU())"),
         ("function", "relu", "nn.activation.ReLU"),
+        ("function", "reduce_mean", "nn.function.mean"),
+        ("layer", "Linear", "nn.layer.Dense"),
+        ("layer", "Identity", "nn.layer.Activation(nn.activation.Linear())"),
+        ("loss", "CrossEntropyLoss", "nn.loss.Cross_Entropy_With_Softmax"),
+        ("metric", "sparse_categorical_accuracy", "nn.metric.CategoricalAccuracy"),
+        ("dataset.mnist", "load_data", "load() of a data set, as in nn.dataset.MNIST().load()"),
     ],
 )
 def test_each_package_answers(package: str, name: str, here: str) -> None:
@@ -110,6 +118,8 @@ def test_each_package_answers(package: str, name: str, here: str) -> None:
         (lambda: nn.gradient_descent.SGDOptimizer(lr=0.1), "did you mean 'learn_rate'"),
         (lambda: nn.model.SequentialModel([-1, 4]).fit(np.eye(4), y=[1]), "it is 'label'"),
         (lambda: nn.model.SequentialModel([-1, 4]).predict(np.eye(4), verbose=0), "nothing is shown; leave it out"),
+        (lambda: nn.model.SequentialModel([-1, 4], name="a"), "leave it out elsewhere"),
+        (lambda: nn.model.Model.load("a", compile=False), "leave it out"),
         (lambda: nn.layer.GRU(3)(nn.Input([-1, 5, 4]), mask=None), "A call of GRU has no argument 'mask'.*a mask comes with"),
         (
             lambda: nn.layer.Dense(3)(nn.Input([-1, 4]), mask=None),
@@ -125,19 +135,36 @@ def test_an_argument_of_keras_is_answered_with_the_remedy(call: Callable[[], obj
 
 def test_attributes_are_told_by_what_does_the_same() -> None:
     model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
+    model.compile("sgd", "mse")
     x, texts = nn.Input([-1, 2]), nn.dataset.transforms.TextVectorization()
-    of_values = nn.model.Model(x, nn.layer.Dense(2)(x))
-    makers = {"Network": model, "Layer": model.layers[0], "Variable": nn.Variable([2]), "_OfTexts": texts}
-    for key, here in ATTRIBUTES.items():
+    of_values, rule = nn.model.Model(x, nn.layer.Dense(2)(x)), nn.gradient_descent.ADAMOptimizer()
+    made = [
+        *(model, model.layers[0], rule, model.optimizer, rule.learning_rate, nn.Variable([2]), x, nn.loss.MSELoss()),
+        *(nn.metric.Precision(), nn.callback.EarlyStopping(), nn.model.History(), nn.dataset.Digits(), texts, nn.layer.LSTM(2)),
+        *(nn.layer.Conv1D(2), nn.layer.Conv2D(2), nn.layer.Conv1DTranspose(2), nn.layer.Conv2DTranspose(2)),
+        *(nn.layer.DepthwiseConv1D(2), nn.layer.DepthwiseConv2D(2), nn.layer.SeparableConv1D(2), nn.layer.SeparableConv2D(2)),
+        *(nn.layer.Embedding(2, 2), nn.layer.PReLU(), nn.layer.Parameter([2]), nn.layer.RMSNorm(), nn.layer.BatchNorm()),
+        *(nn.layer.LayerNorm(), nn.layer.GroupNorm(1), nn.layer.Dense(2), nn.initializer.Zeros(), of_values),
+    ]
+    rows = {**{key: f"here it is {here}" for key, here in ATTRIBUTES.items()}, **ABSENT}
+    assert len(rows) == len(ATTRIBUTES) + len(ABSENT)
+    for key, told in rows.items():
         kind, _, name = key.partition(".")
-        item, kind = makers[kind], type(makers[kind]).__name__
-        with pytest.raises(AttributeError, match=rf"^'{kind}' object has no attribute '{name}'; here it is {re.escape(here)}$"):
+        # Of its class, and of none with a row of its own; a class may have what another one of its kind lacks.
+        owners = {
+            each: next((base.__name__ for base in type(each).__mro__ if f"{base.__name__}.{name}" in rows), "") for each in made
+        }
+        item = next((each for each in made if owners[each] == kind and not hasattr(each, name)), None)
+        assert item is not None, f"no object lacks {key}"
+        with pytest.raises(
+            AttributeError, match=rf"^'{type(item).__name__}' object has no attribute '{name}'; {re.escape(told)}$"
+        ):
             getattr(item, name)
-        for word in re.findall(r"\b([a-z_]+)\(", here):
-            assert word in ("len", "deepcopy", "layer", "argmax") or any(
-                hasattr(each, word) for each in (*makers.values(), of_values)
-            ), here
-    for item in makers.values():
+        for word in re.findall(r"(?<![\w.])([a-z_]+)\(", told):
+            assert word in ("len", "layer", "model") or any(hasattr(each, word) for each in (*made, of_values)), told
+        for path in re.findall(r"\bnn\.([\w.]+)", told):
+            reduce(getattr, path.split("."), nn)
+    for item in made:
         with pytest.raises(AttributeError, match=r"^'.*' object has no attribute 'quite_unknown'$"):
             item.quite_unknown  # noqa: B018
     with pytest.raises(TypeError, match=r"TextVectorization\(\) is called by data sets, .*; apply\(texts\) returns numbers"):
@@ -153,3 +180,140 @@ def test_errors_of_properties_stay_as_they_are() -> None:
     with pytest.raises(AttributeError, match=r"^mine$"):
         Own(2).weights  # noqa: B018
     assert not hasattr(copy.deepcopy(Own(2)), "assigned")
+
+
+def test_an_attribute_that_cannot_be_set_is_answered_alike() -> None:
+    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
+    model.compile("sgd", "mse")
+    for item in (model.optimizer, model.rule):
+        with pytest.raises(AttributeError, match=r"'lr' that can be set; here it is learning_rate, which can be set$"):
+            item.lr = 0.1
+    model.optimizer.learning_rate = 0.25
+    assert model.optimizer.learning_rate == 0.25 == pickle.loads(pickle.dumps(model.rule.learning_rate))
+    assert type(pickle.loads(pickle.dumps(model.rule.learning_rate))) is float
+
+
+def test_names_of_torch_are_answered_by_nn_itself() -> None:
+    for name, here in {
+        "Linear": "nn.layer.Dense",
+        "Module": "nn.model.Model",
+        "BatchNorm2d": "nn.layer.BatchNorm",
+        "BCEWithLogitsLoss": "nn.loss.Binary_Cross_Entropy",
+        "functional": "nn.function",
+        "ModuleList": "a list in an attribute of the layer or model",
+        "save": "nn.model.Model.save",
+        "manual_seed": "the argument 'seed' of a model, or of fit()",
+    }.items():
+        with pytest.raises(AttributeError, match=rf"^module 'nn' has no attribute '{name}'; here it is {re.escape(here)}$"):
+            getattr(nn, name)
+
+
+@pytest.mark.parametrize(
+    ("argument", "word", "here"),
+    [
+        ("loss", "bce", "binary_crossentropy"),
+        ("loss", "BCEWithLogitsLoss", "binary_crossentropy_with_sigmoid"),
+        ("metrics", "acc", "accuracy"),
+        ("metrics", "sparse_categorical_accuracy", "accuracy"),
+        ("metrics", "top_k_categorical_accuracy", "top_k_accuracy"),
+    ],
+)
+def test_a_word_of_keras_is_answered_with_the_word_here(argument: str, word: str, here: str) -> None:
+    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
+    given = {"loss": "mse", argument: [word] if argument == "metrics" else word}
+    with pytest.raises(ValueError, match=rf"'{argument}' must be one of .*, got '{word}'; here it is '{here}'$"):
+        model.compile("sgd", **given)
+
+
+def test_hooks_of_keras_that_never_run_are_warned_of() -> None:
+    with pytest.warns(OverrideWarning) as caught:
+
+        class Own(nn.callback.Callback):
+            def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+                pass
+
+            def on_test_begin(self, logs: object = None) -> None:
+                pass
+
+        class Step(nn.model.Model):
+            def train_step(self, data: object) -> None:
+                pass
+
+            def call(self, x: nn.Value) -> nn.Value:
+                return x
+
+    told = {str(each.message) for each in caught}
+    assert told == {
+        "Own.on_train_batch_end() is called by nothing here; its name is on_batch_end(batch, logs)",
+        "Own.on_test_begin() is called by nothing here; evaluate() tells no callback",
+        "Step.train_step() is called by nothing here; add_loss() and loops of compute_gradients() do what it is for",
+    }
+    assert {each.filename for each in caught} == {__file__}
+
+
+def test_a_class_for_another_library_is_told_what_to_define() -> None:
+    class Net(nn.model.Model):
+        def forward(self, x: nn.Value) -> nn.Value:
+            return x
+
+    class Count(nn.metric.Metric):
+        def update_state(self, label: object, prediction: object) -> None:
+            pass
+
+        def result(self) -> float:
+            return 0.0
+
+    with pytest.raises(TypeError, match=r"^Net must define call\(\), .* leaves to it; forward\(\) is call\(\) here$"):
+        Net()
+    with pytest.raises(TypeError, match=r"^Count must define reset\(\), update\(\), .*; update_state\(\) is update\(\) here$"):
+        Count()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: nn.loss.MSELoss()(np.eye(2), np.eye(2)), r"^MSELoss is not called: compile\(optimizer, loss\) takes it"),
+        (lambda: nn.metric.Precision()(np.eye(2), np.eye(2)), r"^Precision is not called: update\(label, prediction\) takes"),
+        (lambda: nn.activation.ReLU()(np.eye(2)), "^ReLU is called on a value of a graph, got ndarray$"),
+    ],
+)
+def test_parts_that_others_call_on_arrays_say_what_computes_them(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        call()
+
+
+def test_variables_take_initialisers_by_their_words() -> None:
+    assert isinstance(nn.Variable([2], "zeros").initializer, nn.initializer.Zeros)
+    with pytest.raises(ValueError, match=r"^Variable 'initializer' must be one of .*did you mean 'zeros'\?$"):
+        nn.Variable([2], "zeross")
+
+
+@pytest.mark.parametrize("name", ["epoch", "epochs"])
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True])
+def test_fit_refuses_what_is_no_number_of_epochs(name: str, count: object) -> None:
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(2)])
+    model.compile("sgd", "mse")
+    with pytest.raises((TypeError, ValueError), match=rf"^fit\(\) '{name}' must be a positive integer, got {count!r}$"):
+        model.fit(np.eye(4), np.ones((4, 2)), verbose=0, **{name: count})
+    assert model.epochs_trained == 0
+
+
+def test_a_monitor_of_one_of_several_outputs_is_hinted_at() -> None:
+    with pytest.raises(ValueError, match=r"give mode='min' or 'max'; did you mean 'val_kind_accuracy'\?$"):
+        nn.callback.EarlyStopping("val_kind_acc")
+    with pytest.raises(ValueError, match=r"give mode='min' or 'max'$"):
+        nn.callback.EarlyStopping("nonsense")
+
+
+def test_what_is_no_text_is_no_near_miss_of_a_word() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            return "pre"
+
+    with pytest.raises(ValueError, match=r"'padding' must be one of pre, post, got Odd pre$"):
+        nn.dataset.pad_sequences([[1]], padding=Odd())  # type: ignore[arg-type]
+
+
+def test_half_a_character_is_no_text_for_byte_pairs() -> None:
+    with pytest.raises(ValueError, match=r"must be a text that UTF-8 has, got half a character, '\\ud800', at position 2$"):
+        nn.dataset.BytePairs().encode("ab\ud800")
