@@ -147,10 +147,10 @@ def refuse_masked(what: str, *values: Any) -> None:
                 )
 
 
-@np.errstate(over="ignore")
 def all_finite(array: Array) -> bool:
     """Return whether every element of `array` is finite."""
-    # One pass without memory: NaN and infinity stay in a sum of squares, which may overflow without them, too.
+    # One pass without memory: NaN and infinity stay in a sum of squares, which may overflow without them, too. A product of the
+    # BLAS never warns of that; `np.errstate` around it took a seventh of the prediction of one row.
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
