@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -216,15 +217,17 @@ def run_job(
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
         if spec.remark:
             _log.info("%s", spec.remark)
-        from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
-        from .writers.live import following  # noqa: PLC0415
-
-        console = None if is_quiet() else JobConsole(spec, arrays)
-        if not spec.options.writers and console is None:
+        # where neither is needed nothing follows the tables of the job while it runs
+        is_shown = not is_quiet() and _log.isEnabledFor(logging.INFO)
+        if not spec.options.writers and not is_shown:
             result = _train(spec, arrays)
             with spared("The record of the run"):
                 _certify(result, spec)
             return result
+        from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
+        from .writers.live import following  # noqa: PLC0415
+
+        console = JobConsole(spec, arrays) if is_shown else None
         with following(spec.options.writers, spec.config, console) as followers:
             result = _train(spec, arrays, followers)
             try:
