@@ -1,4 +1,4 @@
-"""Executor whose tasks run on the nodes of a cluster; it is a `concurrent.futures.Executor`."""
+"""Executor that runs tasks on the nodes of a cluster; it is a `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class ClusterExecutor(Executor):
     def with_options(
         self, *, timeout: float | None = None, retries: int | None = None, retry_on: Errors = ()
     ) -> ClusterExecutor:
-        """Make a view of this executor whose calls have a limit or retries of their own.
+        """Make a view of this executor that gives its calls a limit or retries of their own.
 
         An example is `executor.with_options(timeout=5).submit(...)`. All tasks submitted to the view have the options; else it
         is the same executor: to shut it down shuts this one down. Options that are not given stay as they are.
@@ -249,7 +249,7 @@ class ClusterExecutor(Executor):
             return function
 
     def _release(self, function: Function) -> None:
-        """Release a function whose task could not be made."""
+        """Release a function for which no task could be made."""
         with self._lock:
             function.begun -= 1
         self._dispatcher.forget(function)
@@ -277,7 +277,7 @@ class ClusterExecutor(Executor):
             iterables: its arguments, one iterable for each.
             timeout: seconds from now after which `next` raises TimeoutError.
             chunksize: calls per task; much faster for tiny calls. Options hold for each task.
-            buffersize: at most so many tasks whose results were not asked for; then iterables may be endless.
+            buffersize: at most so many tasks with results that were not asked for; then iterables may be endless.
         """
         if chunksize < 1:
             raise ValueError(f"map 'chunksize' must be a positive integer, got {chunksize}.")
@@ -352,7 +352,7 @@ class ClusterExecutor(Executor):
 
 
 def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
-    """Make the exit handler; a dispatcher whose thread has ended is not kept until then."""
+    """Make the exit handler; it does not keep a dispatcher that has ended its thread."""
     # weak: an executor that is not held any more can end before the program does
     finish = weakref.WeakMethod(dispatcher.finish_and_wait)
 

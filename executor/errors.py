@@ -8,7 +8,7 @@ from typing import Any
 
 
 class RemoteError(Exception):
-    """Error: a task raised an exception whose class this process does not have, or cannot make: its name and message.
+    """Error: a task raised an exception of a class that this process does not have, or cannot make: its name and message.
 
     It is also an instance of the built-in class that the exception extends, so `except ImportError` catches one of a package.
     Attributes: `type_name`, module and name of the class.

@@ -84,7 +84,7 @@ class TaskJob:
         return self._coordinators[node].heartbeats(node)
 
     def start_again(self, node: int) -> Session:
-        """Start a new process on `node`, whose process has crashed, and open a session with it; in any thread.
+        """Start a new process on `node` in place of one that has crashed, and open a session with it; in any thread.
 
         Raises: NetworkError.
         """
@@ -176,7 +176,7 @@ class Ending(NamedTuple):
 class Restarts:
     """Restarts of the nodes of one job. All of this belongs to the dispatcher's thread, which `call` wakes.
 
-    Attribute: `under_way`, the nodes whose new process is being started.
+    Attribute: `under_way`, the nodes that start a new process.
     """
 
     def __init__(self, job: TaskJob, call: Callable[[], None]) -> None:

@@ -198,7 +198,7 @@ class Broadcast(Generic[T]):
 
 
 def from_file(path: str) -> Any:
-    """Return the value whose payload is in a file that `rpc.support.files.write_result` wrote, read once by each process."""
+    """Return the value from a file that `rpc.support.files.write_result` wrote, read once by each process."""
     held = _held_files()
     if path not in held:
         held[path] = unpack_payload(*read_result(Path(path), ()))

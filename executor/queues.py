@@ -96,7 +96,7 @@ class Inbox:
 
 
 class Cancellations:
-    """Cancellations of futures whose tasks a node holds: questions to the nodes, and the callers that wait for the answers.
+    """Cancellations of futures of tasks that a node holds: questions to the nodes, and the callers that wait for the answers.
 
     `ask` may be called from any thread; it wakes the dispatcher's by `wake`. All else is for that thread.
     """

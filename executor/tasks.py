@@ -74,7 +74,7 @@ class ExecutorStatus(NamedTuple):
         running: number of tasks that run.
         done: number of tasks that have ended in any way.
         closed: whether `shutdown` was called.
-        restarting: nodes whose process is being started again.
+        restarting: nodes that start their process again.
     """
 
     nodes: tuple[int, ...]
@@ -271,7 +271,7 @@ _PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED", "FINISHED"  # states o
 
 
 class TaskFuture(Future[T]):
-    """Future (a `concurrent.futures.Future`) of about 0.4 KB instead of 1.7, whose task may lie at a node, not begun.
+    """Future (a `concurrent.futures.Future`) of about 0.4 KB instead of 1.7; its task may lie at a node, not begun.
 
     Such a future is pending. Only the node can say whether its task will still run, so `cancel` asks it, and returns True if
     and only if the node has given the task back. Attribute: `output`, the task's output so far, if the executor was made with

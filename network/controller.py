@@ -46,7 +46,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         wait: waiter of the sessions' links; default: `poll_again()`, for sockets.
 
     `addresses` tells where the peers are, if this node called them, and `lives` is that of their `NodeAssignment`.
-    `on_block(sender, message)` receives the messages with a head, except those whose head has a length that one of `handlers`
+    `on_block(sender, message)` receives the messages with a head, except those with a head of a length that one of `handlers`
     takes. `on_wait()` and `on_resume(moves)`, if set, are
     called before and after each wait, which then is cut into slices of 0.25 s; `moves` tells whether bytes can be moved. A peer
     whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from

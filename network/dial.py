@@ -109,14 +109,22 @@ def dial_all(
     return dialing.sessions, dialing.errors
 
 
-def advised(error: NetworkError, address: Address, key_file: str | os.PathLike[str] | None = None) -> NetworkError:
-    """Return the error itself, or, for an address where nothing listens, one with advice that names `address`.
+def advised(
+    error: NetworkError,
+    address: Address,
+    key_file: str | os.PathLike[str] | None = None,
+    origin: str | None = None,
+) -> NetworkError:
+    """Return the error itself, or one with advice: for an address where nothing listens, and for a key that is refused.
 
     Args:
         error: why no session was opened.
         address: the address that was called.
         key_file: where the key is from, None for where an agent without options looks, too.
+        origin: the same in words, None where it is unknown.
     """
+    if isinstance(error, Refused) and error.hint == Hint.BAD_KEY and origin is not None:
+        return Refused(error.hint, f"{error} That key is from {origin}; --key-file names another.")
     if not isinstance(error, CannotConnect):
         return error
     if not error.refused:

@@ -212,7 +212,7 @@ class FrameReader:
             self._step()
 
     def _take_known(self, unread: memoryview) -> memoryview:
-        """Make the messages in front whose tails are known, as most of a training step are; return the bytes behind them."""
+        """Make the messages in front that have known tails, as most of a training step are; return the bytes behind them."""
         at, size = 0, len(unread)
         # in the midst of a message, before READY and after BYE each frame has to be checked by the state
         if self._missing or not self.ready or self.ended or self.place:
@@ -345,7 +345,7 @@ class FrameReader:
             self._missing = sum(map(len, self._sinks))
 
     def _place_for(self, known: Known) -> Array:
-        """Find memory for the array of a message whose metadata came before."""
+        """Find memory for the array of a message once its metadata has come."""
         if self.place is not None:
             found = self.place(self._head)
             # a place that does not fit is no fault: shapes may differ, and the caller finds that by itself
@@ -370,7 +370,7 @@ class FrameReader:
             self._tails.note(bytes(metadata[tail_at:]), unpack(self._tree), self._arrays)
 
     def _in_memory(self, layout: Any) -> list[Array]:
-        """Find the arrays of a message in shared memory; copies for a message without a head, whose receiver knows nothing
+        """Find the arrays of a message in shared memory; copies for a message without a head: its receiver knows nothing
         of that.
         """
         if self._shared is None or self.memory is None:

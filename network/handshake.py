@@ -8,7 +8,7 @@
 On a private link there are neither shares nor ciphers, and READY has a MAC by k_s2c: no later frame is sealed, so there is
 nothing to keep secret, and a process that talks over such links alone never loads a cipher. Each end knows the kind of its link
 from its own socket, never from the other end's words; a message of the other kind ends the handshake, and the name of the link
-(`binding`) is in every key, so that two ends whose links are of different kinds never agree.
+(`binding`) is in every key, so that two ends of links of different kinds never agree.
 
 T is the hash of HELLO and REPLY; every key follows from T, the shared key and the secret of both X25519 shares (see
 `keys.derive`), as in Noise's NNpsk0. The server proves itself first, so a client never sends code or data to an impostor. Both

@@ -8,10 +8,11 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
 
 from .keys import KeyFileError, Keyring, format_keyring, new_key, parse_keyring
+from .nodes import Address, is_loopback
 
 KEY_FILE_VARIABLE = "PSGD_KEY_FILE"
 """Environment variable that names a key file."""
@@ -96,6 +97,15 @@ def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str
     return load_key_file(path)
 
 
+def find_keys_for(agents: Iterable[Address], explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Keyring:
+    """Find the keys with which to call `agents`, as `find_keys` does.
+
+    A missing default file is made only where all of them are on this machine, and so may read it: no agent elsewhere would have
+    a new key.
+    """
+    return find_keys(explicit, environ, create=all(is_loopback(address.host) for address in agents))
+
+
 class KeySource:
     """Keys of an agent, read again from their file whenever that has changed, so that a key is changed without a restart.
 
@@ -149,6 +159,12 @@ def key_file_of(explicit: str | os.PathLike[str] | None, environ: Mapping[str, s
     if named is not None:
         return Path(named)
     return None if KEY_VARIABLE in environ else default_key_path(environ)
+
+
+def key_origin(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str:
+    """Return the place from which `find_keys` takes the keys with these arguments, for messages."""
+    path = key_file_of(explicit, environ)
+    return f"the environment variable {KEY_VARIABLE}" if path is None else str(path)
 
 
 def _named_file(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str | os.PathLike[str] | None:

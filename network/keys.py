@@ -96,7 +96,7 @@ class Keyring:
         return self.keys[0]
 
     def find(self, key_id: bytes) -> Key | None:
-        """Return the key whose id is `key_id`, or None."""
+        """Return the key with the id `key_id`, or None."""
         return next((key for key in self.keys if key.id == key_id), None)
 
     def __iter__(self) -> Iterator[Key]:

@@ -82,7 +82,7 @@ def refuse_misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) 
     """Check that nodes can reach each other by `addresses`, as far as this machine knows; `limit` is in seconds, see
     `misplaced`.
 
-    Raises: MisplacedAddress, whose text gives a right address.
+    Raises: MisplacedAddress with a right address in its text.
     """
     found = misplaced(addresses, limit)
     if found is not None:

@@ -162,4 +162,5 @@ class NodeAssignment:
         return f"<table><caption>{'closed' if self._closed else 'nodes'}</caption><tbody>{rows}</tbody></table>"
 
     def __repr__(self) -> str:
-        return f"NodeAssignment({', '.join(f'{i}: {a}' for i, a in self._addresses.items())})"
+        ended = "; closed" if self._closed else ""
+        return f"NodeAssignment({', '.join(f'{i}: {a}' for i, a in self._addresses.items())}{ended})"

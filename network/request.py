@@ -10,7 +10,7 @@ from .clock import Clock, SystemClock
 from .controller import Controller
 from .dial import CONNECT_SECONDS, Target, advised, dial_all
 from .errors import NetworkError, TimedOut
-from .key_files import find_keys
+from .key_files import find_keys_for, key_origin
 from .keys import Key
 from .loopback import refuse_misplaced
 from .nodes import SUBMITTER, NodeAssignment
@@ -53,7 +53,7 @@ class Request:
         """Connect to those of `nodes` that can be reached within `limit` seconds; the others are returned, each with the
         reason.
 
-        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended.
+        Raises: KeyFileError; ClosedByUs for nodes after their `with` block.
         """
         sessions, errors, key = self.call(nodes, limit)
         return self.connected(nodes, sessions, key), errors
@@ -71,14 +71,16 @@ class Request:
 
         Returns: sessions, errors, and the key with which they were opened.
 
-        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended; ValueError for an assignment without nodes.
+        Raises: KeyFileError; ClosedByUs for nodes after their `with` block; ValueError for an assignment without nodes.
         """
         # before a key is looked for: agents that have ended with their block have taken their key file along
         nodes.check_open()
         if not len(nodes):
             raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
         explicit = self._key_file or nodes.key_file
-        key = self._key or find_keys(Path(explicit) if explicit else None, os.environ, create=True).offered
+        key = self._key
+        if key is None:
+            key = find_keys_for((nodes[node] for node in nodes), Path(explicit) if explicit else None, os.environ).offered
         targets = {
             # the agent learns in the clear which node is meant, for its log and its refusals
             node_id: Target(address, key, "submitter", "agent", node_id=node_id, caps={"node": node_id})
@@ -86,7 +88,9 @@ class Request:
         }
         sessions, errors = dial_all(targets, limit)
         self._call_again(nodes, targets, sessions, errors, limit)
-        return sessions, {node_id: advised(error, nodes[node_id], explicit) for node_id, error in errors.items()}, key
+        origin = None if self._key is not None else key_origin(explicit, os.environ)
+        told = {node_id: advised(error, nodes[node_id], explicit, origin) for node_id, error in errors.items()}
+        return sessions, told, key
 
     @staticmethod
     def _call_again(

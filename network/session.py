@@ -314,7 +314,7 @@ class Session:
 
     def _hear_out(self) -> None:
         """Read what the peer of a broken link sent before: it may have said BYE, and then nothing is lost. A process that was
-        stopped, or busy, sends to a peer that has left meanwhile before it looks at what came.
+        stopped, or busy, sends to a peer that has left meanwhile before it looks at the bytes that came.
         """
         # The peer sends no more, so what is read beyond a full inbox is no more than the buffer of the link holds.
         self._broken = True

@@ -1,6 +1,6 @@
 """Memory that processes of one host share: a process leaves the arrays of its messages there, and peers read them in place.
 
-A message whose arrays lie in memory has a frame like any other (flag SHARED, see `wire`), which tells the page where they begin
+A message with arrays in the memory has a frame like any other (flag SHARED, see `wire`), which tells the page where they begin
 and has no data. So the connection wakes, orders memory between processors, and shows that a peer is gone, as it does without;
 it saves two copies through the kernel. A process has one `Outbox` for all its peers. Each peer counts in a table of its own,
 which the process reads, how often it has let go of the arrays that began on a page: no two processes write to one place.
@@ -72,7 +72,7 @@ class SharedMemory:
 
 
 def attach(content: object, size: int) -> memoryview:
-    """Map the shared memory of `size` bytes of a process of this host, whose handle came as `content`, read-only.
+    """Map the shared memory of `size` bytes of a process of this host by its handle in `content`, read-only.
 
     Raises: OSError when it is not there, may not be read, or could shrink under its readers; ValueError for content that is no
     handle.

@@ -32,9 +32,9 @@ from .records import check_library
 class Link(ABC):
     """Link, an end of a byte stream (TCP, Unix socket, shared memory) over which a `Session` runs.
 
-    To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
-    `tests/network/wires.py`, which a test demands. Without a `binding` its sessions are always sealed. `wait_sockets` waits
-    for one whose `fileno()` polls in both directions. Any other brings a waiter of its own, the `wait` of a `Controller`; that
+    To add a kind: a class with these methods in a module of this package with an `__all__`, and a pair of it among `WIRES`
+    in `tests/network/wires.py`, which a test demands. Without a `binding` its sessions are always sealed. `wait_sockets` waits
+    for one with a `fileno()` that polls in both directions. Any other brings its own waiter, the `wait` of a `Controller`; that
     takes plain sockets, too, by which other threads wake the controller. The keys of a session come from the machines of
     `handshake`, which `dial` and `acceptor` run over sockets. The listening sockets, and the path that peers of the host are
     told, are `rpc.agent.agent`'s; the choice of the one to call is `dial`'s.
@@ -61,7 +61,7 @@ class Link(ABC):
 
     @abstractmethod
     def receive(self, buffer: memoryview) -> int | None:
-        """Fill `buffer` with what is there; returns how many bytes came, 0 at the end of the stream, None when none has come.
+        """Fill `buffer` with the bytes that are there; returns how many, 0 at the end of the stream, None when none has come.
 
         Raises: OSError when the stream has broken.
         """
@@ -100,7 +100,7 @@ _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once 
 
 
 class PortRefused(NetworkError):
-    """Error: the system does not give us this port. `reason` tells why, as a clause whose subject is the port.
+    """Error: the system does not give us this port. `reason` tells why, as a clause with the port as its subject.
 
     Args:
         address: the address on which to listen.
@@ -228,7 +228,7 @@ def wait_sockets(
     """Wait for socket links now and then; plain sockets (a waker, say) may be among them.
 
     Args:
-        reading: those whose bytes or end are awaited.
+        reading: those from which bytes or the end are awaited.
         writing: those that shall take bytes.
         timeout: seconds; None waits for ever.
 

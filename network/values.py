@@ -177,7 +177,7 @@ def _encode_dict(value: dict[Any, Any], sent: _Sent, depth: int) -> Any:
 
 
 def _check_key(key: Any, among: _Sent | _Received) -> None:
-    """Raise TypeError for a key that may not travel, or whose hash is code of a class that a peer could fill."""
+    """Raise TypeError for a key that may not travel, or with a hash that is code of a class that a peer could fill."""
     kind = type(key)
     if kind in (int, str):
         return

@@ -9,7 +9,7 @@ flag SHARED, the page where they begin in place of the 0 in the header, and no d
 an attacker may stand on the path each frame travels as a record: meta and data encrypted, and a tag (see `records`).
 
 `head` is a short list of integers (the key of an exchanged block, or empty), `layout` lists dtype and shape of every array,
-`tree` is the value with places for the arrays (see `values`). A message whose arrays exceed one frame continues in MORE frames,
+`tree` is the value with places for the arrays (see `values`). A message with arrays beyond one frame continues in MORE frames,
 and the flag CONTINUES says of a frame that such a one follows. Arrays go out from their own memory and come in straight into
 new arrays, into which records are decrypted: so a large array has records of its own, beside that of the meta. Limits are
 checked on the header before anything is allocated, and of a record nothing is decoded before it has opened.
@@ -318,7 +318,7 @@ class KnownTails:
         self._lengths: tuple[int, ...] = ()
 
     def find(self, meta: bytes) -> tuple[tuple[int, ...], Known] | None:
-        """Split meta whose tail was there before into head and `Known`; None for any other."""
+        """Split meta with a tail that was there before into head and `Known`; None for any other."""
         for length in self._lengths:
             known = self._known.get(meta[-length:])
             # the head is not part of what was kept, so it is checked afresh
@@ -332,7 +332,7 @@ class KnownTails:
         return None
 
     def note(self, tail: bytes, tree: Any, arrays: list[Array]) -> None:
-        """Keep `tail`, whose `tree` and `arrays` were found right, if it is one of the simple ones."""
+        """Keep `tail`, with its `tree` and `arrays` found right, if it is one of the simple ones."""
         if len(arrays) != 1 or len(self._known) >= MOST_KNOWN:
             return
         integers = _integers_of(tree)

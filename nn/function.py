@@ -103,7 +103,13 @@ def minimum(a: Operand, b: Operand) -> Node:
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Node:
-    """Return a where the condition is not 0, else b. Elements that are not chosen may be infinite or NaN."""
+    """Return a where the condition is not 0, else b. Elements that are not chosen may be infinite or NaN.
+
+    Args:
+        condition: value, array or number, of a shape that broadcasts to those of a and b; it gets no gradient.
+        a: the elements where the condition holds.
+        b: the elements elsewhere.
+    """
     # The condition comes last: it has no gradient, and in place the result takes the memory of a.
     return as_value(a).apply(Where(), as_value(b), as_value(condition))
 
@@ -161,7 +167,12 @@ def reshape(x: Operand, shape: Sequence[int]) -> Node:
 
 
 def transpose(x: Operand, axes: Sequence[int] = ()) -> Node:
-    """Return the elements of x with the axes in this order; without axes, in the reverse order."""
+    """Return the elements of x with its axes in another order.
+
+    Args:
+        x: value, array or number.
+        axes: all axes in their new order; without them, in the reverse order.
+    """
     return as_value(x).transpose(*axes)
 
 
@@ -184,13 +195,23 @@ def normal(x: Operand) -> Node:
 
 
 def concatenate(values: Sequence[Operand], axis: int = -1) -> Node:
-    """Return the values joined along an axis, which is not the batch; their other axes are equal."""
+    """Return the values joined along an axis, which is not the batch; their other axes are equal.
+
+    Args:
+        values: list or tuple of values, arrays or numbers.
+        axis: counted from the end where negative.
+    """
     first, *others = _several("concatenate", values)
     return first.apply(Concatenate(axis), *others)
 
 
 def stack(values: Sequence[Operand], axis: int = -1) -> Node:
-    """Return values of equal shape joined along a new axis, which stands at this place of the result."""
+    """Return values of equal shape joined along a new axis.
+
+    Args:
+        values: list or tuple of values, arrays or numbers.
+        axis: place of the new axis in the result, counted from the end where negative.
+    """
     found = _several("stack", values)
     shape = found[0].shape
     rank = len(shape) + 1
@@ -273,8 +294,16 @@ def convolution(
 
     Shapes: x (batch, height, width, channels), kernel (kh, kw, channels / groups, filters), bias (filters,), output (batch,
     height', width', filters); or (batch, time, channels), (k, channels / groups, filters), (filters,), (batch, time', filters).
-    `padding` is 'valid', 'same' or a number of zeros on every side, `stride` a number or one for each axis. Raises TypeError
-    or ValueError for arguments and shapes that do not fit.
+
+    Args:
+        x: images or sequences.
+        kernel: weights of the filters.
+        bias: added to each filter; default: none.
+        stride: step from one place to the next, a number for all axes or one for each.
+        padding: 'valid', 'same', or a number of zeros on every side.
+        groups: number of groups of channels, each with filters of its own; it divides channels and filters.
+
+    Raises TypeError or ValueError for arguments and shapes that do not fit.
 
     >>> image, kernel = nn.Placeholder([-1, 28, 28, 1]), nn.Variable([3, 3, 1, 8])
     >>> nn.function.convolution(image, kernel, padding="same", stride=2).shape

@@ -110,6 +110,10 @@ class Identity(Initializer, configured=True):
 class Normal(Initializer, configured=True):
     """Normal with mean `mean` and standard deviation `std`.
 
+    Args:
+        mean: of the values.
+        std: their standard deviation, at least 0.
+
     >>> drawn = nn.initializer.Normal(std=0.1)((10_000,), nn.random.keyed(0, "example"))
     >>> round(float(drawn.std()), 2)
     0.1
@@ -126,6 +130,10 @@ class Normal(Initializer, configured=True):
 
 class Uniform(Initializer, configured=True):
     """Uniform in [low, high), the usual start of an embedding.
+
+    Args:
+        low: the least value.
+        high: bound above all values.
 
     >>> drawn = nn.initializer.Uniform(-1, 1)((100,), nn.random.keyed(0, "example"))
     >>> bool(drawn.min() >= -1 and drawn.max() < 1)
@@ -222,6 +230,10 @@ class VarianceScaling(Initializer, configured=True):
 
 class TruncatedNormal(Initializer, configured=True):
     """Normal with this mean and spread, drawn again where it is more than two spreads away from the mean.
+
+    Args:
+        mean: of the values.
+        std: standard deviation before the far values are drawn again, above 0.
 
     >>> drawn = nn.initializer.TruncatedNormal(std=0.1)((100,), nn.random.keyed(0, "example"))
     >>> bool(abs(drawn).max() <= 0.2)

@@ -104,8 +104,8 @@ class LocalNodes(NodeAssignment):
     def close(self) -> None:
         """Close the nodes after their agents have ended, and do the work that had to wait for that."""
         self._closed = (
-            "The 'with' block that started these workers has ended, and they with it: use the nodes inside the "
-            "block, or start workers that stay with 'psgd worker'."
+            "These workers have ended, with close() or with the 'with' block that started them: use the nodes before that, or "
+            "start others (in a notebook: run that cell again). Workers that stay are started with 'psgd worker'."
         )
         self._do_what_waited()
 

@@ -13,7 +13,7 @@ from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
 from parallel_sgd.commands.output import carry_out
 from rpc import OptionParser
-from rpc.submit.run_folder import path_of
+from rpc.submit.run_folder import LATEST, RUNS, path_of
 
 from . import above_0, positive
 from .cli import Task
@@ -63,7 +63,12 @@ def verify(parser: argparse.ArgumentParser) -> Task:
         "file, or a run that cannot be computed again."
     )
     parser.add_argument(
-        "run", metavar="RUN", type=path_of, help="the folder of a run, such as runs/latest, or its name in runs/"
+        "run",
+        nargs="?",
+        default=f"{RUNS}/{LATEST}",
+        metavar="RUN",
+        type=path_of,
+        help="the folder of a run, or its name in runs/ (default: the newest, %(default)s)",
     )
     parser.add_argument("--epoch", type=positive, metavar="K", help="this epoch, from the nearest checkpoint (default: all)")
     options.add_nodes(parser, "by N workers: of this process, or of the node file", None)

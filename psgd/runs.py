@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, find_run, none_in, runs_in, shown, unreadable_in
-from rpc.support.console import columns_of, fitted, in_columns
+from rpc.support.console import columns_of, fitted, in_columns, side_by_side
 
 from . import new_file
 from .cli import Task
@@ -275,7 +275,7 @@ def _compare(given: argparse.Namespace) -> int:
     rows: list[tuple[str, ...]] = [("", *(each.folder.name for each in records))]
     rows += [(name, *values) for name, values in differences(records).items()]
     rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
-    sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows], columns_of(sys.stdout)) + "\n")
+    sys.stdout.write(side_by_side([tuple(map(_clean, row)) for row in rows], columns_of(sys.stdout)) + "\n")
     path: Path = given.output
     # a page to hand on: for others to read, and whole or not at all
     publish(path, compare_page(records), 0o644)

@@ -39,7 +39,9 @@ def evaluate(parser: argparse.ArgumentParser) -> Task:
 
 
 def _add(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a model file with a plan of columns: of a job, or of save(.., inputs=)")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a model file with a plan of columns, of save(.., inputs=), or a run, such as houses-1"
+    )
     # `rows` for both, as the tasks read it; the help has the name that fits each
     parser.add_argument("rows", metavar=f"{name.upper()}.CSV", help="a CSV file, plain or packed")
     table = parser.add_argument_group("table")

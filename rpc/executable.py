@@ -111,7 +111,7 @@ class AbsExecutable(ABC):
 
 
 class AbsSimpleExecutor(AbsExecutable):
-    """Executor that needs no resources: override `run`, whose return value is the result.
+    """Executor that needs no resources: override `run`; its return value is the result.
 
     >>> class Hello(AbsSimpleExecutor):
     ...     def run(self, com):

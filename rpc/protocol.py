@@ -1,4 +1,4 @@
-"""Operations: messages whose fields are checked against types and ranges before anyone acts on them.
+"""Operations: messages with fields that are checked against types and ranges before anyone acts on them.
 
 An operation is a frozen dataclass; its name on the wire is the class name. `parse` accepts exactly the operations that the
 receiver's role and state allow, with exactly their fields, and raises ProtocolError for everything else.

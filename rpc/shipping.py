@@ -340,7 +340,7 @@ class _Pickler(_CodePickler):
 
 
 class _LinelessPickler(_Pickler):
-    """Pickler whose output is hashed, never loaded: of code it has all but its place in a file."""
+    """Pickler for output that is hashed, never loaded: of code it has all but its place in a file."""
 
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, types.CodeType):

@@ -118,6 +118,8 @@ def test_the_language_model_beats_bigrams_and_two_workers_have_its_bits(tmp_path
     options = ["--vocabulary", "290", "--length", "32", "--features", "32", "--epochs", "8", "--rate", "0.02", "--write", "30"]
     finished = run(tmp_path, "nn/language_model.py", "tune.txt", *options)
     assert finished.returncode == 0, finished.stdout + finished.stderr
+    # Both train by the rule of the example, of which a job was not told.
+    assert "warning" not in finished.stdout + finished.stderr
     assert "The weights of 2 workers are equal to the last bit." in finished.stdout
     losses = re.search(r"it has not seen: (\d\.\d+), of the best bigram model (\d\.\d+)\.$", finished.stdout, re.MULTILINE)
     assert losses and float(losses[1]) < float(losses[2]) - 0.1

@@ -64,23 +64,56 @@ def nobody(place: Path) -> Iterator[None]:
             path.chmod(0o755)
 
 
-def test_a_run_that_went_on_names_the_one_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(epoch=1, checkpoint_every="epoch"), train(resume="last")
+def test_a_run_that_went_on_names_the_one_before(
+    place: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    train(epoch=1, checkpoint_every="epoch"), train(resume="last", verbose=1)
+    console = [record.getMessage() for record in caplog.records]
+    assert "Training of digits-1 goes on after 1 epoch, with epoch 2." in console
+    assert [line[:9] for line in console if line.startswith("epoch ")] == ["epoch 2/2"], "the other was told before"
     assert "resume=digits-1, " in psgd(capsys, "runs")[1].splitlines()[1]
     assert ["", "resume", "digits-1"] in rows(psgd(capsys, "show", "digits-2")[1])
     assert ["resume", "default", "digits-1"] in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])
     assert "of a run with clients" not in Path("compare.html").read_text("utf-8")
 
 
-def test_a_command_that_takes_a_model_names_that_of_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the name of a run, or its folder, is given in its place."""
+def test_a_job_that_begins_with_a_model_names_that_of_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the name of a run, or its folder, is given in its place: it may mean the model with which the run began."""
     name = train(epoch=1)
     for given in (name, f"runs/{name}"):
-        code, _, said = psgd(capsys, "predict", given, "rows.csv")
+        code, _, said = psgd(capsys, "submit", "--dataset", "digits", "-m", given)
         assert code == 2 and said.endswith(
             f" The model that this run has trained is 'runs/{name}/Node-0-Retrieve/MODEL-digits-N(0).model'.\n"
         )
-    assert "has trained" not in psgd(capsys, "predict", "nothing", "rows.csv")[2]
+    assert "has trained" not in psgd(capsys, "submit", "--dataset", "digits", "-m", "nothing")[2]
+
+
+@pytest.mark.parametrize("name", ["runs", "those of Ada"])
+def test_a_folder_of_runs_stands_for_the_directory_around_it(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Under any name, as of one that was copied from another machine; nothing is deleted in one that is not called `runs`."""
+    first, second = train(epoch=1), train(epoch=1)
+    (place / "elsewhere").mkdir()
+    (place / "runs").rename(place / "elsewhere" / name)
+    for given in (["--directory", f"elsewhere/{name}"], []):
+        monkeypatch.chdir(place if given else place / "elsewhere" / name)
+        listed = psgd(capsys, "runs", *given)[1]
+        assert [row[0] for row in rows(listed)[1:]] == [second, first], listed
+        assert psgd(capsys, "show", first, *given)[1].startswith(f"{first}: done, ")
+    monkeypatch.chdir(place / "elsewhere" / name)
+    code, out, said = psgd(capsys, "runs", "--delete", second)
+    if name == "runs":
+        assert (code, out) == (0, f"Deleted: {second}.\n") and os.readlink("latest") == first
+    else:
+        assert code == 2 and said.endswith("is no folder in a directory runs, so it is not deleted\n") and Path(second).is_dir()
+
+
+def test_verify_takes_the_newest_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(epoch=1)
+    code, out, said = psgd(capsys, "verify")
+    assert code == 0 and "the folder agrees with itself" in out, said
 
 
 @covers("RUN-10")
@@ -247,6 +280,18 @@ def test_a_simulated_run_is_told_as_one(place: Path, capsys: pytest.CaptureFixtu
     assert re.search(rf"^{told}.*: virtual seconds, not measured$", psgd(capsys, "show", "digits-2")[1], re.MULTILINE)
     table = {row[0]: row[1:] for row in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])}
     assert table["simulated on"][0] == "-" and f"simulated on {table['simulated on'][1]}".startswith(told)
+
+
+def test_all_workers_of_a_simulated_run_count(
+    place: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where only the first ones have tables of their seconds: the console, the page and the commands agree."""
+    nodes = simulated(17, "star 100Mbit/s 1ms", compute="1ms", codec_time=0)
+    caplog.set_level(logging.INFO)
+    digits_job().parallel(nodes, epoch=1, block_size=4, mission_title="digits")
+    (console,) = (line for record in caplog.records if "one alone would" in (line := record.getMessage()))
+    assert console.startswith("17 workers took ") and console in psgd(capsys, "show")[1]
+    assert "17 workers took " in re.sub("<[^>]*>", "", (place / "runs/digits-1/report.html").read_text("utf-8"))
 
 
 def test_figures_of_a_job_that_learns_nothing_are_not_told(

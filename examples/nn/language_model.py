@@ -53,13 +53,14 @@ def train(options: argparse.Namespace, data: TokenText, steps: int, nodes: objec
     )
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     rate = WarmUp(Cosine(options.rate, steps, options.rate / 20), max(1, min(50, steps // 10)))
-    model.compile(nn.gradient_descent.ADAMWOptimizer(rate, beta2=0.99, clip_norm=1.0))
     job = parallel_sgd.ParallelSGD(model, data, Shuffle())
     return job.parallel(
         nodes,
         epoch=options.epochs,
         block_size=BLOCK,
         assignment_type=FixedBlockAssignment.of(blocks=BLOCKS),
+        gd_type=nn.gradient_descent.ADAMWOptimizer,
+        gd_params={"learn_rate": rate, "beta2": 0.99, "clip_norm": 1.0},
         seed=1,
         directory=OUTPUT / folder,
     )

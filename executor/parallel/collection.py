@@ -26,7 +26,7 @@ class Collection(Generic[T]):
     """Elements in partitions, in a fixed order; made by a `Context`, from a `lineage` by a `runner`.
 
     Operations that return a collection compute nothing. The others run one task per partition, and all collections behind this
-    one that are not persisted are computed anew. Functions must be pure: a task whose worker is lost runs again elsewhere.
+    one that are not persisted are computed anew. Functions must be pure: the task of a lost worker runs again elsewhere.
     Elements are data (see `network.values`) unless the executor is a pool of threads.
     """
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Context:
-    """Source of collections whose tasks run on an executor.
+    """Source of collections that run their tasks on an executor.
 
     Args:
         executor: any `concurrent.futures.Executor`; or nodes, for a ClusterExecutor of its own that `close` shuts down.

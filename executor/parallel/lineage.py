@@ -50,7 +50,7 @@ class Lineage(ABC):
         """Return the steps of the tasks, of which the first opens the input."""
 
     def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step] | None:
-        """Find the collection whose partitions of the same numbers become `wanted` by one step; None if there is none."""
+        """Find the collection from which one step makes the partitions of `wanted`, number by number; None if there is none."""
         return None
 
     def compute(self, runner: Runner, wanted: Sequence[int], further: Sequence[Step] = ()) -> dict[int, list[Any]]:

@@ -22,7 +22,7 @@ class Plan(NamedTuple):
         item: its input.
         near: nodes that have the partition it begins with.
         keeps: collections of the `Keep`s in the pipeline.
-        begin: the collection whose partition the task begins with.
+        begin: the collection of the partition that the task begins with.
     """
 
     pipeline: Pipeline
@@ -143,7 +143,8 @@ class PersistedOnNodes(Persisted):
         # by what they were asked to keep, so that copies on their way count
         burden = Counter(node for places in self._asked.values() for node in places)
         others = sorted(live - asked, key=lambda node: (burden[node], node))  # those that keep the fewest partitions first
-        for node in others[: self._replicas - len(places & live)]:
+        # there may be more than `replicas` of a collection that was to have more
+        for node in others[: max(0, self._replicas - len(places & live))]:
             asked.add(node)
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
 

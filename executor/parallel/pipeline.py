@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """Outcome of a task whose input is not on `node` any more."""
+    """Outcome of a task without its input on `node` any more."""
 
     node: int
 

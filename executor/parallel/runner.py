@@ -46,7 +46,7 @@ class ExecutorRunner(Runner):
 
     def run(self, plans: Mapping[int, Plan], what: str, take: Callable[[int, Outcome | Missed], None]) -> None:
         """Run as `Runner` says. Raises: the exception of a task, and BrokenExecutor when workers are lost again and again;
-        RuntimeError within a task, whose thread would be one of those that it waits for.
+        RuntimeError within a task: its thread would be one of those that it waits for.
         """
         # a thread of the pool that waits for tasks of the pool could wait for ever
         if _WITHIN.get():

@@ -1,7 +1,7 @@
 """Frames of pandas, series and indexes, by column.
 
-A column whose type is NumPy's travels as an array, one of pandas' own types in parts: the array that it rests on, and its type
-in words. Labels that pandas hashes (names, categories, levels) travel as the keys of dicts, whose decoder knows what may be
+A column of a type of NumPy travels as an array, one of pandas' own types in parts: the array that it rests on, and its type
+in words. Labels that pandas hashes (names, categories, levels) travel as the keys of dicts: their decoder knows what may be
 hashed.
 """
 

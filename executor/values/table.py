@@ -2,7 +2,7 @@
 
 A row is found by the name of a type where a value leaves, by its own name where one arrives. The argument of `from_data` comes
 from a peer: it checks all of it, and makes objects of its own type only. The types of users are in a table of their own,
-`Registered`, which travels with the function whose arguments and results they are.
+`Registered`, which travels with the function that takes or returns them.
 """
 
 from __future__ import annotations

@@ -26,24 +26,88 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ELU", "GELU", "SELU", "Activation", "Exponential", "HTanh", "HardSigmoid", "HardSwish", "LeakReLU", "Linear", "LogSigmoid",
-    "LogSoftmax", "Mish", "ReLU", "ReLU6", "SiLU", "Sigmoid", "Softmax", "Softplus", "Softsign", "Tanh",
-]  # fmt: skip
+    "ELU",
+    "GELU",
+    "SELU",
+    "Activation",
+    "Exponential",
+    "HTanh",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakReLU",
+    "Linear",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+]
 ActivationName: TypeAlias = Literal[
-    "elu", "exponential", "gelu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "htanh", "leaky_relu", "linear",
-    "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
-    "swish", "tanh",
-]  # fmt: skip
-WORDS: Final[Mapping[str, str]] = MappingProxyType({
-    "elu": "ELU", "exponential": "Exponential", "gelu": "GELU", "hard_sigmoid": "HardSigmoid", "hard_silu": "HardSwish",
-    "hard_swish": "HardSwish", "hard_tanh": "HTanh", "htanh": "HTanh", "leaky_relu": "LeakReLU", "linear": "Linear",
-    "log_sigmoid": "LogSigmoid", "log_softmax": "LogSoftmax", "mish": "Mish", "relu": "ReLU", "relu6": "ReLU6",
-    "selu": "SELU", "sigmoid": "Sigmoid", "silu": "SiLU", "softmax": "Softmax", "softplus": "Softplus",
-    "softsign": "Softsign", "swish": "SiLU", "tanh": "Tanh",
-})  # fmt: skip
+    "elu",
+    "exponential",
+    "gelu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "htanh",
+    "leaky_relu",
+    "linear",
+    "log_sigmoid",
+    "log_softmax",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+]
+WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "elu": "ELU",
+        "exponential": "Exponential",
+        "gelu": "GELU",
+        "hard_sigmoid": "HardSigmoid",
+        "hard_silu": "HardSwish",
+        "hard_swish": "HardSwish",
+        "hard_tanh": "HTanh",
+        "htanh": "HTanh",
+        "leaky_relu": "LeakReLU",
+        "linear": "Linear",
+        "log_sigmoid": "LogSigmoid",
+        "log_softmax": "LogSoftmax",
+        "mish": "Mish",
+        "relu": "ReLU",
+        "relu6": "ReLU6",
+        "selu": "SELU",
+        "sigmoid": "Sigmoid",
+        "silu": "SiLU",
+        "softmax": "Softmax",
+        "softplus": "Softplus",
+        "softsign": "Softsign",
+        "swish": "SiLU",
+        "tanh": "Tanh",
+    }
+)
 """Words of ActivationName with the names of their classes, see `nn.names`."""
 
-__getattr__, __dir__ = lazily(__name__, {
-    "activation": "Activation Linear", "gelu": "GELU", "rectifiers": "ELU LeakReLU ReLU ReLU6 SELU Softplus",
-    "sigmoids": "Exponential HTanh HardSigmoid HardSwish LogSigmoid LogSoftmax Mish SiLU Sigmoid Softmax Softsign Tanh",
-})  # fmt: skip
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "activation": "Activation Linear",
+        "gelu": "GELU",
+        "rectifiers": "ELU LeakReLU ReLU ReLU6 SELU Softplus",
+        "sigmoids": "Exponential HTanh HardSigmoid HardSwish LogSigmoid LogSoftmax Mish SiLU Sigmoid Softmax Softsign Tanh",
+    },
+)

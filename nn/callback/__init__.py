@@ -14,11 +14,25 @@ if TYPE_CHECKING:
     from nn.callback.tensorboard import TensorBoard
 
 __all__ = [
-    "CSVLogger", "Callback", "EarlyStopping", "LambdaCallback", "LearningRateScheduler", "ModelCheckpoint", "ReduceOnPlateau",
-    "SwapEMA", "TensorBoard",
-]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
-    "averaging": "SwapEMA", "callback": "Callback", "csv_logger": "CSVLogger", "function": "LambdaCallback",
-    "learning_rate": "LearningRateScheduler ReduceOnPlateau", "monitor": "EarlyStopping ModelCheckpoint",
-    "tensorboard": "TensorBoard",
-})  # fmt: skip
+    "CSVLogger",
+    "Callback",
+    "EarlyStopping",
+    "LambdaCallback",
+    "LearningRateScheduler",
+    "ModelCheckpoint",
+    "ReduceOnPlateau",
+    "SwapEMA",
+    "TensorBoard",
+]
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "averaging": "SwapEMA",
+        "callback": "Callback",
+        "csv_logger": "CSVLogger",
+        "function": "LambdaCallback",
+        "learning_rate": "LearningRateScheduler ReduceOnPlateau",
+        "monitor": "EarlyStopping ModelCheckpoint",
+        "tensorboard": "TensorBoard",
+    },
+)

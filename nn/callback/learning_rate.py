@@ -88,6 +88,15 @@ class ReduceOnPlateau(Monitored, configured=True):
 
     A model file holds the rate and, where saved during `fit`, the counts, so a continued run goes on as the whole would.
 
+    Args:
+        monitor: name of the result, such as `val_Loss`.
+        factor: by which the rate is multiplied, from 0 to below 1.
+        patience: epochs without a better result before the rate falls.
+        min_delta: by how much a result must beat the best so far.
+        mode: 'min' where small results are good, 'max', or 'auto'; see `Monitor`.
+        cooldown: epochs after a reduction that are not counted.
+        min_rate: the rate never falls below it.
+
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
     >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))

@@ -108,6 +108,13 @@ class EarlyStopping(Monitored, configured=True):
     training was stopped, None if it was not. A model file saved during `fit` holds this state, so a run continued from
     it stops where the whole run would have.
 
+    Args:
+        monitor: name of the result, such as `val_Loss`.
+        patience: epochs in a row without a better result before training ends.
+        min_delta: by how much a result must beat the best so far.
+        mode: 'min' where small results are good, 'max', or 'auto'; see `Monitor`.
+        restore_best: whether the model has the weights of its best epoch at the end.
+
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
     >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))
@@ -189,6 +196,14 @@ class ModelCheckpoint(Monitored, configured=True):
 
     A file of the whole holds everything that decides how training goes on, also the state of all callbacks of this `fit`. So
     a run that was killed and is continued, with equal callbacks made anew, equals one that was never stopped, bit for bit:
+
+    Args:
+        path: of the file, with fields or without.
+        monitor: name of the result by which `save_best_only` goes.
+        save_best_only: whether a file is written only for the best result so far.
+        mode: 'min' where small results are good, 'max', or 'auto'; see `Monitor`.
+        every: epochs from one file to the next.
+        save_weights_only: whether the file holds the weights alone.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())

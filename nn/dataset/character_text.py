@@ -21,6 +21,12 @@ class CharacterText(TextWindows, configured=True):
     characters are there to evaluate on, in windows side by side; windows to train on begin every `stride` characters (side
     by side if it is None). A relative path counts from the working directory, else from ``$PSGD_DATA``.
 
+    Args:
+        path: of a file, or of several.
+        length: characters of a window, at least 1.
+        test_fraction: share of the characters at the end to evaluate on.
+        stride: characters from the begin of one window to that of the next; default: `length`.
+
     >>> with open("text.txt", "w", encoding="utf-8") as file:
     ...     written = file.write("to be or not to be, that is the question. " * 20)
     >>> data = nn.dataset.CharacterText("text.txt", length=32, stride=16)

@@ -39,6 +39,10 @@ class CIFAR10(PublishedDataset):
     https://www.cs.toronto.edu/~kriz/cifar.html, which publishes the MD5 sum and the layout of a record: the label, then
     1,024 bytes each of red, green and blue, row by row.
 
+    Args:
+        directory: folder with the files; default: the places above, in their order.
+        mirrors: base addresses of a download, asked in order.
+
     >>> data = nn.dataset.CIFAR10()  # `data.load()` reads or downloads the files
     >>> data.name
     'cifar10'
@@ -113,6 +117,11 @@ class CIFAR100(CIFAR10, configured=True):
     ``cifar-100-binary.tar.gz``, its folder ``cifar-100-binary``, the directory's name ``cifar100``.
 
     Source: as for `CIFAR10`; a record begins with the group, then the class.
+
+    Args:
+        directory: folder with the files; default: the places of `CIFAR10`, by its own name.
+        mirrors: base addresses of a download, asked in order.
+        labels: 'fine' for the classes, 'coarse' for the groups.
 
     Raises ValueError when `labels` is neither 'fine' nor 'coarse'.
 

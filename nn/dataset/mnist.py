@@ -38,6 +38,10 @@ class MNIST(PublishedDataset):
     http://yann.lecun.com/exdb/mnist/; mirrors and MD5 sums as in torchvision (``torchvision/datasets/mnist.py``) and
     TensorFlow Datasets. A relative of MNIST is a subclass with its own `checksums` and mirrors.
 
+    Args:
+        directory: folder with the files; default: the places above, in their order.
+        mirrors: base addresses of a download, asked in order.
+
     >>> data = nn.dataset.MNIST()  # `data.load()` reads or downloads the files
     >>> data.name
     'mnist'
@@ -99,6 +103,10 @@ class FashionMNIST(MNIST):
     algorithms*, 2017, arXiv:1708.07747, https://github.com/zalandoresearch/fashion-mnist (MIT licence). The README there
     publishes the MD5 sums; they are also those of torchvision (``torchvision/datasets/mnist.py``).
 
+    Args:
+        directory: folder with the files; default: the places of `MNIST`.
+        mirrors: base addresses of a download, asked in order.
+
     >>> data = nn.dataset.FashionMNIST()  # `data.load()` reads or downloads the files
     >>> data.name
     'fashionmnist'
@@ -127,6 +135,10 @@ class KMNIST(MNIST):
     Source: T. Clanuwat et al., *Deep learning for classical Japanese literature*, 2018, arXiv:1812.01718,
     https://github.com/rois-codh/kmnist (Creative Commons Attribution-ShareAlike 4.0); mirror and MD5 sums as in
     torchvision (``torchvision/datasets/mnist.py``).
+
+    Args:
+        directory: folder with the files; default: the places of `MNIST`.
+        mirrors: base addresses of a download, asked in order.
 
     >>> data = nn.dataset.KMNIST()  # `data.load()` reads or downloads the files
     >>> data.name

@@ -32,6 +32,17 @@ class NpzDataset(DrawingDataset, configured=True):
     A relative path counts from the working directory, else from ``$PSGD_DATA``. Arrays may hold booleans, integers and floats
     of at most 64 bits; pickled objects are refused. All arrays together may have 2 GiB.
 
+    Args:
+        path: of the file.
+        x: name of the array of samples to train on.
+        y: name of their labels.
+        test_x: name of the array of samples to evaluate on.
+        test_y: name of their labels.
+        test_path: of a file of its own for these.
+        test_fraction: share of the samples to evaluate on, where no arrays are named, above 0 and below 1.
+        seed: of the draw of that share.
+        split: 'random', 'stratified' or 'last'.
+
     >>> data = NpzDataset("mnist.npz", x="x_train", y="y_train", test_x="x_test", test_y="y_test")
 
     Raises ValueError where only one of `test_x` and `test_y` is given. `load` raises FileNotFoundError for a missing file,

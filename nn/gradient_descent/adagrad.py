@@ -16,6 +16,11 @@ class AdaGradOptimizer(IGradientDescent, configured=True):
 
     Parameters that seldom have a gradient keep a large rate. s only grows, so training on end comes to a halt.
 
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        epsilon: above 0, so that a parameter without gradients is not divided by 0.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
+
     >>> rule, w = nn.gradient_descent.AdaGradOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
     >>> w.round(4).tolist()
@@ -56,6 +61,14 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
 
     `centered` (Graves, 2013) divides by sqrt(s - m^2) + epsilon instead, where m <- rho m + (1 - rho) g. `momentum` > 0
     makes it v <- momentum * v + d,  w <- w - learn_rate * v.
+
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        rho: share of the means that stays at each step, from 0 to below 1.
+        epsilon: above 0, so that a parameter without gradients is not divided by 0.
+        momentum: share of the velocity that stays at each step; 0: there is none.
+        centered: whether the variance of the gradients stands in place of the mean of their squares.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
 
     >>> rule, w = nn.gradient_descent.RMSPropOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
@@ -122,6 +135,12 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
     w <- w - learn_rate * d.
 
     The paper's rule has learn_rate = 1.
+
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        rho: share of the means that stays at each step, from 0 to below 1.
+        epsilon: above 0; it also sets the length of the first steps.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
 
     >>> rule, w = nn.gradient_descent.AdaDeltaOptimizer(), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))

@@ -106,6 +106,14 @@ class ADAMWOptimizer(ADAMOptimizer):
 
     w <- w - learn_rate * weight_decay * w - (the step of `ADAMOptimizer`).
 
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        beta1: b1, share of the mean of gradients that stays at each step, from 0 to below 1.
+        beta2: b2, that of the mean of squares.
+        epsilon: above 0, so that a parameter without gradients is not divided by 0.
+        weight_decay: decoupled, as the formula says, or a `KernelDecay`; arguments that clip are told in `IGradientDescent`.
+        amsgrad: as in `ADAMOptimizer`.
+
     >>> rule, w = nn.gradient_descent.ADAMWOptimizer(0.1, weight_decay=0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
     >>> w.round(4).tolist()
@@ -228,6 +236,13 @@ class LAMBOptimizer(WholeVariableRule, ADAMOptimizer, configured=True):
     with the corrected moments m^ and v^ of Adam; the quotient is 1 where either norm is 0. The paper's phi is the identity.
     Norms are those of one variable, so the rule must know where each begins: `partition(sizes)` tells it. It works on the
     whole vector only.
+
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        beta1: b1, share of the mean of gradients that stays at each step, from 0 to below 1.
+        beta2: b2, that of the mean of squares.
+        epsilon: above 0, so that a parameter without gradients is not divided by 0.
+        weight_decay: decoupled, as the formula says; arguments that clip are told in `IGradientDescent`.
 
     >>> rule, w = nn.gradient_descent.LAMBOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.partition([2])

@@ -60,6 +60,11 @@ class Constant(Schedule, configured=True):
 class StepDecay(Schedule, configured=True):
     """rate * factor^floor(step / steps): the rate is multiplied by `factor` after every `steps` steps.
 
+    Args:
+        rate: of the first steps, at least 0.
+        steps: from one change to the next.
+        factor: by which the rate is multiplied, from 0 to 1.
+
     >>> schedule = nn.gradient_descent.StepDecay(0.1, steps=100, factor=0.5)
     >>> [round(schedule(step), 4) for step in (0, 99, 100, 200)]
     [0.1, 0.1, 0.05, 0.025]
@@ -92,6 +97,11 @@ class ExponentialDecay(StepDecay):
 
 class Cosine(Schedule, configured=True):
     """final + (rate - final) * (1 + cos(pi * step / steps)) / 2 up to `steps`, then `final` (Loshchilov and Hutter, 2017).
+
+    Args:
+        rate: of the first step, at least 0.
+        steps: until the last rate is reached.
+        final: the last rate.
 
     >>> schedule = nn.gradient_descent.Cosine(0.1, steps=100)
     >>> [round(schedule(step), 4) for step in (0, 50, 100)]
@@ -246,6 +256,11 @@ class WarmUp(Schedule, configured=True):
 
     start + (then(0) - start) * step / steps  for step < steps, after that  then(step - steps)  (Goyal et al., 2017). `then`
     is a schedule or a number. With start = 0 the first step changes no parameter but fills the averages of the rule.
+
+    Args:
+        then: schedule or rate after the line.
+        steps: of the line.
+        start: rate of the first step.
 
     >>> schedule = nn.gradient_descent.WarmUp(nn.gradient_descent.Cosine(0.1, steps=100), steps=10)
     >>> [round(schedule(step), 4) for step in (0, 5, 10, 110)]

@@ -19,6 +19,12 @@ class SGDOptimizer(IGradientDescent, configured=True):
 
     The arguments that all rules share (a schedule as learning rate, weight decay, clipping) are told in `IGradientDescent`.
 
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
+        momentum: share of the velocity that stays at each step, from 0 to below 1; 0: there is none.
+        nesterov: whether the step looks ahead, which needs a momentum.
+
     >>> rule, w = nn.gradient_descent.SGDOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
     >>> w.round(4).tolist()
@@ -61,6 +67,11 @@ class GradientDecay(SGDOptimizer, configured=True):
     Decay with the inverse of time is the sequence for which Robbins and Monro (1951) prove convergence: the rates add up to
     infinity, their squares do not. The rate of a schedule as `learn_rate` is divided in the same way.
 
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        decay: by which the divisor grows at each step, at least 0.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
+
     >>> rule, w = nn.gradient_descent.GradientDecay(0.1, decay=0.5), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
     >>> w.round(4).tolist()
@@ -89,6 +100,11 @@ class MomentumOptimizer(IGradientDescent, configured=True):
     """The heavy ball (Polyak, 1964): v <- momentum * v + g,  w <- w - learn_rate * v.
 
     The learning rate stands outside of v, as in torch, so that v does not depend on rates that have passed.
+
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        momentum: share of the velocity that stays at each step, from 0 to below 1.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
 
     >>> rule, w = nn.gradient_descent.MomentumOptimizer(0.1, momentum=0.9), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))

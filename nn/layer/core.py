@@ -210,6 +210,15 @@ class Embedding(Layer, configured=True):
     With `mask_zero` the id 0 stands for padding of ids (batch, time): the output has a mask that leaves these steps out, which
     recurrences, attention, pooling over all steps, `BatchNorm`, losses and metrics heed.
 
+    Args:
+        input_dim: number of things, from 1.
+        output_dim: length of a vector, from 1.
+        initializer: of the vectors, an object or its word; default: uniform, as above.
+        name: name of the layer; default: its class and a number.
+        embeddings_regularizer: penalty of the vectors.
+        embeddings_constraint: set to which the vectors are brought back after each update.
+        mask_zero: whether the id 0 is padding.
+
     >>> nn.layer.Embedding(1000, 32)(nn.Placeholder([-1, 20])).shape
     (-1, 20, 32)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
 from abc import abstractmethod
 from collections import Counter
@@ -95,6 +96,7 @@ class Layer(
         self._used = []
         self._fixed = False
         self._numbered = False
+        self._named_for = ""
 
     @property
     def name(self) -> str:
@@ -329,22 +331,14 @@ def name_layers(layers: Iterable[Owner], *, again: bool = False) -> None:
 
     Args:
         layers: the layers of a model.
-        again: whether layers that were named by their class and a number, in other models, may get other numbers where two
-            of them bear the same name.
+        again: whether layers of other models may get other names where two of them bear the same: those that were named by
+            their class and a number another number, those that were named by hand a number behind their name.
 
     Raises ValueError where two layers bear the same name.
     """
     layers = list(layers)
     if again:
-        bearers = Counter(layer.given_name for layer in layers)
-        seen: set[str] = set()
-        for layer in layers:
-            name = layer.given_name
-            if isinstance(layer, Layer) and layer._numbered and bearers[name] > 1:
-                # The first of them keeps its number, unless a layer that was named by hand bears the same name.
-                if name in seen or any(each.given_name == name and not _is_numbered(each) for each in layers):
-                    layer._keep(given_name="")
-                seen.add(name)
+        _tell_apart(layers)
     given = Counter(layer.given_name for layer in layers if layer.given_name)
     for name, count in given.items():
         if count > 1:
@@ -357,6 +351,31 @@ def name_layers(layers: Iterable[Owner], *, again: bool = False) -> None:
                 layer._keep(given_name=name, _numbered=True)
             else:
                 layer.name = name
+    for layer in layers:
+        if isinstance(layer, Layer) and not layer._named_for:
+            layer._keep(_named_for=layer.given_name)
+
+
+def _tell_apart(layers: Sequence[Owner]) -> None:
+    """Rename layers that models had before where others bear the same name; the first of them keeps it."""
+    bearers = Counter(layer.given_name for layer in layers)
+    numbered: set[str] = set()
+    named = {layer.given_name for layer in layers if not (isinstance(layer, Layer) and layer._named_for)}
+    for layer in layers:
+        name = layer.given_name
+        if not isinstance(layer, Layer) or bearers[name] == 1:
+            continue
+        if layer._numbered:
+            # Also where one that was named by hand bears the same name.
+            if name in numbered or any(each.given_name == name and not _is_numbered(each) for each in layers):
+                layer._keep(given_name="")
+            numbered.add(name)
+        elif layer._named_for:
+            if name in named:
+                number = next(number for number in itertools.count(2) if f"{name}_{number}" not in bearers)
+                bearers[f"{name}_{number}"] = 1
+                layer._keep(given_name=f"{name}_{number}")
+            named.add(name)
 
 
 def _is_numbered(layer: Owner) -> bool:

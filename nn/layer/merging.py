@@ -17,13 +17,17 @@ from nn.value.value import Value
 
 
 class _Merging(Layer, ABC):
-    """Common part of layers that combine values one after the other; shapes are equal or broadcast as in NumPy."""
+    """Common part of layers that combine values one after the other; shapes are equal or broadcast as in NumPy.
+
+    The batch is the first axis of all: (batch, f) beside (batch, t, f) is (batch, 1, f).
+    """
 
     several: ClassVar[bool] = True
 
     def call(self, x: Sequence[Value]) -> Value:
-        total = x[0]
-        for value in x[1:]:
+        rank = max(len(value.shape) for value in x)
+        total, *others = (_raised(value, rank) for value in x)
+        for value in others:
             # Checked here, so that the error names the layer and not the operation.
             broadcast_shape(self.describe(), total.shape, value.shape)
             total = self.combine(total, value)
@@ -34,8 +38,15 @@ class _Merging(Layer, ABC):
         """Return the result for two values."""
 
 
+def _raised(value: Value, rank: int) -> Value:
+    """Return a value for each sample with axes of length 1 behind the batch, up to this number of axes."""
+    missing = rank - len(value.shape)
+    # NumPy would put them in front of the batch, which has no place but the first.
+    return value[(slice(None), *(None,) * missing)] if missing and value.shape[:1] == (BATCH,) else value
+
+
 class Add(_Merging):
-    """a + b + ..., as in a residual connection. Shapes are equal or broadcast as in NumPy.
+    """a + b + ..., as in a residual connection. Shapes are equal or broadcast as in NumPy, behind the batch.
 
     Raises ValueError naming shapes that do not fit together.
 
@@ -49,7 +60,7 @@ class Add(_Merging):
 
 
 class Multiply(_Merging):
-    """a * b * ..., as in a gate. Shapes are equal or broadcast as in NumPy.
+    """a * b * ..., as in a gate. Shapes are equal or broadcast as in NumPy, behind the batch.
 
     Raises ValueError naming shapes that do not fit together.
 
@@ -63,7 +74,7 @@ class Multiply(_Merging):
 
 
 class Maximum(_Merging):
-    """The greatest of a, b, ... in every place. Shapes are equal or broadcast as in NumPy.
+    """The greatest of a, b, ... in every place. Shapes are equal or broadcast as in NumPy, behind the batch.
 
     Raises ValueError naming shapes that do not fit together.
 
@@ -77,7 +88,7 @@ class Maximum(_Merging):
 
 
 class Minimum(_Merging):
-    """The least of a, b, ... in every place. Shapes are equal or broadcast as in NumPy.
+    """The least of a, b, ... in every place. Shapes are equal or broadcast as in NumPy, behind the batch.
 
     Raises ValueError naming shapes that do not fit together.
 
@@ -91,7 +102,7 @@ class Minimum(_Merging):
 
 
 class Subtract(_Merging):
-    """a - b, of two values. Shapes are equal or broadcast as in NumPy.
+    """a - b, of two values. Shapes are equal or broadcast as in NumPy, behind the batch.
 
     Raises ValueError naming shapes that do not fit together, and for another number of values.
 
@@ -110,7 +121,7 @@ class Subtract(_Merging):
 
 
 class Average(_Merging):
-    """(a + b + ...) / n, of n values. Shapes are equal or broadcast as in NumPy.
+    """(a + b + ...) / n, of n values. Shapes are equal or broadcast as in NumPy, behind the batch.
 
     Raises ValueError naming shapes that do not fit together.
 

@@ -225,6 +225,15 @@ class SimpleRNN(Recurrent, configured=True):
     Shapes: x (batch, time, features), kernel (features, units), recurrent_kernel (units, units), bias (units,), output
     (batch, units) or, with `return_sequences`, (batch, time, units).
 
+    Args:
+        units: features of the state, from 1.
+        activation: an object or its word; default: tanh.
+        return_sequences: whether the output has the states of all steps.
+        return_state: whether the layer gives its last state as well.
+        stateful: whether a batch begins with the states that the batch before has ended with.
+
+    The other arguments are those of `Recurrent`.
+
     >>> nn.layer.SimpleRNN(64, activation=nn.activation.ReLU())(nn.Placeholder([-1, 28, 28])).shape
     (-1, 64)
     """
@@ -285,6 +294,15 @@ class LSTM(Recurrent, configured=True):
     gates in the order i, f, g, o of Keras and torch; output (batch, units) or, with `return_sequences`, (batch, time, units).
     `unit_forget_bias` adds 1 to the first bias of the forget gate, so that training begins with a long memory (Jozefowicz et
     al., 2015).
+
+    Args:
+        units: features of the state, from 1.
+        return_sequences: whether the output has the states of all steps.
+        unit_forget_bias: whether the bias of the forget gate begins at 1.
+        return_state: whether the layer gives its last two states as well.
+        stateful: whether a batch begins with the states that the batch before has ended with.
+
+    The other arguments are those of `Recurrent`.
 
     >>> x = nn.Placeholder([-1, 28, 28])
     >>> nn.layer.LSTM(128)(x).shape, nn.layer.LSTM(128, return_sequences=True)(x).shape

@@ -8,18 +8,19 @@ from types import FunctionType
 from typing import Any, ClassVar, Literal
 
 from nn import arguments
-from nn.arrays import BATCH, Shape
+from nn.arrays import BATCH, LENGTH, Shape
 from nn.function import concatenate
 from nn.layer.layer import Layer
 from nn.layer.recurrent import Recurrent
+from nn.operation.shape import SplitSteps
 from nn.value.value import Node, Value
 
 
 class TimeDistributed(Layer, configured=True):
     """A layer that is applied to each step of a sequence, with the same variables.
 
-    Shapes: (batch, time, ...) to (batch, time, ...), where the layer gets (batch * time, ...). `Dense` and others that work on
-    the last axis do so without it.
+    Shapes: (batch, time, ...) to (batch, time, ...), where the layer gets (batch * time, ...); time may be None. `Dense` and
+    others that work on the last axis do so without it.
 
     Args:
         layer: the layer for each step.
@@ -39,13 +40,16 @@ class TimeDistributed(Layer, configured=True):
             raise ValueError("TimeDistributed 'layer' must carry no states, as steps become samples, got one with stateful")
 
     def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 3 or BATCH in input_shape[1:]:
-            raise ValueError(f"expected inputs of shape (batch, time, ...), all but the batch known, got {input_shape}")
+        if len(input_shape) < 3 or BATCH in input_shape[1:] or LENGTH in input_shape[2:]:
+            raise ValueError(f"expected inputs of shape (batch, time, ...), all but batch and time known, got {input_shape}")
 
     def call(self, x: Value) -> Value:
         # Steps become samples: the layer sees no time.
         steps = self.layer(x.reshape(BATCH, *x.shape[2:]))
-        made = steps.reshape(BATCH, x.shape[1], *steps.shape[1:])
+        if x.shape[1] == LENGTH:
+            made = steps.apply(SplitSteps(), x)
+        else:
+            made = steps.reshape(BATCH, x.shape[1], *steps.shape[1:])
         made.mask = x.mask
         return made
 

@@ -123,6 +123,11 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
     the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
     probabilities. A score of -inf masks a class: it costs nothing, or infinitely much where the label or `label_smoothing` lays
     weight on it. Samples, or positions, with the label `ignore_index` do not count: the loss is the mean over the others.
+
+    Args:
+        label_smoothing: s, from 0 to below 1.
+        ignore_index: label of samples, or positions, that do not count; default: all count.
+
     Raises ValueError for labels that are out of range, of another shape, or no probabilities.
 
     >>> loss, output = nn.loss.Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])

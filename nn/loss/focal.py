@@ -23,7 +23,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
     Keras). Labels, outputs and what is absorbed as in `Binary_Cross_Entropy`.
 
     Args:
-        gamma: how little sure samples count, at least 1; 0 would be `Binary_Cross_Entropy`.
+        gamma: how little sure samples count, at least 0, where it is the cross-entropy.
         alpha: weight of the label 1, from 0 to below 1, that of 0 being 1 - alpha; None weighs both alike.
 
     >>> loss, output = nn.loss.Binary_Focal_Cross_Entropy(), np.array([[0.0], [0.0]])
@@ -33,12 +33,13 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
     """
 
     def __init__(self, gamma: float = 2.0, alpha: float | None = None) -> None:
-        self.gamma = arguments.number(self, "gamma", gamma, 1)
+        self.gamma = arguments.number(self, "gamma", gamma, 0)
         self.alpha = None if alpha is None else arguments.number(self, "alpha", alpha, 0, 1)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._miss, self._focus = self._memory.empty((2, *shape), dtype)
+        self._least = np.finfo(dtype).epsneg
 
     def each(self, label: Array, output: Array) -> Array:
         super().each(label, output)
@@ -58,23 +59,18 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         share /= self._outputs
         miss, p = self._miss, self._probabilities
-        # The derivative of the focus: gamma miss^(gamma - 1) (1 - 2 y) p (1 - p), times the cross-entropy.
-        # `gamma` is at least 1, so that no power of 0 is infinite.
-        np.power(miss, self.gamma - 1, out=miss)
-        np.multiply(miss, self.gamma, out=miss)
-        if self.alpha is not None:
-            self._weigh(label, miss)
-        np.multiply(miss, self._rest, out=miss)
-        np.multiply(miss, p, out=miss)
+        # The derivative of the focus is the focus times gamma (1 - 2 y) p (1 - p) / miss: this way no power of 0 is infinite,
+        # for any gamma. Where miss is 0, so is p (1 - p); it is never greater than miss.
         np.subtract(1, p, out=out)
-        np.multiply(miss, out, out=miss)
-        np.multiply(label, -2, out=out)
-        np.add(out, 1, out=out)
-        np.multiply(miss, out, out=miss)
-        # That of the cross-entropy, p - y, times the focus.
-        np.subtract(p, label, out=out)
+        np.multiply(out, p, out=out)
+        np.divide(out, np.maximum(miss, self._least, out=miss), out=out)
+        np.multiply(label, -2 * self.gamma, out=miss)
+        np.add(miss, self.gamma, out=miss)
+        np.multiply(out, miss, out=out)
+        # It stands beside the cross-entropy, and the derivative of that, p - y, beside the focus.
+        np.multiply(out, self._rest, out=out)
+        np.add(out, np.subtract(p, label, out=miss), out=out)
         np.multiply(out, self._focus, out=out)
-        np.add(out, miss, out=out)
         np.multiply(out, share, out=out)
 
     def _weigh(self, label: Array, numbers: Array) -> None:
@@ -95,7 +91,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
     two classes; Keras's `CategoricalFocalCrossentropy` for several).
 
     Args:
-        gamma: how little sure samples count, at least 1.
+        gamma: how little sure samples count, at least 0, where it is the cross-entropy.
         alpha: factor of the whole, above 0; Keras has 0.25.
 
     >>> loss, output = nn.loss.Focal_Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])
@@ -108,7 +104,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
     def __init__(self, gamma: float = 2.0, alpha: float = 1.0) -> None:
-        self.gamma = arguments.number(self, "gamma", gamma, 1)
+        self.gamma = arguments.number(self, "gamma", gamma, 0)
         self.alpha = arguments.number(self, "alpha", alpha, 0, open_low=True)
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
@@ -120,6 +116,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
         rows = (shape[0] * self._positions, shape[-1])
         self._log, self._probabilities, self._rest, self._focus, self._wanted = self._memory.empty((5, *rows), dtype)
         self._row = np.empty((rows[0], 1), dtype)
+        self._least = np.finfo(dtype).epsneg
         self._starts, self._places = np.arange(0, math.prod(rows), rows[1]), np.empty(rows[0], np.intp)
         self._losses = np.empty(shape[0], dtype)
 
@@ -150,13 +147,12 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         share *= self.alpha / self._positions
         p, slope = self._probabilities, self._rest
-        # The derivative for log p: y (gamma (1 - p)^(gamma - 1) p log p - (1 - p)^gamma).
-        np.power(slope, self.gamma - 1, out=slope)
-        np.multiply(slope, self.gamma, out=slope)
-        np.multiply(slope, self._wanted, out=slope)
-        np.multiply(slope, self._log, out=slope)
+        # The derivative for log p: y (1 - p)^gamma (gamma p log p / (1 - p) - 1), where the quotient is about -1 for p near 1.
+        np.divide(self._log, np.maximum(slope, self._least, out=slope), out=slope)
         np.multiply(slope, p, out=slope)
-        np.subtract(slope, self._focus, out=slope)
+        np.multiply(slope, self.gamma, out=slope)
+        np.subtract(slope, 1, out=slope)
+        np.multiply(slope, self._focus, out=slope)
         # log p_k depends on the score j by [k = j] - p_j.
         np.add.reduce(slope, axis=1, keepdims=True, out=self._row)
         np.multiply(p, self._row, out=self._focus)

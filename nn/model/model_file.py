@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nn import arguments, registry
 from nn.arrays import Array, as_dtype, plain
+from nn.extension import level_of_user
 from nn.gradient_descent.interface import IGradientDescent
 from nn.loss.decisions import Binary_Cross_Entropy
 from nn.loss.loss import Loss
@@ -23,6 +25,8 @@ from nn.model.history import CallbackStates, History, State
 from nn.optimizer.interface import IOptimizer
 from nn.registry import CustomObjects
 from nn.tensor_files import MODEL, ModelFileError, dump, parse
+from nn.value.store import not_finite
+from nn.value.value import Variable
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan
@@ -231,6 +235,20 @@ def _restore_optimizer(
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
     op_type = registry.find_class(description["class"], IOptimizer, custom_objects)
     model._adopt_rule(op_type, rule)
+    for name, value in arrays.items():
+        # A warning, as of weights: the model predicts by these alone.
+        if problem := not_finite(_by_variable(model.store.variables, value)):
+            warnings.warn(f"in the model file '{name}' of {problem}", RuntimeWarning, stacklevel=level_of_user())
+            break
+
+
+def _by_variable(variables: Sequence[Variable], values: Array) -> Iterator[tuple[Variable, Array]]:
+    """Yield variables with their parts of a vector of numbers for all of them."""
+    start = 0
+    for variable in variables:
+        end = start + math.prod(variable.shape)
+        yield variable, values[start:end].reshape(variable.shape)
+        start = end
 
 
 def pack_progress(model: TrainedNetwork) -> tuple[dict[str, Any], dict[str, Array]]:

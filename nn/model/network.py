@@ -159,11 +159,13 @@ class Network(
     def get_layer(self, name: str) -> Layer:
         """Return the layer of a name; raise ValueError, listing the names, where there is none."""
         layers = {layer.name: layer for layer in self.graph.layers if isinstance(layer, Layer)}
-        if name not in layers:
+        # A model around this one renames a layer where another one within it bears its name.
+        found = layers.get(name) or {layer._named_for: layer for layer in layers.values()}.get(name)
+        if found is None:
             raise ValueError(
                 f"get_layer() 'name' must be one of {', '.join(layers)}, got {name!r}{arguments.did_you_mean(name, layers)}"
             )
-        return layers[name]
+        return found
 
     @checked_call
     def output_of(self, name: str) -> Node:
@@ -284,9 +286,14 @@ class Network(
 
     @checked_call
     def set_weights(self, weights: Sequence[Array]) -> None:
-        """Copy weights in the order of `get_weights`; raise ValueError, and change nothing, unless number and shapes fit."""
+        """Copy weights in the order of `get_weights`; raise ValueError, and change nothing, unless number and shapes fit.
+
+        Weights that are not finite are taken with a warning, as those of a model file are.
+        """
         self.store  # noqa: B018 - raises before the variables exist
         load_weights(self.graph, weights)
+        if problem := not_finite((variable, variable.value) for variable in self.store.everything):
+            warnings.warn(f"set_weights() got weights of which {problem}", RuntimeWarning, stacklevel=level_of_user())
 
     @checked_call
     def summary(self) -> Summary:

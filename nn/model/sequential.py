@@ -41,6 +41,12 @@ class SequentialModel(Model, configured=True):
     A model may stand among them, such as one that was trained before: its layers are those of this one, too, with the same
     variables, and its `trainable` freezes them.
 
+    Args:
+        input_shape: of a batch, the first axis -1 or None; default: that of the first batch.
+        layers: the layers in their order; `add` appends more.
+        seed: of the first weights and of the draws of training.
+        dtype: type of the weights and of all that is computed.
+
     >>> model = nn.model.SequentialModel(input_shape=[-1, 784])
     >>> model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
     >>> model.setup(nn.loss.Cross_Entropy())
@@ -96,6 +102,14 @@ class DNN(Model, configured=True):
 
     Shapes: x (batch, ...), by default (batch, 784), is flattened to one row per sample; output (batch, classes). Without
     arguments it is the 784-128-128-10 network for MNIST, with 118,282 parameters.
+
+    Args:
+        units: of each hidden layer.
+        classes: number of classes.
+        activation: an object or its word; default: tanh.
+        input_shape: of a batch, the first axis -1 or None; None: that of the first batch.
+        seed: of the first weights and of the draws of training.
+        dtype: type of the weights and of all that is computed.
 
     >>> model = nn.model.DNN(units=[32], input_shape=[-1, 8, 8])
     >>> model.setup(nn.loss.Cross_Entropy())

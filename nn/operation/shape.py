@@ -30,6 +30,9 @@ class Reshape(Operation):
 
     def infer(self, *shapes: Shape) -> Shape:
         known = math.prod(axis for axis in self.shape if axis != BATCH)
+        # Steps of any number become rows: so many features as a step has are a whole row each.
+        if LENGTH in shapes[0] and BATCH in self.shape and known == math.prod(n for n in shapes[0] if n not in (BATCH, LENGTH)):
+            return self.shape
         if BATCH in shapes[0]:
             sample = math.prod(axis for axis in shapes[0] if axis != BATCH)
             # Either rows of the new shape divide a sample, or samples fill a row; then some batches fit.
@@ -59,6 +62,36 @@ class Reshape(Operation):
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Copy, unless the wanted gradient already is the output's."""
+        if wanted[0] is not None and not np.may_share_memory(gradient, wanted[0]):
+            np.copyto(wanted[0], gradient.reshape(wanted[0].shape))
+
+
+class SplitSteps(Operation):
+    """The rows of a as steps of sequences that are as long as those of b: (batch * time, ...), (batch, time, ...) give
+    (batch, time, ...). Of b nothing but batch and time matter.
+
+    Raises ValueError where the rows do not fit.
+    """
+
+    in_place: ClassVar[bool] = True
+    aliases: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+
+    def infer(self, *shapes: Shape) -> Shape:
+        (rows, *features), (batch, time) = shapes[0], shapes[1][:2]
+        if BATCH not in (rows, batch) and rows != batch * time:
+            raise ValueError(f"SplitSteps: {rows} rows of shape {shapes[0]} are not {batch} sequences of {time} steps")
+        return (batch, time, *features)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy, unless the output already is the input's memory."""
+        if not np.may_share_memory(inputs[0], out):
+            np.copyto(out, inputs[0].reshape(out.shape))
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Copy, unless the wanted gradient already is the output's; zeros for b."""
+        if wanted[1] is not None:
+            wanted[1].fill(0)
         if wanted[0] is not None and not np.may_share_memory(gradient, wanted[0]):
             np.copyto(wanted[0], gradient.reshape(wanted[0].shape))
 

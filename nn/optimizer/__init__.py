@@ -12,12 +12,26 @@ if TYPE_CHECKING:
     from nn.optimizer.sharded import ShardedPSGDOptimizer
 
 __all__ = [
-    "DoubleBufferingOptimizer", "Exchange", "FederatedOptimizer", "GAOptimizer", "GDOptimizer", "GradientAveragingOptimizer",
-    "IOptimizer", "LocalUpdateOptimizer", "OpContainer", "PSGDOptimizer", "ParameterAveragingOptimizer",
+    "DoubleBufferingOptimizer",
+    "Exchange",
+    "FederatedOptimizer",
+    "GAOptimizer",
+    "GDOptimizer",
+    "GradientAveragingOptimizer",
+    "IOptimizer",
+    "LocalUpdateOptimizer",
+    "OpContainer",
+    "PSGDOptimizer",
+    "ParameterAveragingOptimizer",
     "ShardedPSGDOptimizer",
-]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
-    "double_buffering": "DoubleBufferingOptimizer", "interface": "Exchange GDOptimizer IOptimizer OpContainer",
-    "local_rule": "FederatedOptimizer LocalUpdateOptimizer ParameterAveragingOptimizer",
-    "parallel_sgd": "GAOptimizer GradientAveragingOptimizer PSGDOptimizer", "sharded": "ShardedPSGDOptimizer",
-})  # fmt: skip
+]
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "double_buffering": "DoubleBufferingOptimizer",
+        "interface": "Exchange GDOptimizer IOptimizer OpContainer",
+        "local_rule": "FederatedOptimizer LocalUpdateOptimizer ParameterAveragingOptimizer",
+        "parallel_sgd": "GAOptimizer GradientAveragingOptimizer PSGDOptimizer",
+        "sharded": "ShardedPSGDOptimizer",
+    },
+)

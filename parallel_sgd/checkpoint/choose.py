@@ -66,7 +66,14 @@ class Choice:
 
     @property
     def said(self) -> str:
-        return f"{self.reason}{' ' if self.reason else ''}Training goes on after {self.position}, with {self.position.next}."
+        return self.said_of("")
+
+    def said_of(self, run: str) -> str:
+        """Return the sentence on where training goes on, with the name of its `run` where that is known, else ""."""
+        of = f" of {run}" if run else ""
+        return (
+            f"{self.reason}{' ' if self.reason else ''}Training{of} goes on after {self.position}, with {self.position.next}."
+        )
 
 
 def choose(offers: Mapping[int, Sequence[CheckpointOffer]], workers: Sequence[int], server: int | None = None) -> Choice | None:

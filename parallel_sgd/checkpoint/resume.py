@@ -78,12 +78,14 @@ class LocalCheckpoint:
 class ResumePoint:
     """Checkpoints from which a job goes on: those that its nodes have of the ended `jobs`, else those that the submitter has.
 
-    `name` stands for it in the record of the run: a job id, or the path of a checkpoint.
+    `name` stands for it in the record of the run: a job id, or the path of a checkpoint; `run` is its name in `runs/`, if it is
+    there.
     """
 
     name: str
     jobs: tuple[str, ...] = ()
     local: LocalCheckpoint | None = None
+    run: str = ""
 
     @property
     def before(self) -> int:
@@ -95,8 +97,8 @@ class ResumePoint:
         if self.local is not None and self.before >= epochs:
             return f"The checkpoint is after {self.local.choice.position}: nothing is left to train, for 'epoch' is {epochs}."
         if self.local is not None:
-            return self.local.choice.said
-        return f"Training goes on from the newest state of job {self.name}; logs tell which."
+            return self.local.choice.said_of(self.run)
+        return f"Training goes on from the newest state of {self.run or f'job {self.name}'}; logs tell which."
 
 
 def checked_resume(
@@ -113,8 +115,10 @@ def checked_resume(
     if not isinstance(resume, (str, Path)) or not str(resume):
         raise TypeError(f"'resume' must be '{LAST}', a job id or a path, got {resume!r}")
     name, jobs, held = _locate(resume, directory, set())
+    known = find_run(directory, name)
+    run = "" if known is None else known.path.name
     if held is None:
-        return ResumePoint(name, tuple(jobs))
+        return ResumePoint(name, tuple(jobs), run=run)
     # as if the first worker held them all: the submitter sends each node what it needs
     choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None:
@@ -129,7 +133,7 @@ def checked_resume(
         if newest is None:
             raise
         raise CheckpointError(f"{error}; '{LAST}' is the run {newest.path.name}, and a name takes another one") from error
-    return ResumePoint(name, tuple(jobs), LocalCheckpoint(held, choice))
+    return ResumePoint(name, tuple(jobs), LocalCheckpoint(held, choice), run)
 
 
 Located = tuple[str, list[str], HeldCheckpoints | None]
@@ -200,4 +204,4 @@ def run_at(path: Path) -> Run | None:
         run = Run.read(folder)
         if run is not None:
             return run
-    return next(iter(runs_in(path.parent if path.name == RUNS else path)), None)
+    return next(iter(runs_in(path)), None)

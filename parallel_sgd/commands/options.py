@@ -263,13 +263,19 @@ def load_model(path: str) -> Model:
     try:
         return Model.load(path)
     except OSError as error:
-        run = run_at(Path(path_of(path)))
-        # the name of a run, as other commands take it
-        models = [] if run is None else sorted(run.path.glob("Node-*-Retrieve/MODEL-*.model"))
-        meant = f" The model that this run has trained is '{os.path.relpath(models[0])}'." if models else ""
+        trained = trained_model(path)
+        # a job begins with the model of a run, or with the one before it: which of them is the user's to say
+        meant = f" The model that this run has trained is '{trained}'." if trained else ""
         raise ValueError(f"The model file {path} cannot be read: {error.strerror or error}.{meant}") from error
     except ModelFileError as error:
         raise ValueError(str(error)) from error
+
+
+def trained_model(name: str) -> str:
+    """Return the path of the model that a run has trained, by the folder of the run or its name; "" where there is none."""
+    run = run_at(Path(path_of(name)))
+    models = [] if run is None else sorted(run.path.glob("Node-*-Retrieve/MODEL-*.model"))
+    return os.path.relpath(models[0]) if models else ""
 
 
 def make_dataset(text: str) -> AbsDataset:

@@ -110,4 +110,6 @@ def _words(options: argparse.Namespace, result: SweepResult) -> str:
     ]
     if missing := len(result.rows) - result.count(DONE):
         lines.append(f"{missing} of {len(result.rows)} runs are not done; the column 'message' of {RESULTS} tells why.")
-    return "\n".join([*lines, f"tables   {result.folder / RESULTS}", f"page     {result.folder / PAGE}"])
+    # a log that is shown has told them
+    lines += [f"tables   {result.folder / RESULTS}", f"page     {result.folder / PAGE}"] if options.quiet else []
+    return "\n".join(lines)

@@ -6,6 +6,8 @@ import argparse
 import csv
 import io
 import math
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,9 @@ from nn.dataset.plan.plan import Plan
 from nn.dataset.plan.rows import MissingColumn
 from nn.model import Model
 from nn.model.inputs import Answers, answers
+from rpc.support.console import show
 
-from .options import load_model
+from .options import load_model, trained_model
 from .output import tell
 
 
@@ -29,7 +32,7 @@ def predict(options: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError: naming file, line and column of the cell that the model does not take.
     """
-    model, plan = _planned(options.model)
+    model, plan = _planned(options)
     table = _read(options, plan)
     with _lines_told(table):
         found = answers(model, plan.apply(_rows(table, plan), options.unknown))
@@ -52,7 +55,7 @@ def evaluate(options: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError: naming file, line and column of the cell that the model does not take.
     """
-    model, plan = _planned(options.model)
+    model, plan = _planned(options)
     if not plan.labels:
         raise ValueError(f"The plan of {options.model} names no column of labels, so there is nothing to compare with.")
     table = _read(options, plan)
@@ -64,8 +67,13 @@ def evaluate(options: argparse.Namespace) -> int:
     return tell(options, content, words, done="The model is evaluated", seconds=None)
 
 
-def _planned(path: str) -> tuple[Model, Plan]:
+def _planned(options: argparse.Namespace) -> tuple[Model, Plan]:
+    # a run, as other commands take it, for the model that it has trained
+    trained = "" if os.path.isfile(options.model) else trained_model(options.model)
+    path = trained or options.model
     model = load_model(path)
+    if trained and not options.quiet:
+        show(sys.stderr, f"model    {trained}\n")
     plan = model.inputs
     if plan is None or not plan.columns:
         raise ValueError(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from network.key_files import find_keys
+from network.key_files import find_keys_for
 from network.loopback import refuse_misplaced
 from network.nodes import Address, NodeAssignment
 from network.values import encode
@@ -116,7 +116,7 @@ def launch(
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
     arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
     # made here: a worker without one would not come
-    find_keys(Path(nodes.key_file) if nodes.key_file else None, os.environ, create=True)
+    find_keys_for((nodes[node] for node in nodes), Path(nodes.key_file) if nodes.key_file else None, os.environ)
     found = None if discovery is None else discovery_of(discovery, nodes.key_file)
     hopeless = found is None and cool_down is None and checkpoint is None
     driver = ElasticDriver(

@@ -17,6 +17,9 @@ _METHOD: Final = "parallel"
 _OPTION: Final = "resume"
 _FLAG: Final = "--resume"
 _LAST: Final = "last"
+_FAULT: Final = "fault"
+_FAULT_FLAG: Final = "--fault"
+"""Option and flag of faults, which would strike again at the same batch."""
 _again: ContextVar[Callable[[], str] | None] = ContextVar("_again", default=None)
 
 
@@ -45,8 +48,8 @@ def command(words: Sequence[str]) -> Callable[[], str]:
 
     def again() -> str:
         kept = list(words)
-        # the last one counts, so this is for the eye alone
-        for place in reversed([place for place, word in enumerate(kept) if word.partition("=")[0] == _FLAG]):
+        # of --resume the last one counts, so it goes for the eye alone
+        for place in reversed([place for place, word in enumerate(kept) if word.partition("=")[0] in (_FLAG, _FAULT_FLAG)]):
             del kept[place : place + (1 if "=" in kept[place] else 2)]
         return shlex.join([*kept, _FLAG, _LAST])
 
@@ -72,9 +75,9 @@ def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str]
     def again() -> str:
         written = _written(lines, line)
         if written is not None:
-            others = [keyword for keyword in written.keywords if keyword.arg != _OPTION]
+            others = [keyword for keyword in written.keywords if keyword.arg not in (_OPTION, _FAULT)]
             # else it comes out of a dict, and would be given twice
-            if not has_option or len(others) < len(written.keywords):
+            if not has_option or any(keyword.arg == _OPTION for keyword in written.keywords):
                 written.keywords = [*others, ast.keyword(_OPTION, ast.Constant(_LAST))]
                 return ast.unparse(written)
         return f"the same call of {_METHOD}(), with {_OPTION}={_LAST!r}"

@@ -93,7 +93,10 @@ def effort_in(records: RunRecords) -> Effort | None:
     told = records.settings.get("redundancy", "")
     # a number with more digits is no count: any program may have written the file
     copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
-    together = str(records.environment.get(WORKERS_IN_TURN, ""))
+    # of many workers in one process, taking turns or simulated, only the first have tables of seconds
+    together = str(
+        records.environment.get(WORKERS_IN_TURN, records.settings.get("workers", "") if platform_of(records) else "")
+    )
     workers = int(together) if together.isdecimal() and len(together) < _MOST_DIGITS else 0
     return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies), workers)
 

@@ -28,6 +28,8 @@ function tell(state) {
   document.title = (state.done && runs ? Math.floor(100 * state.done) + " % " : "") + title + " - Parallel-SGD";
   put("message", state.message);
   showIf("message", state.message);
+  put("note", state.note);
+  showIf("note", state.note);
   const curves = state.page.curves.epoch.filter(line => line.mean && line.metric === "Loss");
   const losses = curves.map(line => line.label + " " + line.points[line.points.length - 1][1].toPrecision(4));
   const parts = state.job ? ["job " + state.job] : [runs ? "It starts." : "No job runs yet; the page shows one as soon as it does."];

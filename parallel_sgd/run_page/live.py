@@ -26,7 +26,7 @@ from urllib.parse import parse_qs
 from rpc.submit import PROGRESS
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
-from .data import page_data
+from .data import page_data, platform_of
 from .records import RunRecords
 from .report import chart, document, embedded, script
 from .sources import Seen, Source
@@ -56,6 +56,7 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
 }
 _IS_VIEWER: Final = "parallel_sgd.is_viewer"
+_BEHIND: Final = "#token="  # the address, before the token
 
 
 class LivePage:
@@ -90,7 +91,7 @@ class LivePage:
             raise
         self.port: int = self._socket.getsockname()[1]
         # behind the #, where no request and no log of a server tells it; the page takes it out of the address
-        self.address = f"http://{HERE}:{self.port}/#token={self._token}"
+        self.address = f"http://{HERE}:{self.port}/{_BEHIND}{self._token}"
         # its logs would go to the user's terminal
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
         less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
@@ -329,6 +330,7 @@ def _told(seen: Seen, opened: float, just_ended: bool, about: Mapping[str, Any] 
         "job": seen.job,
         "state": state,
         "message": _story(records),
+        "note": _note(records),
         "done": seen.done,
         "passed": passed,
         "left": passed * (1 - seen.done) / seen.done if seen.done and passed else None,
@@ -356,10 +358,19 @@ def _story(records: RunRecords) -> str:
     return lines(records)
 
 
+def _note(records: RunRecords) -> str:
+    """Return the note on simulated times, and on how many of the workers have tables; "" of a run that is measured."""
+    if not (platform := platform_of(records)):
+        return ""
+    kept, of = sum(node >= 0 and "TR" in own for node, own in records.tables.items()), records.settings.get("workers", "")
+    some = f" The curves here are those of {kept} of {of} workers." if of.isdecimal() and 0 < kept < int(of) else ""
+    return f"Simulated, not measured, on {platform}: seconds of a virtual clock.{some}"
+
+
 def _html() -> str:
     head = (
         '<h1><span id="title">A run</span> <span class="state" id="state">loading</span></h1><p id="told">Its state comes.</p>'
-        '<p class="story" id="message" hidden></p>'
+        '<p id="note" hidden></p><p class="story" id="message" hidden></p>'
         '<progress id="done" max="1" value="0" aria-label="How much of the job is done"></progress>'
         "<noscript><p>This page is drawn by a script, which this browser does not run. The page of a run that has ended, "
         "report.html in its folder, shows its tables without one.</p></noscript>"
@@ -383,7 +394,7 @@ def _html() -> str:
         f'<section id="now" hidden><h2>Now</h2>{batches}</section>'
         '<section id="time" hidden><h2>Where the time goes</h2><p class="note" id="recent"></p>'
         f'<div class="pair">{causes}{waits}</div>{phases}</section>'
-        '<section id="settings" hidden><h2>Settings that differ from the defaults</h2><div class="scroll listed">'
+        '<section id="settings" hidden><h2>Settings that differ from the defaults</h2><div class="scroll pairs">'
         '<table aria-label="Settings that differ from the defaults"></table></div></section>'
         '<section id="about" hidden><h2>Model</h2><pre id="model" tabindex="0"></pre></section>'
         f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" class="log" tabindex="0"></pre></section>'
@@ -402,4 +413,6 @@ class _Lines(logging.Handler):
         if record.msg == PROGRESS:  # the page shows it anyway, and failures would soon be out of sight
             return
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
-        self.kept.append(f"{stamp} {record.levelname} {clean_text(record.getMessage(), 2000)}")
+        # without the token: a picture of the page may be passed on while it is served
+        text = record.getMessage().partition(_BEHIND)[0]
+        self.kept.append(f"{stamp} {record.levelname} {clean_text(text, 2000)}")

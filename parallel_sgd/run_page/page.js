@@ -93,7 +93,7 @@ function drawCurves() {
     }
     const few = series.length <= 12, unit = {seconds: seconds, bytes: bytes}[curvesPer];
     const amount = {bytes: bytes, client_bytes: bytes, seconds: seconds}[name];
-    const named = lines.some(line => line.run !== undefined) ? [...new Set(series.map(one => one.name))] : few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
+    const named = lines.some(line => line.run !== undefined) ? [...new Set(series.map(one => one.name))] : few ? [true, false].flatMap(mean => lines.filter(line => !!line.mean === mean).map(line => line.label)) : lines.filter(line => line.mean).map(line => line.label);
     const above = 18 * legendLines(named, document.getElementById("curve-" + number)) + (places.length ? 22 : 14);
     show("curve-" + number, {legend: legend(named, {itemHeight: 5}), color: OTHERS, grid: {left: 54, right: 22, top: above, bottom: 40},
       xAxis: axis({type: "value", splitNumber: narrow() ? 4 : 6, name: curvesPer === "step" ? "batch" : curvesPer === "seconds" && page.clock ? "seconds (" + page.clock + ")" : curvesPer,
@@ -113,14 +113,14 @@ function drawCauses() {
   const rows = page.causes.slice(0, 10).reverse();
   if (!rows.length) return;
   // where there is little room names stand above their bars, else beside them, in two lines where they are long
-  const above = narrow(), label = above ? {inside: true, margin: 0, align: "left", verticalAlign: "bottom", padding: [0, 0, 9, 2]} : {width: 180, overflow: "break", lineHeight: 14};
+  const above = narrow(), label = above ? {inside: true, margin: 0, align: "left", verticalAlign: "bottom", padding: [0, 0, 11, 2]} : {width: 180, overflow: "break", lineHeight: 14};
   show("causes", {grid: {left: above ? 4 : 196, right: 76, top: above ? 14 : 6, bottom: 26},
     xAxis: axis({type: "value", splitNumber: above ? 3 : 4, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
     yAxis: axis({type: "category", data: rows.map(row => row.place), axisTick: {show: false}, z: 10,
       axisLabel: Object.assign({color: ink(), fontSize: 12, interval: 0}, label)}),
     tooltip: {formatter: item => escaped(rows[item.dataIndex].text) + "<br><b>" + seconds(item.value) + "</b>"},
     series: [{type: "bar", data: rows.map(row => row.seconds), itemStyle: {color: COLOURS.merge, borderRadius: [0, 3, 3, 0]}, barMaxWidth: above ? 12 : 22,
-      label: {show: true, position: "right", color: ink(), formatter: item => seconds(item.value)}}]}, 60 + (above ? 42 : 34) * rows.length);
+      label: {show: true, position: "right", color: ink(), formatter: item => seconds(item.value)}}]}, 60 + (above ? 46 : 34) * rows.length);
 }
 
 function drawPhases() {

@@ -30,6 +30,8 @@ _CAUSE: Final = (
     *("node", "kind", "host", "pid", "attempt", "phase", "epoch", "batch", "seconds", "detail", "exit_code", "signal"),
     *("rank", "reason"),
 )
+_SIGKILL: Final = 9
+_NOT_SENT: Final = " A SIGKILL that nobody sent is mostly the system's, for want of memory."
 _FOLLOWS: Final = 2  # `rpc.Verdict.rank` of a consequence of a loss
 Cause = Mapping[str, Any]
 
@@ -128,7 +130,7 @@ def _failures(outcome: Mapping[str, Any]) -> str:
 def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
     """Return an attempt after which the job went on."""
     number, moment = int(incident["attempt"]) + 1, float(incident["time"])
-    answers = _culprits(incident.get("causes") or (), incident["message"])
+    answers = _culprits(records, incident.get("causes") or (), incident["message"])
     later = [(row.begin, row, node) for node, rows in records.batches.items() for row in rows if row.begin > moment]
     if later:
         # the first batch after the failure, of any worker
@@ -161,7 +163,7 @@ def _end(records: RunRecords) -> Event:
         answers = [("Who failed", f"Nobody: the job was stopped by {by}.")]
     else:
         causes = outcome.get("causes") or ()
-        answers = _culprits(causes, message, outcome.get("notes") or ())
+        answers = _culprits(records, causes, message, outcome.get("notes") or ())
         if outcome.get("failures"):
             answers.append(("What was done", _done(outcome, causes)))
     answers.append(("What is lost", _lost(records)))
@@ -169,7 +171,7 @@ def _end(records: RunRecords) -> Event:
     return Event("The job was stopped" if stopped else "The job failed", answers, said, verdicts, not stopped)
 
 
-def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) -> list[tuple[str, str]]:
+def _culprits(records: RunRecords, causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Name the nodes that failed first, and how that was noticed."""
     if not causes:
         said = message if message.endswith((".", "!", "?")) else f"{message}."
@@ -185,7 +187,7 @@ def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) 
         f"{_begin(people([cause['node'] for cause in own]))} {what}, {_where(own)}{error}."
         for (what, error), own in alike.items()
     ]
-    noticed = dict.fromkeys(_noticed(cause) for cause in first)
+    noticed = dict.fromkeys(_noticed(cause, str(records.outcome.get("fault", ""))) for cause in first)
     return [("Who failed", " ".join(found)), ("How it was noticed", " ".join(noticed))]
 
 
@@ -218,11 +220,12 @@ def _where(causes: Sequence[Cause]) -> str:
     return f"{place} of attempt {cause['attempt'] + 1}{process}"
 
 
-def _noticed(cause: Cause) -> str:
+def _noticed(cause: Cause, fault: str) -> str:
+    """Tell how the failure of a node was noticed; `fault`: those that the job asked for."""
     detail = str(cause["detail"])
     if cause["kind"] == "crashed" and cause["signal"]:
-        hint = " A SIGKILL that nobody sent is mostly the system's, for want of memory." if cause["signal"] == 9 else ""
-        return f"Its agent saw the process end.{hint}"
+        sent = f" The job had asked for it: {fault}." if "kill" in fault else _NOT_SENT
+        return f"Its agent saw the process end.{sent if cause['signal'] == _SIGKILL else ''}"
     if cause["kind"] == "crashed" and cause["rank"] == _FOLLOWS:
         return "The process reported it; nobody had died or hung before, so look at the network between the two."
     told: Mapping[str, Callable[[], str]] = {
@@ -258,10 +261,10 @@ def _lost(records: RunRecords) -> str:
     if (far := _far(records)) is not None:
         total, each = far
         of, epochs = (
-            (f" of {each * int(asked)}", f" of {asked}") if asked.isdecimal() and len(asked) < _MOST_DIGITS else ("", "")
+            (f" of {each * int(asked):,}", f" of {asked}") if asked.isdecimal() and len(asked) < _MOST_DIGITS else ("", "")
         )
         whole = f"{total // each}{epochs} epochs were" if epochs or total // each != 1 else "1 epoch was"
-        parts.append(f"{total}{of} batches had been trained: {whole} complete.")
+        parts.append(f"{total:,}{of} batches had been trained: {whole} complete.")
     else:
         parts.append("No batch had been trained, as far as the tables tell.")
     if (kept := checkpoint_of(records)) is not None:

@@ -102,7 +102,7 @@ def causes_list(data: Mapping[str, Any]) -> str:
     unknown = f" Workers waited {seconds(waited)} of it, and it is not known for whom." if waited > total / 1000 else ""
     alike = f" ({ordinary})" if ordinary else ""
     own = f"Work that every worker had to do took {seconds(sum(work.values()))} of it{alike}."
-    said = f"<p>Training took {seconds(total)}. {own}{unknown}"
+    said = f"<p>From the first batch to the end of the last one it took {seconds(total)}. {own}{unknown}"
     return f'{said} It would have been shorter without:</p><ol class="causes">{items}</ol>' if items else f"{said}</p>"
 
 

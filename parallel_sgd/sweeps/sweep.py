@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from network.errors import NetworkError
-from network.key_files import find_keys
+from network.key_files import find_keys_for
 from network.nodes import Address, NodeAssignment
 from nn import arguments
 from nn.dataset.interface import Arrays
@@ -27,7 +27,7 @@ from nn.registry import custom_classes
 from rpc import NodeBusy
 from rpc.submit import telling
 from rpc.submit.run_folder import shown
-from rpc.support.logs import PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
+from rpc.support.logs import COPIED, PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
 from rpc.support.processors import usable_cores
 
 from ..codec.compose import CodecWarning
@@ -45,7 +45,7 @@ from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_se
 from .identity import identity_of, parts_of_identity
 from .page import write_page
 from .pool import Ended, Pool
-from .results import Row, SweepResult
+from .results import RESULTS, Row, SweepResult
 from .runs import DONE, FAILED, IDENTITY, INTERRUPTED, MEASURED, NOT_RUN, Told, found_runs, told_of
 
 __all__ = ["SWEEPS", "sweep"]
@@ -214,7 +214,7 @@ class _Place:
     def check_key(self) -> None:
         """Raises: KeyFileError where there is no key for the agents."""
         given = self._given.key_file
-        find_keys(Path(given) if given else None, os.environ, create=True)
+        find_keys_for(self.agents, Path(given) if given else None, os.environ)
 
     def taken(self, like: NodeAssignment, agents: Sequence[Address]) -> NodeAssignment:
         """Return the nodes of a run on these agents; without agents those that it was planned with."""
@@ -368,7 +368,9 @@ class _Progress:
                     len(self._runs),
                 )
             self.result.write()
-            write_page(self.result)
+            page = write_page(self.result)
+            _log.info("tables   %s", shown(self.result.folder / RESULTS), extra=COPIED)
+            _log.info("page     %s", shown(page), extra=COPIED)
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()

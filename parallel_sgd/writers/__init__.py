@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from .tensorboard import TensorBoardWriter
 
 __all__ = ["MLflowWriter", "TensorBoardWriter", "Writer", "WriterCallback"]
-__getattr__, __dir__ = lazily(__name__, {
-    "interface": "Writer WriterCallback", "mlflow": "MLflowWriter", "tensorboard": "TensorBoardWriter",
-})  # fmt: skip
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "interface": "Writer WriterCallback",
+        "mlflow": "MLflowWriter",
+        "tensorboard": "TensorBoardWriter",
+    },
+)

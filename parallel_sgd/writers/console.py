@@ -80,8 +80,10 @@ class JobConsole:
         _log.info("%s: %s", given.mission_title, words, extra=BRIEF)
         if isinstance(nodes, InProcessNodes) and nodes.simulated:
             _log.info("hosts    %s", nodes.simulated, extra=BRIEF)
-        if self._spec.resume is not None:  # the epochs before are told, too
+        if self._spec.resume is not None:
             _log.info("%s", self._spec.resume.told(given.epoch), extra=BRIEF)
+            # the run before has told its epochs
+            self._told = self._spec.resume.before
         _log.info("job %s, files in %s", job, shown(folder), extra=BRIEF)
 
     def take(self, history: JobHistory) -> None:

@@ -231,7 +231,7 @@ class ForkedProcess:
 
     @property
     def busy_pid(self) -> int:
-        """Process id whose processor time and state tell whether there will be this process, or how it is."""
+        """Process id: processor time and state of that process tell whether there will be this process, or how it is."""
         return self.pid or self._server.pid
 
     def begin(self, answer: int) -> None:

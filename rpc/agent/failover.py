@@ -58,7 +58,7 @@ class _NodeLease:
 
 
 class DriverLeases:
-    """Leases by job and node. Jobs whose submitter names no driver have none: no standby driver starts them again.
+    """Leases by job and node. Jobs of a submitter that names no driver have none: no standby driver starts them again.
 
     Args:
         folders: folders of the jobs, in which promises and manifests lie.

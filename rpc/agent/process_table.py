@@ -195,7 +195,7 @@ class ProcessTable:
         Args:
             job: id of the job.
             event: the order, with its reason.
-            node: the node whose process is to end; default: all.
+            node: the node of the process that is to end; default: all.
         """
         for supervisor in self._of(job, node):
             # before the event: what it causes stands behind it in the log

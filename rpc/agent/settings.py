@@ -43,7 +43,7 @@ class AgentSettings:
         slots: jobs at once.
         log_level: a name in `LEVELS`.
         code_policy: see `rpc.shipping.load`.
-        keep_jobs: ended jobs whose files are kept.
+        keep_jobs: ended jobs of which the files are kept.
         output_mib: MiB of a job's output that its log keeps.
         own_kernels: its jobs have the BLAS kernels that its environment gives, as the process that started it has.
         keyring: keys that come from no file, instead of `key_file`.

@@ -236,7 +236,7 @@ class JobFolders:
         return removed + self._remove_unknown(now)
 
     def _remove_unknown(self, now: float) -> list[str]:
-        """Remove old folders whose record cannot be read; they stay as long as a job does, for people who look into them."""
+        """Remove old folders without a readable record; they stay as long as a job does, for people to look into them."""
         known = {record.name for record in self._records}
         removed: list[str] = []
         for folder in self.root.iterdir():

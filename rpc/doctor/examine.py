@@ -18,7 +18,7 @@ from tqdm import tqdm
 from network import VERSION
 from network.dial import Target, advised, dial_all
 from network.errors import ClosedByUs, NetworkError, PeerLost
-from network.key_files import find_keys
+from network.key_files import find_keys, key_origin
 from network.keys import Key
 from network.loopback import misplaced
 from network.nodes import Address
@@ -48,9 +48,10 @@ def examine(
     key: Key,
     show: Callable[[int, int], None] = lambda done, of: None,
     key_file: str | Path | None = None,
+    origin: str | None = None,
 ) -> Report:
     """Examine the agents at `addresses`, called with `key`; `show` is called with the number of ways measured, and of all.
-    `key_file` is where the key is from, None for the usual place.
+    `key_file` is where the key is from, None for the usual place; `origin` is the same in words, None where it is unknown.
     """
     targets = {place: Target(address, key, "submitter", "agent") for place, address in enumerate(addresses)}
     # all at once: silent hosts cost five seconds in all, not each
@@ -61,7 +62,7 @@ def examine(
         workers: list[Worker] = []
         for place, address in enumerate(addresses):
             if place in errors:
-                workers.append(Worker(address, str(advised(errors[place], address, key_file))))
+                workers.append(Worker(address, str(advised(errors[place], address, key_file, origin))))
             else:
                 workers.append(_asked(address, sessions[place]))
         asked = [place for place, worker in enumerate(workers) if worker.status is not None]
@@ -217,7 +218,8 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
         bar.update(done - bar.n)
 
     try:
-        report = examine(addresses, key, show, settings.key_file)
+        origin = None if settings.keyring is not None else key_origin(settings.key_file, os.environ)
+        report = examine(addresses, key, show, settings.key_file, origin)
     finally:
         if bar is not None:
             bar.close()

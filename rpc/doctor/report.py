@@ -88,6 +88,15 @@ class Report:
             *self._of_speed(),
         ]
 
+    @property
+    def taken(self) -> list[Worker]:
+        """Workers without a free slot. They are at work, so this is no problem; the next job waits for theirs."""
+        return [
+            worker
+            for worker in self.workers
+            if not worker.problem and worker.status is not None and worker.status.jobs >= worker.status.slots
+        ]
+
     def _of_addresses(self) -> Iterator[Problem]:
         if self.misplaced is not None:
             yield Problem(str(self.misplaced.address), f"{self.misplaced.what}.", self.misplaced.repair)
@@ -107,9 +116,6 @@ class Report:
             if status.python != python_version():
                 what = f"it runs Python {clean(status.python)}, this is Python {python_version()}."
                 yield Problem(name, what, "Code travels between equal minor versions only: use one everywhere.")
-            if status.jobs >= status.slots:
-                what = f"it has no free slot: {status.jobs} of {status.slots} in use."
-                yield Problem(name, what, "Wait for its job, or stop that; with more --slots it runs several.")
             if status.unwritable:
                 what = f"no job can begin in its work directory {clean(status.work_dir)}: {clean(status.unwritable)}."
                 yield Problem(
@@ -237,6 +243,11 @@ class Report:
             parts.append(in_columns(ways, columns))
         problems = self.problems
         count = f"{len(problems)} thing{'s are' if len(problems) > 1 else ' is'} wrong:"
+        if taken := ", ".join(str(worker.address) for worker in self.taken):
+            parts.append(
+                f"No free slot for another job: {taken}. Wait for the jobs there ('psgd jobs'), or stop one; with more --slots "
+                "a worker runs several."
+            )
         parts.append("\n".join([count, *(f"* {problem}" for problem in problems)]) if problems else "All is well.")
         return "\n\n".join(parts)
 
@@ -289,6 +300,9 @@ def _cells(link: Measured | None) -> tuple[str, str, str]:
 
 
 def _seconds(value: float) -> str:
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if value >= 2 * size:  # as of a clock that was never set
+            return f"{value / size:.3g} {unit}"
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.2f} ms"
 
 

@@ -1,4 +1,4 @@
-"""Members of a job whose workers come and go: hosts, their discovery, and the driver that decides on rounds."""
+"""Members of a job with workers that come and go: hosts, their discovery, and the driver that decides on rounds."""
 
 from typing import TYPE_CHECKING
 

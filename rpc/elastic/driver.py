@@ -198,7 +198,7 @@ class ElasticDriver(Machine):
         return actions
 
     def _failed(self, event: WorkerEnded) -> list[Any]:
-        """Fence a failed worker: no other is sent to its slot, or to its host, whose other workers are stopped then."""
+        """Fence a failed worker: no other is sent to its slot, or to its host; the host's other workers are stopped then."""
         worker = event.worker
         # the first is the cause more often than those that follow
         if not self._first_failure:

@@ -29,7 +29,7 @@ _SHORTENED = "Traceback (most recent call last); the frames of Parallel-SGD are 
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, str]:
-    """Return state and detail of a job whose executor ended with `error`, None for a good end."""
+    """Return state and detail of a job after its executor ended with `error`, None for a good end."""
     if error is None:
         return "done", ""
     if isinstance(error, JobAborted):
@@ -55,7 +55,7 @@ def add_remedy(error: BaseException) -> None:
 
 def _is_of_spawning(error: BaseException) -> bool:
     """Tell if a function or class could not be sent to a process of `multiprocessing`, by the place of the error, for its words
-    and its class (PicklingError, AttributeError for what is local to a function) depend on the version of Python.
+    and its class (PicklingError, AttributeError for a class local to a function) depend on the version of Python.
     """
     if type(error) is not AttributeError and (type(error).__module__, type(error).__name__) != ("_pickle", "PicklingError"):
         return False

@@ -99,7 +99,7 @@ class DaskLauncher(Launcher):
     def discover(self) -> list[str]:
         """List a line `host:port slots=n` for every agent that there is now: a discovery for `ParallelSGD.parallel`.
 
-        A worker whose agent does not come up is left out, and warned of once.
+        A worker without an agent that comes up is left out, and warned of once.
 
         Raises: NetworkError when the cluster does not answer.
         """

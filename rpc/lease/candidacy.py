@@ -49,7 +49,7 @@ class Candidacy:
         candidate: this driver.
         logger: of the job.
         lost: nodes that the candidate has lost.
-        known_dead: those of them whose agents it saw end.
+        known_dead: those of them of which it saw the agents end.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ class Handoff:
 
     Args:
         driver: name of the driver.
-        standby: module whose `main` takes over.
+        standby: module with the `main` that takes over.
         manifest: the same for all attempts at a job.
         attempt_state: state of the job so far.
         term: in which the attempt was agreed to.
@@ -99,7 +99,7 @@ class HandoffTracker:
             self._sent[node] = sent
 
     def lose(self, node: int) -> None:
-        """Forget a node whose agent has everything, or is gone."""
+        """Forget a node: its agent has everything, or is gone."""
         self._open.discard(node)
         self._sent.pop(node, None)
 

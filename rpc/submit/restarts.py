@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -108,12 +109,16 @@ def _nothing(node: int, request: str) -> None:
     )
 
 
+QUIET_SECONDS = 2.0  # in which most calls that are repeated succeed: a slot gets free, an agent is started again
 _log = get_logger(SUBMIT_LOGGER)
 Result = TypeVar("Result")
 
 
 class Retry:
-    """Repetition of a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed on a clock."""
+    """Repetition of a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed on a clock.
+
+    The reason is logged once, and as a warning once it has lasted so long that somebody would ask why nothing goes on.
+    """
 
     def __init__(
         self,
@@ -126,8 +131,9 @@ class Retry:
 
     def call(self, function: Callable[[], Result]) -> Result:
         """Return the result of `function`; raise its last error."""
-        deadline = self._clock.monotonic() + self._seconds
-        said = ""
+        begun = self._clock.monotonic()
+        deadline = begun + self._seconds
+        said = "", False
         while True:
             try:
                 return function()
@@ -135,11 +141,13 @@ class Retry:
             except self._never:
                 raise
             except self._kinds as error:
-                left = deadline - self._clock.monotonic()
+                now = self._clock.monotonic()
+                left = deadline - now
                 if left <= 0:
                     raise
-                # the same words are logged once, however often it is tried
-                if str(error) != said:
-                    said = str(error)
-                    _log.info("%s Trying again for up to %.0f s.", said, left)
+                # the same words are logged once on each level, however often it is tried
+                says = str(error), now - begun >= QUIET_SECONDS
+                if says != said:
+                    said = says
+                    _log.log(logging.WARNING if says[1] else logging.INFO, "%s Trying again for up to %.0f s.", says[0], left)
                 self._clock.sleep(min(RETRY_SECONDS, left))

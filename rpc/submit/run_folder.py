@@ -71,7 +71,7 @@ def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
     """
     known = {} if known is None else known
     try:
-        with os.scandir(directory / RUNS) as entries:
+        with os.scandir(_root_of(directory)) as entries:
             # links are left out: `latest` would show a run twice
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
@@ -85,12 +85,24 @@ def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
     )
 
 
+def _root_of(directory: Path) -> Path:
+    """Return the folder of the runs in `directory`: `runs/` in it, or itself where it is such a folder, under any name."""
+    root = directory / RUNS
+    if not os.path.lexists(root):
+        with contextlib.suppress(OSError), os.scandir(directory) as entries:
+            if any(
+                os.path.isfile(os.path.join(entry.path, _RECORD)) for entry in entries if entry.is_dir(follow_symlinks=False)
+            ):
+                return directory
+    return root
+
+
 def unreadable_in(directory: Path) -> dict[str, str]:
     """Return, by name, why the folders in `directory` that this user may not read cannot be read: `runs_in` lists none of
     them.
     """
     found: dict[str, str] = {}
-    with contextlib.suppress(OSError), os.scandir(directory / RUNS) as entries:
+    with contextlib.suppress(OSError), os.scandir(_root_of(directory)) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 try:
@@ -213,7 +225,7 @@ def delete_run(run: Run) -> None:
 
     Raises: OSError; ValueError for a folder that is not in a directory of runs.
     """
-    root = run.path.parent
+    root = run.path.absolute().parent
     # a wrong argument must not delete another folder of the user's
     if root.name != RUNS or run.path.is_symlink():
         raise ValueError(f"{run.path} is no folder in a directory {RUNS}, so it is not deleted")

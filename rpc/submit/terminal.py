@@ -45,7 +45,7 @@ class ProgressDisplay:
 
     Args:
         nodes: the workers to begin with.
-        logger: log whose lines share the terminal.
+        logger: log of the lines that share the terminal.
     """
 
     def __init__(self, nodes: Iterable[int], logger: logging.Logger) -> None:
@@ -299,7 +299,7 @@ def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterat
     program without a traceback.
 
     Args:
-        what: what is stopped.
+        what: name of the block that is stopped.
         logger: takes the line.
         whole: the blocks within are parts, of which the user knows nothing, so they leave the line to this one.
     """

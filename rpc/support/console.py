@@ -28,6 +28,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final, TextIO
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -44,6 +45,8 @@ _LATER_SECONDS: Final = 0.01  # by then the finalizer has mostly returned; if no
 _ATOMIC_BYTES: Final = min(select.PIPE_BUF, 4096)
 _GAP: Final = "  "
 """Gap between the columns of a table."""
+_NARROWEST: Final = 12
+"""Characters that a column of a table has at least."""
 _FIGURES: Final = " " * 3
 """Gap between the figures of a line."""
 _HEAD: Final = re.compile(r" *\S+(?: \S+)* {2,}")
@@ -422,8 +425,34 @@ def in_columns(rows: Sequence[Sequence[str]], columns: int = 0) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def side_by_side(rows: Sequence[Sequence[str]], columns: int = 0) -> str:
+    """Return rows as `in_columns` does, where a row that is wider than the terminal has cells of several lines.
+
+    Args:
+        rows: the cells, those of the head first.
+        columns: width of the terminal; one that leaves a column too little room gets the lines of `in_columns`. 0 for lines of
+            any length.
+
+    >>> print(side_by_side([("", "run-1", "run-2"), ("best", "epoch 6, 0.8653", "epoch 2, 0.7239")], 32))
+          run-1         run-2
+    best  epoch 6,      epoch 2,
+          0.8653        0.7239
+    """
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = columns - first - len(_GAP) * len(others)
+    # the widest that all columns may have: narrower ones leave theirs to the others
+    limit = max((width for width in range(_NARROWEST, room + 1) if sum(min(width, own) for own in others) <= room), default=0)
+    if not limit or max(others) <= limit:
+        return in_columns(rows, columns)
+    lines: list[Sequence[str]] = []
+    for name, *cells in rows:
+        parts = [textwrap.wrap(cell, limit) or [""] for cell in cells]
+        lines += zip_longest([name], *parts, fillvalue="")
+    return in_columns(lines)
+
+
 def fitted(text: str, stream: TextIO | None) -> str:
-    """Return text whose lines are broken where the terminal behind a stream ends, between figures or words.
+    """Return text with lines broken where the terminal behind a stream ends, between figures or words.
 
     Lines that begin with a tab stay, as those of a traceback do; so does all text where the stream is no terminal.
     """

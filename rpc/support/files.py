@@ -406,13 +406,19 @@ RESULT_FILE = "result.psgd"
 def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
     """Write `content`, whose instances may be of `classes`.
 
-    Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk.
+    Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk; then
+    no file is left.
     """
     # in the form of a message: its reader has the bounds and checks of a peer's messages
     packed = pack(Kind.MESSAGE, (), content, False, classes)
-    with open(path, "wb") as file:
-        for part in packed.buffers():
-            file.write(part)
+    try:
+        with open(path, "wb") as file:
+            for part in packed.buffers():
+                file.write(part)
+    except OSError:
+        # half of it would be taken for the work of a node that breaks the protocol
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read_result(path: Path, classes: Sequence[type]) -> Any:

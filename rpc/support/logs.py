@@ -22,7 +22,7 @@ AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
 
 
 class _PrivateFileHandler(RotatingFileHandler):
-    """Handler whose file, in every part, also those begun by rotation, is readable by its owner only."""
+    """Handler of a file that, in every part, also those begun by rotation, is readable by its owner only."""
 
     def _open(self) -> TextIOWrapper:
         return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
@@ -75,7 +75,7 @@ class ConsoleFormatter(CleanFormatter):
 
 
 class _DatedFormatter(CleanFormatter):
-    """Formatter whose times are dates and times of ISO 8601, such as 2026-11-28T20:19:08+01:00."""
+    """Formatter that writes times as dates and times of ISO 8601, such as 2026-11-28T20:19:08+01:00."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="seconds")
@@ -102,7 +102,7 @@ _CLEAN_FILTER = _CleanFilter()
 
 
 def get_logger(name: str) -> logging.Logger:
-    """Return the logger of that name, whose records are clean for any handler: an application may have configured its own."""
+    """Return the logger of that name; its records are clean for any handler: an application may have configured its own."""
     return cleaned(logging.getLogger(name))
 
 

@@ -65,6 +65,14 @@ for (const width of [1280, 400]) {
   found.texts[width] = await tab.evaluate(spoiltTexts);
   await tab.screenshot({path: join(folder, `${name}-${width}.png`), fullPage: true});
 }
+// a sheet of A4 with the margins of a browser
+if (!isPlain && !isLive && await tab.locator("#data").count()) {
+  await tab.emulateMedia({media: "print"});
+  await tab.setViewportSize({width: 718, height: 900});
+  await tab.waitForTimeout(500);
+  found.widths[718] = await tab.evaluate(() => document.documentElement.scrollWidth);
+  await tab.emulateMedia({media: "screen"});
+}
 const wanted = more.filter(word => !["dark", "plain", "begin"].includes(word));
 if (wanted.length) await tab.setViewportSize({width: 1280, height: 900});
 for (const [number, selector] of wanted.entries()) {

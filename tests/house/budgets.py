@@ -25,10 +25,11 @@ class Count(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A row of the table that is printed only."""
+    """A row of the table that is printed only; `before` is its figure in the last release, None where git cannot tell."""
 
     name: str
     measure: Callable[[], Count]
+    before: Callable[[], float | None] = lambda: None
 
 
 class Budget(NamedTuple):
@@ -41,6 +42,14 @@ class Budget(NamedTuple):
     def exceeded(self, value: float) -> bool:
         """Tell if `value` is over the limit."""
         return value > self.limit
+
+
+def _then(figure: Callable[[list[int]], float], tests: bool = False) -> Callable[[], float | None]:
+    def measure() -> float | None:
+        lengths = [count for name, count in files.released().items() if name.startswith("tests/") == tests]
+        return figure(lengths) if lengths else None
+
+    return measure
 
 
 def _of(parts: Iterable[object]) -> Count:
@@ -77,8 +86,8 @@ def _crowded() -> Count:
 #: Package: who/what clauses for each 1,000 words of docstrings; docstrings with a first word that is no noun or verb; public
 #: arguments that no docstring describes. The goal is 3, 0 and 0; the number of a package that has more may only fall.
 WORDS = {
-    "executor": (2.5, 0, 0),
-    "network": (2, 0, 0),
+    "executor": (1.5, 0, 0),
+    "network": (1.5, 0, 0),
     "nn": (0.5, 0, 0),
     "parallel_sgd": (0.6, 0, 0),
     "psgd": (1.5, 0, 0),
@@ -104,13 +113,13 @@ def _listed(found: Callable[[str], list[str]], package: str) -> Count:
 
 
 TOTALS = (
-    Total("product files", lambda: Count(len(files.lengths()))),
-    Total("product lines", lambda: Count(sum(files.lengths().values()))),
-    Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values()))),
-    Total("longest file", _longest_file),
+    Total("product files", lambda: Count(len(files.lengths())), _then(len)),
+    Total("product lines", lambda: Count(sum(files.lengths().values())), _then(sum)),
+    Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values())), _then(statistics.median)),
+    Total("longest file", _longest_file, _then(max)),
     Total("comments for each 100 lines", lambda: Count(files.comments())),
     Total("modules of rpc that parallel_sgd imports", lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
-    Total("test lines", lambda: Count(sum(files.test_lines().values()))),
+    Total("test lines", lambda: Count(sum(files.test_lines().values())), _then(sum, tests=True)),
     Total("share of test lines in the outer wall", lambda: Count(files.wall_share())),
     Total("share of test lines in files that lean on internals", lambda: Count(files.internal_share())),
     Total("lines that a worker imports before its first batch", _lines("worker")),

@@ -6,11 +6,13 @@ import ast
 import functools
 import io
 import re
+import subprocess
+import tarfile
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import ROOT, library_files, nodes, parse
+from tests.sources import PACKAGES, ROOT, library_files, nodes, parse
 from tests.wall import in_the_wall, leans_on_internals
 
 #: Words that say something else elsewhere, or nothing to whom they are not explained. Package: names of modules and folders
@@ -45,6 +47,30 @@ STANDARD_HERE = {"rpc/elastic/driver.py", "parallel_sgd/driver/__init__.py"}
 def lengths() -> dict[str, int]:
     """Lines of every file of the product."""
     return {path.relative_to(ROOT).as_posix(): _lines(path) for path in library_files()}
+
+
+@functools.cache
+def released() -> dict[str, int]:
+    """Lines of every file of the product and the tests in the last release, as git has it; empty where git cannot tell.
+
+    The last release is the commit before the one that has set the present number of the version: each number is begun in one
+    commit, right after the release before it (CONTRIBUTING.md).
+    """
+    begun = _git("log", "-1", "--format=%H", "-G^VERSION = ", "--", "network/__init__.py").decode().strip()
+    archive = _git("archive", f"{begun}^", *PACKAGES, "tests") if begun else b""
+    if not archive:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        members = [each for each in tar if each.isfile() and each.name.endswith(".py")]
+        return {each.name: len(tar.extractfile(each).read().splitlines()) for each in members}  # type: ignore[union-attr]
+
+
+def _git(*arguments: str) -> bytes:
+    # neither git nor the history need be there: an archive of the sources, a shallow clone
+    try:
+        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False).stdout
+    except OSError:
+        return b""
 
 
 def loose(package: str) -> list[str]:

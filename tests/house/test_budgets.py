@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.house import prose
-from tests.house.budgets import JOB, PROSE, TEXT, WORDS, Budget, Count
+from tests.house import files, prose
+from tests.house.budgets import JOB, PROSE, TEXT, TOTALS, WORDS, Budget, Count
 from tests.house.graph import components, imports
 from tests.house.prose import of_tree, undescribed
 from tests.house.running import Way, ways
@@ -47,6 +49,24 @@ def test_a_job_is_within_its_budgets() -> None:
 def test_a_budget_is_exceeded_above_its_limit_only() -> None:
     budget = Budget("a", 24, lambda: Count(0))
     assert [budget.exceeded(value) for value in (0, 24, 25)] == [False, False, True]
+
+
+def test_the_last_release_is_the_commit_before_this_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROOT", tmp_path)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for number, lines in (("1.0.0", 1), ("1.0.0", 3), ("1.1.0", 9), ("1.1.0", 12)):
+        for package in (*PACKAGES, "tests"):
+            (tmp_path / package).mkdir(exist_ok=True)
+            (tmp_path / package / "__init__.py").write_text("# a line\n" * lines + f'VERSION = "{number}"\n')
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "Change it"], check=True)
+    files.released.cache_clear()
+    try:
+        assert files.released() == {f"{package}/__init__.py": 4 for package in (*PACKAGES, "tests")}
+        assert [row.before() for row in TOTALS if row.name in ("product lines", "test lines")] == [4 * len(PACKAGES), 4]
+    finally:
+        files.released.cache_clear()
 
 
 DOCSTRINGS = '''

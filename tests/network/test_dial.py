@@ -19,6 +19,7 @@ from network.acceptor import Accept, Acceptor, Authenticated
 from network.dial import CannotConnect, Target, advised, dial, dial_all
 from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
 from network.hello import Hint, Refused
+from network.key_files import key_origin
 from network.keys import Key, Keyring
 from network.nodes import Address
 from network.session import Session
@@ -250,6 +251,23 @@ def test_advice_is_of_the_family_that_was_called(named: Callable[..., Address], 
     here = "Start one on this machine with 'psgd worker --port 1"
     assert str(advised(caught.value, Address("::1", 1))).endswith(f"{here}'.")
     assert str(advised(caught.value, Address("::1", 1), "a key")).endswith(f"{here} --key-file 'a key''.")
+
+
+def test_a_refused_key_is_told_with_its_place() -> None:
+    """Whoever has forgotten an option looks for the file that was taken in place of theirs."""
+    refused = Refused(Hint.BAD_KEY, "wrong key.")
+    goal = Address("192.168.1.2", 1)
+    for given, environ, place in (
+        ("own.key", {"PSGD_KEY_FILE": "other.key"}, "own.key"),
+        (None, {"PSGD_KEY_FILE": "other.key"}, "other.key"),
+        (None, {"PSGD_KEY": "text"}, "the environment variable PSGD_KEY"),
+        (None, {"HOME": "/home/me"}, "/home/me/.config/psgd/key"),
+    ):
+        told = advised(refused, goal, given, key_origin(given, environ))
+        assert str(told) == f"wrong key. That key is from {place}; --key-file names another."
+        assert isinstance(told, Refused) and told.hint == Hint.BAD_KEY
+    assert advised(refused, goal) is refused
+    assert advised(busy := Refused(Hint.BUSY, "busy"), goal, origin="a") is busy
 
 
 def free_port(host: str, stack: contextlib.ExitStack) -> int:

@@ -18,8 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.key_files import create_key_file, default_key_path, find_keys, load_key_file, take_key_from_environment
+from network.key_files import (
+    create_key_file,
+    default_key_path,
+    find_keys,
+    find_keys_for,
+    load_key_file,
+    take_key_from_environment,
+)
 from network.keys import Key, KeyFileError, Keyring, format_keyring, new_key, parse_keyring
+from network.nodes import Address
 
 from ..statements import covers
 
@@ -259,6 +267,17 @@ def test_the_default_file_is_made_at_the_first_use_and_not_anew_when_it_is_fault
     with pytest.raises(KeyFileError, match="chmod 600"):
         find_keys(None, environ, create=True)
     assert path.read_text() == format_keyring(ring)
+
+
+def test_a_key_is_made_to_call_agents_of_this_machine_alone(tmp_path: Path) -> None:
+    """No agent of another machine has a key that is made for the call, so that a missing one is told there."""
+    environ, here, there = {"HOME": str(tmp_path)}, Address("127.0.0.1", 1), Address("192.168.1.2", 1)
+    for agents in ([there], [here, there]):
+        with pytest.raises(KeyFileError, match="key does not exist; copy it from a machine of the cluster"):
+            find_keys_for(agents, None, environ)
+    assert not list(tmp_path.iterdir())
+    made = find_keys_for([here, Address("::1", 1)], None, environ)
+    assert find_keys_for([there], None, environ) == made
 
 
 def test_the_configuration_directory(monkeypatch: pytest.MonkeyPatch) -> None:

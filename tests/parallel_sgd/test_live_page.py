@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ import pytest
 from network.key_files import create_key_file
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
-from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.engine.accounts import BATCH_COLUMNS
 from parallel_sgd.engine.progress import COLUMNS
 from parallel_sgd.nodes import machine_of
@@ -351,6 +352,7 @@ def test_a_job_shows_itself_and_gives_the_same_bits(tmp_path: Path, caplog: pyte
         log.removeHandler(keeps)
     (state,) = SEEN
     assert state["state"] == "running" and state["done"] == 0 and state["log"]
+    assert "token" not in "".join(state["log"]), "the page may be shown to others"
     assert set(threading.enumerate()) <= threads
 
 
@@ -424,6 +426,21 @@ def test_title_settings_and_model_are_there_before_the_first_batch(tmp_path: Pat
     (state,) = seen
     assert state["title"] == "Digits" and {"setting": "epoch", "value": "3"} in state["about"]["settings"]
     assert "Dense" in state["about"]["model"] or "dense" in state["about"]["model"]
+
+
+def test_a_simulated_run_is_told_as_one_while_it_goes_on(tmp_path: Path) -> None:
+    """With the number of workers whose curves are there; a run that is measured has no such note."""
+    notes = []
+    for number, nodes in enumerate([simulated(17, "star 100Mbit/s 1ms", compute="1ms", codec_time=0), in_process(2)]):
+        job = ParallelSGD(mlp(units=4), ArrayDataset(X, Y))
+        folder = job.parallel(nodes, epoch=1, block_size=1, directory=tmp_path / str(number)).folder
+        assert folder is not None
+        (folder / "outcome.json").unlink()
+        with LivePage(RunSource(partial(Path, folder))) as live:
+            notes.append(next(states(live.address))["note"])
+    platform = "star of 17 hosts; 100 Mbit/s and 1 ms; model alpha-beta, ports shared fairly, TCP"
+    some = "The curves here are those of 4 of 17 workers."
+    assert notes == [f"Simulated, not measured, on {platform}: seconds of a virtual clock. {some}", ""]
 
 
 def test_links_are_not_blamed_for_turns_on_the_cores(tmp_path: Path) -> None:

@@ -420,7 +420,8 @@ def test_nodes_outlive_their_block_in_vain(tmp_path: Path) -> None:
     """What is said is that the block has ended, not that its key file is missing."""
     with local_workers(1) as nodes:
         assert not list(tmp_path.iterdir())
-    told = "The 'with' block that started these workers has ended"
+    told = r"These workers have ended, with close\(\) or with the 'with' block that started them: .*run that cell again"
+    assert repr(nodes).endswith("; closed)")
     for use in (
         lambda: Request().request(nodes),
         lambda: elastic.launch(int, nodes),

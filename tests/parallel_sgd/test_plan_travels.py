@@ -96,6 +96,11 @@ def test_a_job_keeps_the_plan_and_commands_predict_by_it(capsys):
     assert Path("out.csv").read_text() == out
     told = json.loads(commanded(capsys, "predict", "houses.model", "rows.csv", "--json")[1])
     assert told["predictions"][0][0] == rows[1][0]
+    # a run, by its name or folder, stands for the model that it has trained
+    for run, more in (("P-SGD-1", []), ("runs/latest", ["-q"])):
+        again, text, said = commanded(capsys, "predict", run, "rows.csv", *more)
+        assert (again, text) == (0, out), said
+        assert said == ("" if more else "model    runs/P-SGD-1/Node-0-Retrieve/MODEL-P-SGD-N(0).model\n")
     code, out, _ = commanded(capsys, "evaluate", "houses.model", "moved.csv", "--json")
     figures = json.loads(out)
     labelled = pandas.read_csv("moved.csv", sep=";", dtype=str, keep_default_na=False)

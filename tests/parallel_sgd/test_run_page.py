@@ -26,7 +26,7 @@ from parallel_sgd.record.run import JobResult
 from parallel_sgd.run_page import RunRecords, terms
 from parallel_sgd.run_page.data import page_data
 from parallel_sgd.run_page.report import render
-from parallel_sgd.run_page.story import checkpoint_of
+from parallel_sgd.run_page.story import checkpoint_of, lines
 from rpc.messages import Verdict
 from tests.parallel_sgd.networks import mlp
 from tests.sources import ROOT
@@ -387,6 +387,18 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
             "'run' must be the folder of a run, as runs/latest, or its name in runs/, got" in (told := capsys.readouterr().err)
             and said in told
         )
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint"),
+    [("kill 1@e2.b3", "The job had asked for it: kill 1@e2.b3."), ("+1s 0>1", "want of memory"), ("", "want of")],
+)
+def test_a_kill_that_was_asked_for_is_no_want_of_memory(tmp_path: Path, fault: str, hint: str) -> None:
+    cause: dict[str, Any] = {"kind": "crashed", "node": 1, "rank": 0, "signal": 9, "reason": "killed", "detail": ""}
+    where: dict[str, Any] = {"attempt": 0, "epoch": 2, "batch": 3, "host": "pc", "pid": 77}
+    outcome = {"state": "failed", "message": "x", "causes": [{**cause, **where}], "fault": fault}
+    (noticed,) = (line for line in lines(RunRecords(tmp_path, None, outcome)).splitlines() if line.startswith("How it was"))
+    assert hint in noticed
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

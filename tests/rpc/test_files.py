@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -135,6 +136,18 @@ def test_results_as_files(tmp_path: Path) -> None:
         path.write_bytes(whole[:kept])
         with pytest.raises(ProtocolError, match="holds no result that can be read: "):
             read_result(path, ())
+
+
+def test_a_result_without_room_leaves_no_file(tmp_path: Path) -> None:
+    """The part for which there was room would be read as what a node has sent that breaks the protocol."""
+    path, (soft, hard) = tmp_path / "r", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write_result(path, np.arange(1000), ())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not path.exists()
 
 
 @covers("SEC-10")

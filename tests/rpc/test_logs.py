@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpc.support import logs
-from rpc.support.console import columns_of, fitted, in_columns
+from rpc.support.console import columns_of, fitted, in_columns, side_by_side
 from rpc.support.logs import COPIED, PLAIN, SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
 
 from ..screen import Screen
@@ -174,6 +174,23 @@ def test_a_table_that_is_wider_than_a_terminal_has_further_lines() -> None:
         "             139 MB/s",
     ]
     assert in_columns(rows, 5).count("\n") == 7, "a cell that is wider than all stands alone"
+
+
+def test_columns_of_one_kind_stay_side_by_side() -> None:
+    """Long cells have several lines where the terminal is narrow; short columns leave their room to the others."""
+    rows = [
+        ("", "a-1", "good-1", "last-1"),
+        ("best", "epoch 2, test accuracy 0.7643", "epoch 3", "epoch 4, test accuracy 0.8586"),
+        ("on", "-", "-", ""),
+    ]
+    assert side_by_side(rows, 50).splitlines() == [
+        "      a-1              good-1   last-1",
+        "best  epoch 2, test    epoch 3  epoch 4, test",
+        "      accuracy 0.7643           accuracy 0.8586",
+        "on    -                -",
+    ]
+    for columns in (0, 120, 30):  # a pipe, a wide terminal, one that has no room for three columns
+        assert side_by_side(rows, columns) == in_columns(rows, columns)
 
 
 def test_a_console_breaks_sentences_and_no_commands(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:

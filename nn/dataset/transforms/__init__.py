@@ -15,11 +15,34 @@ if TYPE_CHECKING:
     from nn.dataset.transforms.windows import Windows
 
 __all__ = [
-    "AbsTransformer", "Augment", "Buckets", "Chain", "Dirichlet", "ImageCls", "Make_Non_IID", "Normalize", "NormalizeLabels",
-    "OneHot", "Shuffle", "StringLookup", "TextVectorization", "True_Non_IID", "Windows", "build", "describe",
-]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
-    "abstract": "AbsTransformer Chain build describe", "buckets": "Buckets", "images": "Augment ImageCls", "labels": "OneHot",
-    "normalize": "Normalize NormalizeLabels", "order": "Dirichlet Make_Non_IID Shuffle True_Non_IID",
-    "texts": "StringLookup TextVectorization", "windows": "Windows",
-})  # fmt: skip
+    "AbsTransformer",
+    "Augment",
+    "Buckets",
+    "Chain",
+    "Dirichlet",
+    "ImageCls",
+    "Make_Non_IID",
+    "Normalize",
+    "NormalizeLabels",
+    "OneHot",
+    "Shuffle",
+    "StringLookup",
+    "TextVectorization",
+    "True_Non_IID",
+    "Windows",
+    "build",
+    "describe",
+]
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "abstract": "AbsTransformer Chain build describe",
+        "buckets": "Buckets",
+        "images": "Augment ImageCls",
+        "labels": "OneHot",
+        "normalize": "Normalize NormalizeLabels",
+        "order": "Dirichlet Make_Non_IID Shuffle True_Non_IID",
+        "texts": "StringLookup TextVectorization",
+        "windows": "Windows",
+    },
+)

@@ -30,6 +30,10 @@ class ImageCls(AbsTransformer, configured=True):
     ``(n,)`` or ``(n, 1)`` become one-hot float32 of shape ``(n, classes)``, where ``classes`` is the largest label of training
     and test set plus one; float labels and labels that are rows already stay as they are.
 
+    Args:
+        flatten: whether images become rows.
+        channels: whether grey images get an axis for their one channel.
+
     Raises TypeError for images that are neither integer nor float; ValueError for a negative label, and for `channels` together
     with `flatten`, which leaves no axis.
 
@@ -99,6 +103,12 @@ class Augment(AbsTransformer, configured=True):
     copies are returned. Put `Shuffle` behind it.
 
     Images are ``(n, height, width)`` or ``(n, height, width, channels)``, of any dtype.
+
+    Args:
+        copies: of each image, at least 1.
+        flip: whether a copy may be mirrored.
+        crop: most pixels by which a copy is shifted; 0: none.
+        keep: whether the images as they are stay among the result.
 
     Raises ValueError where neither flip nor crop is asked for, for samples that are no images, and when there are not as
     many labels as samples.

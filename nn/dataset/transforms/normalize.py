@@ -103,6 +103,11 @@ class Normalize(Standardization, configured=True):
 
     `of` takes the statistics of a data set beforehand, so that `apply` makes the samples of a later `predict` alike.
 
+    Args:
+        mean: to be subtracted; default: that of the training part.
+        std: to divide by, above 0; default: that of the training part.
+        per: 'channel', 'feature' or 'all'.
+
     Raises ValueError for a `std` that is not positive, statistics that do not fit the samples, and training samples with NaN
     or infinity (unless both are given); TypeError for samples that are no numbers.
 

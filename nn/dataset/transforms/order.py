@@ -230,6 +230,11 @@ class Dirichlet(AbsTransformer, configured=True):
 
     Labels are class numbers ``(n,)`` or ``(n, 1)``, or one-hot rows ``(n, classes)``.
 
+    Args:
+        alpha: concentration of the mixtures, above 0.
+        blocks: blocks of a batch.
+        block_size: samples of a block.
+
     Raises ValueError when there are not as many labels as samples, less than one batch, or labels that are no classes.
 
     >>> transform = Dirichlet(alpha=0.5, blocks=4, block_size=64)

@@ -10,7 +10,7 @@ from nn.onnx.exporter import Convert, Exporter
 from nn.onnx.operators.attention import attention, rotary
 from nn.onnx.operators.cells import CELLS, recurrent
 from nn.onnx.operators.elements import apply, choice, compare, pair
-from nn.onnx.operators.shapes import beside, crop, index, permuted, reduce, reshaped, take_along, top_places
+from nn.onnx.operators.shapes import beside, crop, index, permuted, reduce, reshaped, steps, take_along, top_places
 from nn.onnx.operators.weights import batch_norm, drawn, encode, group_norm, layer_norm, rms_norm, rows_by_number, tensor_dot
 from nn.onnx.operators.windows import convolved, pad, pool, repeat, transposed
 from nn.operation.augmentation import Crop
@@ -59,6 +59,7 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     operation.Repeat: repeat,
     operation.Reshape: reshaped,
     operation.Rotary: rotary,
+    operation.SplitSteps: steps,
     operation.Subtract: pair("Sub"),
     operation.Sum: reduce("ReduceSum"),
     operation.TakeAlong: take_along,

@@ -26,6 +26,12 @@ def reshaped(out: Exporter, node: Node, found: operation.Reshape) -> str:
     return out.add("Reshape", out.name(node.inputs[0]), out.integers(node.shape))
 
 
+def steps(out: Exporter, node: Node, found: operation.SplitSteps) -> str:
+    rows, like = out.inputs(node)
+    lead = out.add("Shape", like, start=0, end=2)
+    return out.add("Reshape", rows, out.add("Concat", lead, out.integers(node.shape[2:]), axis=0))
+
+
 def permuted(out: Exporter, node: Node, found: operation.Transpose) -> str:
     return out.orders.turned(out.name(node.inputs[0]), found._order(node.inputs[0].shape))
 

@@ -27,6 +27,12 @@ class AsynchronizedSGD(RescuingSync):
     DCASGD), with the limits and the rescue of SynchronizedSGD. Where another codec has no result yet, the worker goes on with
     its own value, the mean over its blocks of the batch. `late` counts messages that came after the last batch. (Dean et al.,
     "Large scale distributed deep networks", 2012.)
+
+    Args:
+        codecs: the codecs of this worker, one per variable.
+        timeout: T in seconds; see `RescuingSync`.
+        clock: returns monotonic seconds.
+        names: of the variables, for messages.
     """
 
     staleness = math.inf

@@ -25,6 +25,12 @@ class RescuingSync(ISyncType):
     A result that is overdue by T has all unfinished codecs try their rescue, once; when the awaited codec sends something, the
     worker waits one more T. Nothing is overdue while another worker says that it still computes. Blocks go to their codec when
     they are put, and its packets leave while the rest is computed.
+
+    Args:
+        codecs: the codecs of this worker, one per variable.
+        timeout: T in seconds, after which a result is overdue.
+        clock: returns monotonic seconds.
+        names: of the variables, for messages.
     """
 
     _awaits_workers: bool = True  # whether a result may need what other workers compute
@@ -181,6 +187,12 @@ class SynchronizedSGD(RescuingSync):
     the bank gives arriving messages to the codecs. A message that comes after its result was taken is counted in `late` and
     changes no result of its batch; its codec may answer, or use it in the next batch (`TakingLate`). A result that is overdue
     by T has all unfinished codecs try their rescue, once; when the awaited codec sends something, the worker waits one more T.
+
+    Args:
+        codecs: the codecs of this worker, one per variable.
+        timeout: T in seconds; see `RescuingSync`.
+        clock: returns monotonic seconds.
+        names: of the variables, for messages.
     """
 
     forms: ClassVar[tuple[str, ...]] = ("ssgd",)

@@ -145,7 +145,11 @@ LOSSES = [
     LossRow(Focal, Focal, samples.decisions, lambda y, z: focal(y, z, 2), "decisions"),
     LossRow(Focal, lambda: Focal(1.5, 0.25), samples.probable_decisions, lambda y, z: focal(y, z, 1.5, 0.25), "probable"),
     LossRow(Focal, lambda: Focal(1, 0.7), samples.decisions, lambda y, z: focal(y, z, 1, 0.7), "weighted"),
+    LossRow(Focal, lambda: Focal(0.5), samples.probable_decisions, lambda y, z: focal(y, z, 0.5), "small gamma"),
+    LossRow(Focal, lambda: Focal(0), samples.decisions, lambda y, z: focal(y, z, 0), "no gamma"),
     LossRow(FocalOfClasses, FocalOfClasses, samples.classes, lambda y, z: focal_of_classes(y, z, 2, 1), "class numbers"),
+    LossRow(FocalOfClasses, lambda: FocalOfClasses(0.5), samples.classes, lambda y, z: focal_of_classes(y, z, 0.5, 1), "small"),
+    LossRow(FocalOfClasses, lambda: FocalOfClasses(0), samples.classes, lambda y, z: focal_of_classes(y, z, 0, 1), "no gamma"),
     LossRow(
         FocalOfClasses,
         lambda: FocalOfClasses(1.5, 0.25),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from executor.keeper import KEEP_BYTES, size_of
 from executor.parallel import Collection, Context
+from executor.parallel.persist import PersistedOnNodes
 
 from .thread_nodes import ThreadNodes
 
@@ -204,6 +205,19 @@ def test_more_replicas_than_nodes_are_as_many_as_nodes(nodes: ThreadNodes) -> No
     nodes.ran.clear()
     assert kept.count() == 12
     assert len(nodes.ran) == 6
+
+
+def test_a_partition_that_is_made_once_more_is_not_copied_beyond_the_replicas() -> None:
+    """Two actions at once may both make it: then more nodes have it than were to."""
+    with ThreadNodes(5, KEEP_BYTES) as nodes:
+        kept = PersistedOnNodes(nodes, 2)
+        first, second, third, *_ = sorted(nodes.live_nodes)
+        kept.note(0, first, True, [1])
+        kept.settle()
+        assert [node for node, _ in nodes.ran] == [second]
+        kept.note(0, third, True, [1])
+        kept.settle()
+        assert len(nodes.ran) == 1
 
 
 def test_elements_that_are_no_data(nodes: ThreadNodes) -> None:

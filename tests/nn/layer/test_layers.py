@@ -172,6 +172,12 @@ X = np.random.default_rng(0).standard_normal((5, 3, 4))
         (lambda x: Add()([x, x * x, x[:, :1]]), lambda x: x + x * x + x[:, :1]),
         (lambda x: Add()((x, x)), lambda x: 2 * x),
         (lambda x: Add()([x]), lambda x: x),
+        # Axes that one of them lacks stand behind the batch.
+        (lambda x: Add()([x, x[:, 0]]), lambda x: x + x[:, None, 0]),
+        (
+            lambda x: nn.layer.Multiply()([x[:, :1, 1], x, x[:, :2, None], x[:, 0, 0]]),
+            lambda x: x[:, None, None, :1, 1] * x[:, None] * x[:, :2, None] * x[:, :1, :1, None],
+        ),
         *(
             (
                 lambda x, axis=axis: Concatenate(axis)([x, x * x, x]),

@@ -132,6 +132,25 @@ def test_wrapped_layers_are_frozen_named_and_counted_with_their_wrapper() -> Non
         layer.Bidirectional(wrapper.layer, backward_layer=wrapper.layer)
 
 
+def test_time_distributed_takes_sequences_of_any_length() -> None:
+    def made(time: int | None) -> nn.model.Model:
+        frames = layer.TimeDistributed(layer.Conv2D(2, 3, padding="same", activation="tanh"))
+        layers = [frames, layer.TimeDistributed(layer.GlobalAveragePool()), layer.LSTM(3)]
+        model = nn.model.SequentialModel([-1, time, 6, 6, 1], layers, seed=1)
+        model.compile("adam", "mse")
+        return model
+
+    x, free = np.random.default_rng(0).random((5, 4, 6, 6, 1)), made(None)
+    for time in (2, 4):
+        known = made(time)
+        assert np.array_equal(nn.model.Model.from_bytes(free.to_bytes()).predict(x[:, :time]), known.predict(x[:, :time]))
+    for model in (free, known):
+        model.fit(x, np.ones((5, 3)), epochs=3, batch_size=2, verbose=0)
+    assert np.array_equal(free.store.values, known.store.values)
+    with pytest.raises(ValueError, match=r"TimeDistributed: expected .*, all but batch and time known, got \(-1, 4, None, 2\)"):
+        layer.TimeDistributed(layer.Dense(2))(Placeholder([-1, 4, None, 2]))
+
+
 def test_cropping_takes_axes_of_any_length() -> None:
     x = nn.Input([-1, None, 2])
     model = nn.model.Model(x, layer.Cropping((1, 2))(x))

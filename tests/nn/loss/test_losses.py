@@ -9,7 +9,18 @@ import pytest
 
 import nn
 from nn.arrays import Array
-from nn.loss import Binary_Cross_Entropy, Cross_Entropy, Cross_Entropy_With_Softmax, Hinge, HuberLoss, Loss, MSELoss, TanhLoss
+from nn.loss import (
+    Binary_Cross_Entropy,
+    Binary_Focal_Cross_Entropy,
+    Cross_Entropy,
+    Cross_Entropy_With_Softmax,
+    Focal_Cross_Entropy_With_Softmax,
+    Hinge,
+    HuberLoss,
+    Loss,
+    MSELoss,
+    TanhLoss,
+)
 from nn.random import keyed
 from nn.testing import GradientError, check_loss_gradient
 from tests.contract.nn_rows import LOSSES, LossRow
@@ -79,6 +90,11 @@ EPSILON = float(np.finfo(np.float32).eps)
            [[((score > 0) - label) / 2], [-0.25]])
           for label, *costs in [(0.0, 0, math.inf), (1.0, math.inf, 0), (0.5, math.inf, math.inf)]
           for score, cost in zip((-math.inf, math.inf), costs, strict=True)),
+        # a sure sample has no loss and no slope, for small gammas too; a sure mistake has those of the cross-entropy
+        *((Binary_Focal_Cross_Entropy(gamma), [[1], [0], [0]], [[1e3], [-1e3], [500]], 500 / 3, [[0], [0], [1 / 3]])
+          for gamma in (0, 0.25, 1, 2)),
+        *((Focal_Cross_Entropy_With_Softmax(gamma), [0, 1], [[1e3, 0], [1e3, 0]], 500, [[0, 0], [0.5, -0.5]])
+          for gamma in (0, 0.25, 1, 2)),
         *((TanhLoss(), [0.0], [[d]], math.log1p(2 * math.sinh(d / 2) ** 2), [[math.tanh(d)]]) for d in (1e-7, 1e-3, 0.5)),
         *((TanhLoss(), [0.0], [[d]], abs(d) - math.log(2), [[math.copysign(1, d)]]) for d in (19.5, 20.5, 1000.0, -1e30)),
     ],

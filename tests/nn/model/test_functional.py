@@ -114,6 +114,35 @@ def test_a_model_stands_among_the_layers_of_a_sequential_one() -> None:
     assert np.array_equal(base.get_weights()[0], before[0])
 
 
+def test_models_whose_layers_were_named_alike_stand_side_by_side() -> None:
+    """As two towers that one function makes: `get_layer` of each goes on by the names that it was given."""
+
+    def tower(seed: int) -> Model:
+        entry = nn.Input([-1, 6])
+        model = Model(entry, Dense(3, name="code")(Dense(4, "relu", name="wide")(entry)))
+        model.seed = seed
+        return model
+
+    left, right = tower(1), tower(2)
+    right.compile("sgd", "mse")
+    before, codes = right.get_weights(), right.predict(TITLE)
+    entries = [nn.Input([-1, 6]), nn.Input([-1, 6])]
+    joined = nn.layer.Concatenate()([left(entries[0]), right(entries[1])])
+    whole = Model(entries, Dense(1, name="code")(joined))
+    whole.compile("adam", "mse")
+    names = [variable.name for variable in whole.trainable_variables()]
+    assert names[::2] == ["wide/kernel", "code_2/kernel", "wide_2/kernel", "code_3/kernel", "code/kernel"]
+    assert all(map(np.array_equal, before, right.get_weights()))
+    assert left.get_layer("code") is whole.get_layer("code_2")
+    assert right.get_layer("code") is whole.get_layer("code_3")
+    assert right.get_layer("code") is not whole.get_layer("code")
+    assert np.array_equal(Model(right.input, right.output_of("code")).predict(TITLE), codes)
+    again = Model.from_bytes(whole.to_bytes())
+    assert np.array_equal(again.predict([TITLE, TITLE]), whole.predict([TITLE, TITLE]))
+    with pytest.raises(ValueError, match="2 layers are named 'code'; names must differ within a model"):
+        Model(entries, Dense(1, name="code")(Dense(1, name="code")(joined)))
+
+
 def test_models_of_unnamed_layers_stand_side_by_side() -> None:
     """Each numbers its layers from 1; also one whose constructor has a shape of its own."""
     parts = [

@@ -421,6 +421,25 @@ def test_a_model_file_whose_weights_are_not_finite_is_loaded_with_a_warning() ->
     assert bits(other) == bits(model)
 
 
+def test_weights_and_states_of_rules_that_are_not_finite_are_taken_with_a_warning() -> None:
+    model = made(seed=1)
+    model.compile("adam", "mse")
+    weights = model.get_weights()
+    weights[0][0, 1] = np.inf
+    with pytest.warns(
+        RuntimeWarning, match=r"set_weights\(\) got weights of which 'dense_1/kernel' has 1 of 48 .* inf at \[0, 1\]"
+    ):
+        model.set_weights(weights)
+    model.set_weights(made(seed=1).get_weights())
+    model.rule.load_state_dict(
+        {"step": 1, "momentum": np.full_like(model.store.values, np.nan), "square": model.store.values * 0}
+    )
+    with pytest.warns(
+        RuntimeWarning, match=r"in the model file 'rule:momentum' of 'dense_1/kernel' has 48 of 48 .* first is nan"
+    ):
+        Model.from_bytes(model.to_bytes())
+
+
 def test_before_the_variables_exist_it_is_refused() -> None:
     with pytest.raises(ValueError, match="SequentialModel is not built yet"):
         SequentialModel(layers=[Dense(3)]).load_weights({})

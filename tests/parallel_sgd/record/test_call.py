@@ -45,6 +45,8 @@ def told(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
         ("line = job.parallel(0)", "job.parallel(0, resume='last')"),
         ("line = job.parallel(\n    0, # nodes\n    epoch=4,\n)", "job.parallel(0, epoch=4, resume='last')"),
         ("line = str(job.parallel(0, resume='a', seed=7))", "job.parallel(0, seed=7, resume='last')"),
+        # it would strike again, at the very batch that comes next
+        ("line = job.parallel(0, fault='kill 1@e2.b3', epoch=4)", "job.parallel(0, epoch=4, resume='last')"),
         ("more = {'epoch': 4}\nline = job.parallel(0, **more)", "job.parallel(0, **more, resume='last')"),
         # would be given twice
         ("more = {'resume': 'a'}\nline = job.parallel(0, **more)", FALLEN_BACK),
@@ -102,6 +104,7 @@ def test_who_asks_first_is_told(told: Callable[[str], Any]) -> None:
         (["psgd", "run", "runs/my net-1"], "psgd run 'runs/my net-1' --resume last"),
         (["psgd", "submit", "--resume", "20261120-173000-9f86d081", "--local", "2"], "psgd submit --local 2 --resume last"),
         (["psgd", "submit", "--resume=runs/a-1", "-n", "2"], "psgd submit -n 2 --resume last"),
+        (["psgd", "submit", "--fault", "kill 1@e2.b3", "-n", "2", "--fault=+1s 0>1"], "psgd submit -n 2 --resume last"),
     ],
 )
 def test_a_command(words: list[str], line: str) -> None:

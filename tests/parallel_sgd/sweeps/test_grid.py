@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 from pathlib import Path
 from typing import Any
@@ -199,7 +200,7 @@ def test_a_wrong_file_is_told_in_a_sentence(
 
 @covers("RES-8")
 def test_the_command_knows_the_runs_of_a_program_and_prints_mean_and_spread(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also as LaTeX and as JSON; runs that are not done are told, with exit code 1."""
     plan = Plan({"gd_params": {"learn_rate": [0.1]}}, [0, 1], directory=place)
@@ -214,6 +215,10 @@ def test_the_command_knows_the_runs_of_a_program_and_prints_mean_and_spread(
     assert f"{statistics.fmean(losses):.4f} ± {statistics.stdev(losses):.4f}" in row
     for line in (tables, page):
         assert Path(line.split()[-1]).is_file()
+    caplog.set_level(logging.INFO)
+    assert cli.main(["sweep", "sweep.toml"]) == 0
+    assert "sweep.html" not in capsys.readouterr().out, "once: the log tells it to programs, too"
+    assert caplog.messages[-2:] == ["tables   ./sweeps/sweep/results.csv", "page     ./sweeps/sweep/sweep.html"]
     assert cli.main(["sweep", "sweep.toml", "-q", "--latex"]) == 0
     assert rf"{statistics.fmean(losses):.4f} $\pm$ {statistics.stdev(losses):.4f}" in capsys.readouterr().out
     assert cli.main(["sweep", "sweep.toml", "-q", "--json"]) == 0

@@ -92,11 +92,11 @@ def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
 
 @pytest.mark.long
 def test_a_job_that_goes_on(tmp_path: Path) -> None:
-    """It says so before the epochs, of which the first ones are those of the run before."""
+    """It says so before the epochs, which are those that the run before has not told."""
     piped(tmp_path, "parallel_sgd.local_workers(2)", epoch=2)
     *lines, _result = piped(tmp_path, "parallel_sgd.local_workers(2)", resume="last")
-    said = [r"Training goes on after 2 epochs, with epoch 3\.", HEAD[1].replace("P-SGD-1", "P-SGD-2")]
-    assert matches(lines[:-5], [HEAD[0], *said, *EPOCHS]), lines
+    said = [r"Training of P-SGD-1 goes on after 2 epochs, with epoch 3\.", HEAD[1].replace("P-SGD-1", "P-SGD-2")]
+    assert matches(lines[:-5], [HEAD[0], *said, *EPOCHS[2:]]), lines
 
 
 def test_simulated(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_job_that_is_interrupted(tmp_path: Path, nodes: str) -> None:
     done = max([3, *(int(line[6:12].split("/")[0]) for line in said if line.startswith("epoch "))])
     again = as_file(tmp_path, nodes, told.replace("4000", str(done + 20)))
     ended = subprocess.run(again, cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=120, check=False)
-    assert "Training goes on after " in ended.stderr and ended.stdout.startswith("{'Loss': "), ended
+    assert " goes on after " in ended.stderr and ended.stdout.startswith("{'Loss': "), ended
 
 
 @pytest.mark.long
@@ -270,4 +270,4 @@ def test_a_command_that_is_interrupted(tmp_path: Path) -> None:
     done = max([3, *(int(each[6:12].split("/")[0]) for each in said if each.startswith("epoch "))])
     again = [sys.executable, "-m", *shlex.split(line.replace("4000", str(done + 20)))]
     ended = subprocess.run(again, cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=120, check=False)
-    assert "Training goes on after " in ended.stderr and ended.stdout.startswith("{'Loss': "), ended
+    assert " goes on after " in ended.stderr and ended.stdout.startswith("{'Loss': "), ended

@@ -78,14 +78,27 @@ def test_nothing_is_wrong() -> None:
         assert report.problems == [] and report.as_text().endswith("All is well.")
 
 
+def test_a_worker_with_a_job_is_well() -> None:
+    """A monitor that runs the command alarms nobody whenever a job runs; who wants to submit one is told."""
+    report = with_status(cluster(), 1, jobs=1)
+    assert report.problems == []
+    head, end = report.as_text().rsplit("\n\n", 1)
+    assert end == "All is well." and "\n\nNo free slot for another job: 10.0.0.1:1. Wait for the jobs there" in head
+    assert [worker["free_slots"] for worker in report.as_data()["workers"]] == [1, 0, 1]
+    # of a worker that is gone nothing else is told
+    gone = lost(report, 1, "It is lost.")
+    assert "No free slot" not in gone.as_text() and len(gone.problems) == 1
+
+
 @pytest.mark.parametrize(
     ("report", "subject", "sentence"),
     [
         (behind(cluster(), 1, 2.5), "10.0.0.1:1", "its clock is 2.5 s behind the one here. Set the clocks"),
+        (behind(cluster(), 1, 30 * 86400), "10.0.0.1:1", "its clock is 30 days behind the one here."),
+        (behind(cluster(), 1, 7200), "10.0.0.1:1", "its clock is 2 h behind the one here."),
         (with_link(cluster(), 0, offset=1.5), "10.0.0.1:1", "its clock is 1.5 s ahead of that of 10.0.0.0:1. Set the clocks"),
         (with_link(cluster(), 2, bandwidth=1e6), "10.0.0.1:1", "sends 1 MB/s to 10.0.0.0:1, where other pairs have 100 MB/s."),
         (with_link(cluster(2), 0, bandwidth=1e6), "10.0.0.0:1", "sends 1 MB/s to 10.0.0.1:1, where other pairs have 100 MB/s."),
-        (with_status(cluster(), 0, jobs=1), "10.0.0.0:1", "it has no free slot: 1 of 1 in use. Wait for its job"),
         (with_status(cluster(), 0, unix_path=""), "10.0.0.0:1", "it has no Unix socket, so its jobs share no memory"),
         (
             with_status(cluster(), 0, unwritable="No space left on device", free_bytes=0),

@@ -14,11 +14,12 @@ from network.errors import NetworkError
 from network.keys import Key
 from network.nodes import Address
 from network.session import Session
+from network.testing import VirtualClock
 from rpc.messages import Stop
 from rpc.submit import coordinator as coordinator_module
 from rpc.submit.coordinator import Coordinator
 from rpc.submit.recovery import Recovery
-from rpc.submit.restarts import Restarts
+from rpc.submit.restarts import QUIET_SECONDS, Restarts, Retry
 from tests.network.wires import talk
 
 from ...statements import covers
@@ -125,3 +126,25 @@ def test_a_stop_while_the_next_attempt_starts(failed: Failed, monkeypatch: pytes
     monkeypatch.setattr(failed.coordinator, "_next", next_attempt)
     assert failed.coordinator._starts_again()
     assert heard(failed.agent, Stop) == Stop(failed.coordinator.job, "Enough.")
+
+
+def test_what_is_waited_for_is_told_before_somebody_asks(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a call that soon succeeds a log has a line; one for which all wait is told as a warning, each cause once."""
+    clock, causes = VirtualClock(), iter([*["Node 1 is gone."] * 8, *["Node 1 is busy."] * 4])
+
+    def call() -> str:
+        for cause in causes:
+            raise NetworkError(cause)
+        return "done"
+
+    with caplog.at_level("INFO"):
+        assert Retry(30.0, NetworkError, clock=clock).call(call) == "done"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "Node 1 is gone. Trying again for up to 30 s."),
+        ("WARNING", f"Node 1 is gone. Trying again for up to {30 - QUIET_SECONDS:.0f} s."),
+        ("WARNING", "Node 1 is busy. Trying again for up to 26 s."),
+    ]
+    caplog.clear()
+    causes = iter(["Node 1 is gone."] * 2)
+    assert Retry(30.0, NetworkError, clock=clock).call(call) == "done"
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
