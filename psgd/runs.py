@@ -262,7 +262,7 @@ def _show(given: argparse.Namespace) -> int:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    from parallel_sgd.run_page.compare import compare_page, differences, figures_of  # noqa: PLC0415 - as above
+    from parallel_sgd.run_page.compare import compare_page, differences, figures_of, rows_of  # noqa: PLC0415 - as above
     from rpc.support.files import publish  # noqa: PLC0415
 
     # by folder: a run under two names is no two runs
@@ -271,10 +271,9 @@ def _compare(given: argparse.Namespace) -> int:
         raise ValueError(f"'RUN' must be two or more runs, got {', '.join(map(repr, given.run))}")
     # before the page is written: one that cannot be read leaves the old page as it is
     records = [_read(run) for run in chosen.values()]
-    figures = [figures_of(each) for each in records]
     rows: list[tuple[str, ...]] = [("", *(each.folder.name for each in records))]
     rows += [(name, *values) for name, values in differences(records).items()]
-    rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
+    rows += rows_of([figures_of(each) for each in records])
     sys.stdout.write(side_by_side([tuple(map(_clean, row)) for row in rows], columns_of(sys.stdout)) + "\n")
     path: Path = given.output
     # a page to hand on: for others to read, and whole or not at all

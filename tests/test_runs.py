@@ -279,6 +279,7 @@ def test_a_simulated_run_is_told_as_one(place: Path, capsys: pytest.CaptureFixtu
     told = "simulated on star of 2 hosts; 100 Mbit/s and 1 ms; "
     assert re.search(rf"^{told}.*: virtual seconds, not measured$", psgd(capsys, "show", "digits-2")[1], re.MULTILINE)
     table = {row[0]: row[1:] for row in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])}
+    assert [*table][-2] == "simulated on", "below what both have, above the line of the page"
     assert table["simulated on"][0] == "-" and f"simulated on {table['simulated on'][1]}".startswith(told)
 
 
@@ -338,6 +339,10 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
         "default",
         "0.1",
     ]
+    outcome = place / "runs/digits-1/outcome.json"
+    again = {"attempt": 0, "time": 1.0, "message": "x", "causes": [], "verdicts": []}
+    outcome.write_text(json.dumps({**json.loads(outcome.read_text()), "incidents": [again]}))
+    assert ["restarts", "1", "0"] in rows(psgd(capsys, "compare", "digits-1", "digits-4")[1])
     (place / "folder").mkdir()
     for file in ("nowhere/page.html", "folder"):
         with pytest.raises(SystemExit, match="2"):

@@ -25,6 +25,9 @@ __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
 _RESUME: Final = "resume"
+_RESTARTS: Final = "restarts"
+#: Figures that some runs have alone stand below those of all.
+_LAST: Final = ("speed-up", "bytes sent", "bytes of clients", "clients' clock", _RESTARTS, SIMULATED)
 #: Names of figures as the page shows them, where they are not those of the console.
 _FIGURE: Final = {
     "best": "best epoch",
@@ -77,19 +80,30 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     if history.rounds:
         found["clients' clock"] = seconds(history.rounds[-1]["ends"])
     if outcome.get("incidents"):
-        found["restarts"] = str(len(outcome["incidents"]))
+        found[_RESTARTS] = str(len(outcome["incidents"]))
     return found
+
+
+def rows_of(figures: Sequence[Mapping[str, str]]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of several runs: the name of each figure, and that figure of every run.
+
+    Args:
+        figures: those of each run.
+
+    >>> rows_of([{"simulated on": "star", "best": "-"}, {"best": "epoch 2", "restarts": "1"}])
+    [('best', '-', 'epoch 2'), ('restarts', '0', '1'), ('simulated on', 'star', '-')]
+    """
+    names = dict.fromkeys(name for each in figures for name in each)
+    ordered = sorted(names, key=lambda name: _LAST.index(name) if name in _LAST else -1)
+    return [(name, *(each.get(name, "0" if name == _RESTARTS else _ABSENT) for each in figures)) for name in ordered]
 
 
 def compare_page(runs: Sequence[RunRecords]) -> str:
     """Return a page of one file on the `runs`, which needs no network. Raises: RecordError."""
     names = [run.folder.name for run in runs]
     differing = differences(runs)
-    figures = [figures_of(run) for run in runs]
-    keys = list(dict.fromkeys(key for each in figures for key in each))
-    result = _compared(
-        names, [(_FIGURE.get(key, key), *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results"
-    )
+    results = rows_of([figures_of(run) for run in runs])
+    result = _compared(names, [(_FIGURE.get(name, name), *values) for name, *values in results], "Results")
     # a value that is absent is the default
     rows = [(name, *values) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"

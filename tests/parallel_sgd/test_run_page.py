@@ -391,7 +391,12 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("fault", "hint"),
-    [("kill 1@e2.b3", "The job had asked for it: kill 1@e2.b3."), ("+1s 0>1", "want of memory"), ("", "want of")],
+    [
+        ("kill 1@e2.b3", "The job had asked for it: kill 1@e2.b3."),
+        ("+1s 0>1; kill 1@e2.b3@a*; kill 2@e1.b1", "asked for it: kill 1@e2.b3@a*."),
+        ("kill 11@e2.b3; kill 2@e2.b3", "want of memory"),
+        ("", "want of memory"),
+    ],
 )
 def test_a_kill_that_was_asked_for_is_no_want_of_memory(tmp_path: Path, fault: str, hint: str) -> None:
     cause: dict[str, Any] = {"kind": "crashed", "node": 1, "rank": 0, "signal": 9, "reason": "killed", "detail": ""}
