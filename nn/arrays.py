@@ -170,9 +170,15 @@ def all_finite(array: Array) -> bool:
 def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:
     """Return the floating type a model computes in.
 
-    Raises ValueError for any `dtype`, in each form that NumPy takes, but float32 and float64.
+    Raises ValueError for any `dtype`, in each form that NumPy takes, but float32 and float64; TypeError for other objects.
     """
-    found = np.dtype(dtype)
+    try:
+        # None is float64 to NumPy.
+        found = None if dtype is None else np.dtype(dtype)
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise TypeError(f"'dtype' must be float32 or float64, got {repr(dtype)[:80]}")
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"'dtype' must be float32 or float64, got {found}")
     return found

@@ -125,12 +125,12 @@ class CSVDataset(DrawingDataset, configured=True):
                 f"CSVDataset 'path' must be the path of a file, got {type(path).__name__}; "
                 "ArrayDataset(frame.drop(columns='y'), frame['y'], test_fraction=0.2) takes frames"
             )
-        self.path = os.fspath(path)
-        self.test_path = None if test_path is None else os.fspath(test_path)
+        self.path = arguments.path(self, "path", path, "a file")
+        self.test_path = None if test_path is None else arguments.path(self, "test_path", test_path, "a file")
         self.label = label if isinstance(label, str) else names_of(self, "label", label)
         self.features = None if features is None else names_of(self, "features", features)
-        self.categories = [] if not categories else names_of(self, "categories", categories)
-        self.numbers = [] if not numbers else names_of(self, "numbers", numbers)
+        self.categories = names_of(self, "categories", categories, empty=True)
+        self.numbers = names_of(self, "numbers", numbers, empty=True)
         self.dates = forms_of(self, dates)
         self.index = index
         self._check_names()

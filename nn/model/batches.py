@@ -343,7 +343,8 @@ def _table(class_weight: Mapping[Any, float] | str, classes: int | None, dtype: 
     for number, weight in class_weight.items():
         if isinstance(number, bool) or not isinstance(number, Integral) or int(number) < 0:
             raise ValueError(f"'class_weight' must have class numbers as keys, got {number!r}")
-        arguments.number("fit()", f"class_weight[{number}]", weight, 0)
+        if arguments.number("fit()", f"class_weight[{number}]", weight, 0) > float(np.finfo(dtype).max):
+            raise ValueError(f"fit() 'class_weight[{number}]' must be a number that {dtype} has, got {weight}")
         if classes is not None:
             if int(number) >= classes:
                 raise ValueError(f"'class_weight' must name classes of the model, 0 to {classes - 1}, got {number}")

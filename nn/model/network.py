@@ -544,13 +544,14 @@ def load_weights(graph: Graph, weights: Sequence[Any]) -> None:
     Raises ValueError naming the first variable with another shape, TypeError for arrays that hold no real numbers.
     """
     variables = in_keras_order(graph)
-    if isinstance(weights, np.ndarray) or len(weights) != len(variables):
-        found = "one array" if isinstance(weights, np.ndarray) else f"{len(weights)}"
+    given = [] if isinstance(weights, np.ndarray) else arguments.sequence("set_weights()", "weights", weights, "arrays")
+    if len(given) != len(variables) or isinstance(weights, np.ndarray):
+        found = "one array" if isinstance(weights, np.ndarray) else f"{len(given)}"
         names = ", ".join(f"{variable.name} {variable.shape}" for variable in variables[:8])
         more = ", ..." if len(variables) > 8 else ""
         raise ValueError(f"set_weights() takes a list of {len(variables)} arrays ({names}{more}), got {found}")
     # All of them before the first is copied.
-    arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(weights)]
+    arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(given)]
     for place, (variable, array) in enumerate(zip(variables, arrays, strict=True)):
         if array.dtype.kind not in "iufb":
             raise TypeError(f"set_weights() array {place}, '{variable.name}', must hold numbers, got {array.dtype}")

@@ -648,7 +648,8 @@ def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tup
             raise TypeError(f"fit() 'x' must be an array with a label, got {type(x).__name__}{remedy}")
         raise ValueError("fit() takes 'validation_split' with arrays; give a feeder 'validation_data'")
     first = _leaves(x)[0] if isinstance(x, (Mapping, list, tuple)) and _leaves(x) else x
-    samples = np.shape(first)[0] if np.ndim(first) else 0
+    first = as_array("fit() 'x'", first)
+    samples = len(first) if first.ndim else 0
     kept = samples - math.ceil(round(samples * share, 9))  # 0.9 of 10 is 9, whatever 1 - 0.9 is
     given = {"x": x, "label": label, "sample_weight": weight}
     for name, parts in given.items():
