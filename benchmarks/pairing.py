@@ -18,6 +18,8 @@ from benchmarks import contender
 from rpc.job.kernels import kernel_variables
 
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+COMPILING = "PYTHONDONTWRITEBYTECODE"
+"""With it each start compiles all modules that were changed since they were last compiled, which no user's start does."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROOT = Path(__file__).parent.parent
 SPINNING_SECONDS = 0.25  # for which threads of a BLAS or of OpenMP may look for more work, on the core of whoever is next
@@ -25,7 +27,7 @@ SPINNING_SECONDS = 0.25  # for which threads of a BLAS or of OpenMP may look for
 
 def environment(threads: int) -> dict[str, str]:
     """Return the environment of a contender."""
-    kept = {name: value for name, value in os.environ.items() if name not in STEERING}
+    kept = {name: value for name, value in os.environ.items() if name not in (*STEERING, COMPILING)}
     return {**kept, **dict.fromkeys(THREADS, str(threads))}
 
 

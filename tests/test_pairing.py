@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.pairing import take_turns
+from benchmarks.pairing import environment, take_turns
 
 
 def prepare(argument: str) -> Callable[[], float]:
@@ -30,3 +30,9 @@ def test_a_round_of_its_own_process(anew: bool) -> None:
 
 def test_a_contender_that_cannot_begin_says_why() -> None:
     assert "No module named 'no_such'" in take_turns({"one": ("no_such", "")}, 1, 1, anew=True)["one"].note
+
+
+def test_contenders_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As programs of users do: else each start of a process compiles the modules that were changed last, of one side alone."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert "PYTHONDONTWRITEBYTECODE" not in environment(1)

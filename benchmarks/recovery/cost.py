@@ -26,7 +26,7 @@ def signals() -> bool:
     monitor = Monitor()
     monitor.attach(Recorder(make_memory()))
     network = NETWORKS["tutorial"]
-    x, y = network.samples(network.steps)
+    x, y = network.samples()
     made = model("tutorial")
     made.compile(ADAMOptimizer())
 
@@ -39,7 +39,7 @@ def signals() -> bool:
             monitor.batch_end()
 
     train()
-    shares = [(_seconds(signal) / _TIMES) / (_seconds(train) / network.steps) for _ in range(_ROUNDS)]
+    shares = [(_seconds(signal) / _TIMES) / (_seconds(train) / network.per_epoch) for _ in range(_ROUNDS)]
     share = statistics.median(shares)
     print(f"signals of a step of {network}: {100 * share:.2f} % of it, limit {100 * SHARE_LIMIT:g} %", flush=True)
     return share <= SHARE_LIMIT

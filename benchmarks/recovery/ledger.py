@@ -24,7 +24,7 @@ _ROUNDS = 7
 def ledger() -> bool:
     """Print the share of the ledger in a step of the tutorial model on one of two workers; return whether it is small."""
     network = NETWORKS["tutorial"]
-    x, y = network.samples(network.steps)
+    x, y = network.samples()
     made = model("tutorial")
     made.compile(ADAMOptimizer())
     codec = SimpleNamespace(copies=(((0, 1), 0), ((1, 2), 1)))
@@ -34,7 +34,7 @@ def ledger() -> bool:
     def step() -> float:
         begin = time.perf_counter()
         made.fit(x, y, epoch=1, batch_size=network.batch, shuffle=False, verbose=0)
-        return (time.perf_counter() - begin) / network.steps
+        return (time.perf_counter() - begin) / network.per_epoch
 
     def note(folder: Path) -> float:
         table = LedgerTable(folder / "LEDGER-t-N(0).csv", 0, [0], History())
