@@ -110,12 +110,13 @@ def test_old_functions_are_forgotten_and_code_is_bounded() -> None:
     functions.of(kept[-1])
     assert told == [made[1]] and made[1].forgotten and not made[0].forgotten
     pushed: list[Function] = []
-    functions = Functions(pushed.append, most_bytes=10_000)
-    large = [functools.partial(len, b"x" * size) for size in (3000, 3000, 3000, 6000)]
+    # so large that a function's own description, which grows with the classes that are loaded, decides nothing
+    functions = Functions(pushed.append, most_bytes=100_000)
+    large = [functools.partial(len, b"x" * size) for size in (30_000, 30_000, 30_000, 60_000)]
     for item in large:
         functions.of(item)
-    assert [function.size > 6000 for function in pushed] == [False, False]
-    largest = functools.partial(len, b"x" * 20_000)
+    assert [function.size > 60_000 for function in pushed] == [False, False]
+    largest = functools.partial(len, b"x" * 200_000)
     assert functions.of(largest) is functions.of(largest)
     assert len(pushed) == 4
 
