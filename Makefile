@@ -196,7 +196,7 @@ browser: docs
 # the pictures of docs/gallery.md, made anew by the programs of that page and by Chromium
 gallery: $(VENV)/.dev
 	$(call playwright)
-	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python docs/gallery/make.py
+	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m docs.gallery.make
 
 # the notebooks, run anew and stored with what they show, where they say something new; OPTIONS=--anew stores all of it
 notebooks: $(VENV)/.dev

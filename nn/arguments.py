@@ -136,15 +136,13 @@ def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]
     key = word.strip().lower().replace("-", "_").replace(" ", "_")
     name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
     if name is None:
-        from nn.keras_names import name_here  # noqa: PLC0415 - for this error alone
+        from nn.keras_names import ABBREVIATIONS, name_here  # noqa: PLC0415 - for this error alone
 
-        # A word of Keras: `bce`, `SparseCategoricalAccuracy`.
+        # A word or a name of Keras: `bce`, `SparseCategoricalAccuracy`.
         here = name_here(package, word).removeprefix(f"{package}.")
-        meant = next((each for each, found in table.items() if found == here), "")
-        if meant:
-            raise ValueError(
-                f"{_name(owner)} '{argument}' must be one of {', '.join(table)}, got {word!r}; here it is {meant!r}"
-            )
+        meant = ABBREVIATIONS.get(key) or next((each for each, found in table.items() if found == here), "")
+        if meant in table:
+            raise ValueError(f"{_name(owner)} '{argument}' has no word {short(word)}; write {meant!r}")
         # Raises: the word is not in the table.
         one_of(owner, argument, word, table)
     found: type[Any] = getattr(exported, str(name))

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import re
 import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +25,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
+from tests.browser.pictures import shoot, without_host
 from tests.programs import environment
 from tests.sources import ROOT
 
@@ -48,6 +47,7 @@ ALIKE: Final = (
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
     (r"\d+(?:\.\d+)? s\b", "SECONDS"),
     (r"\|█*[^|]*\|", "BAR"),
+    (r" *\(\d+ training steps? lost with a worker\)", ""),  # those of less than a second
 )
 NUMBER: Final = re.compile(r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w])")
 Cell: TypeAlias = Any
@@ -204,21 +204,15 @@ def store(name: str, new: Notebook, folder: Path, anew: bool = False) -> list[st
 def kept(output: Any, folder: Path, sections: str) -> Any:
     """Return an output as it is stored: without the name of the machine; of a frame that shows a report, a picture."""
     if output.output_type == "stream":
-        output.text = re.sub(rf"\bon {re.escape(socket.gethostname())}\b", "on host", output.text)
+        output.text = without_host(output.text)
     elif "iframe" in output.data.get("text/html", ""):
         page = output.data["text/plain"]
-        picture = base64.b64encode(shoot(folder / page, folder, sections)).decode()
+        (shot,) = shoot(folder / page, folder, [sections])
+        picture = base64.b64encode(shot.read_bytes()).decode()
         output.data = nbformat.from_dict({"image/png": picture, "text/plain": page})
     elif "text/html" in output.data:  # the run is not where the notebook is read
         output.data["text/html"] = re.sub(r'<a href="runs/[^>]*>(.*?)</a>', r"\1", output.data["text/html"])
     return output
-
-
-def shoot(page: Path, folder: Path, sections: str) -> bytes:
-    """Return a picture of some sections of a report, taken by Chromium."""
-    command: Sequence[str | Path] = ["node", ROOT / "tests" / "browser" / "shoot.mjs", page, folder, "shot", sections]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
-    return (folder / "shot-1.png").read_bytes()
 
 
 def main(chosen: Iterable[str] = ()) -> int:

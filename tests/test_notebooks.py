@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
+from .browser.pictures import HOST, without_host
 from .notebooks import TIMED, VARIES, Cell, code_cells, difference, execute, execute_all, names, read
+from .sources import ROOT
 
 BAR = '<progress value="100"'
 PLOT = "<dc:title>Matplotlib"
@@ -53,6 +56,17 @@ def test_notebooks(chosen: Sequence[str], tmp_path: Path) -> None:
         for was, now in zip(code_cells(stored[name]), code_cells(book), strict=True):
             assert not difference(was, now), f"`make notebooks` stores it: {name}, {was.id} {difference(was, now)}"
             assert shown([now]).count("<progress ") <= 1, "one bar for a job, however often it starts again"
+
+
+def test_nothing_that_is_stored_names_a_machine() -> None:
+    """Text, and pages before a picture is taken of them; scripts of a page stay what they are."""
+    told = re.compile(r"Node\(-?\d+\) on ([^\s,]+), process")
+    texts = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples" / "notebooks").glob("*.ipynb")]
+    found = {(path.name, name) for path in texts for name in told.findall(path.read_text("utf-8"))}
+    assert {name for _, name in found} == {HOST}, found
+    page = "<dd>(process 7 on vm).</dd><td>vm</td> Worker-vm@05:00 vm's svm vm-2 a.vm <script>vm(1)</script>"
+    kept = "<dd>(process 7 on host).</dd><td>host</td> Worker-host@05:00 host's svm vm-2 a.vm <script>vm(1)</script>"
+    assert without_host(page, "vm") == kept
 
 
 @pytest.mark.parametrize("name", names())

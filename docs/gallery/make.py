@@ -7,14 +7,15 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
+
+from tests.browser.pictures import shoot
 
 PICTURES = Path(__file__).resolve().parent
 ROOT = PICTURES.parents[1]
 # of each run the pictures, as the pages call them, and what they show of its report
 SHOTS = {"Gallery-1": {"causes": "#time .pair", "batches": "#each figure"}, "Killed-1": {"happened": "#story"}}
-REPORT = {"report": "#result,#curves,#each"}
+REPORT = "#result,#curves,#each"
 
 
 def main() -> int:
@@ -28,25 +29,18 @@ def main() -> int:
         subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
         subprocess.run([sys.executable, ROOT / compare[0], *compare[1].split()], cwd=place, env=environ, check=True)
         for run, shots in SHOTS.items():
-            shoot(Path(place), run, shots, environ)
-        for name in re.findall(r"\]\(gallery/(\S+)\)", text):
+            page = Path(place, "runs", run, "report.html")
+            for name, shot in zip(shots, shoot(page, Path(place), [*shots.values()], environ), strict=True):
+                (PICTURES / f"{name}.png").write_bytes(shot.read_bytes())
+        for name in re.findall(r"\]\(gallery/(\S+\.svg)\)", text):  # drawn by the programs
             (PICTURES / name).write_bytes(Path(place, name).read_bytes())
     (program, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
-        shoot(Path(place), "latest", REPORT, environ)
-        (PICTURES / "report.png").write_bytes(Path(place, "report.png").read_bytes())
+        (shot,) = shoot(Path(place, "runs", "latest", "report.html"), Path(place), [REPORT], environ)
+        (PICTURES / "report.png").write_bytes(shot.read_bytes())
     print(f"The pictures are in {PICTURES}: look at them.")
     return 0
-
-
-def shoot(place: Path, run: str, shots: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Save pictures of the report of a run in the folder `place`, by name."""
-    page = place / "runs" / run / "report.html"
-    command = ["node", ROOT / "tests" / "browser" / "shoot.mjs", page, place, "shot", *shots.values()]
-    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
-    for number, name in enumerate(shots, 1):
-        (place / f"shot-{number}.png").rename(place / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -395,6 +395,7 @@ class Network(
             graph.trained = frozenset([*trained, *self._store.buffers])
             self._marks = {variable: variable.trainable for variable in graph.variables}
         finally:
+            # Refused: the next call traces anew, perhaps with other layers.
             if self._store is None:
                 self._graph = None
         self._keep(input_shape=graph.placeholder.shape)
@@ -481,6 +482,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
         if output is None:
             found += "; is a 'return' missing?"
         raise ValueError(f"{type(model).__name__}.call() must return one output per sample, (-1, ...), got {found}")
+    # Two graphs: the losses that nodes add are found in the first one, and are outputs of the second.
     losses = losses_within(Graph(placeholder, output))
     graph = Graph(placeholder, [output, *losses], len(losses))
     # by first call and not by their place in the graph, so that names do not depend on how branches are walked

@@ -106,7 +106,8 @@ class JobHistory(History):
     and its change `arrives`, and the rounds that it has `missed` meanwhile; `rounds`, a row per round of clients with a clock:
     when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`;
     `client_tests`, a row per epoch and client, one `of` so many, with `samples` that are held out, with loss and metrics on
-    these.
+    these; `told`, how many block steps have a row, by epoch and batch; `untold`, the number of those that a killed worker had
+    not written yet, by epoch. The figures of such an epoch in training are made of the rows of the other workers there.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -130,6 +131,8 @@ class JobHistory(History):
         self.traffic = list(traffic)
         self.steps = list(steps)
         self.rows = list(epochs)
+        self.told: Counter[tuple[int, int]] = Counter()
+        self.untold: dict[int, int] = {}
         # made when they are asked for: a dict would make all
         self.workers: Mapping[int, JobHistory] = workers if isinstance(workers, _Workers) else dict(workers or {})
 
@@ -196,14 +199,17 @@ class JobHistory(History):
         """
         traffic = _traffic(sent or {})
         every = list(tables.values())
+        steps, epochs, told, untold = _rows([trained for trained, _ in every], [tested for _, tested in every], bool(visits))
         whole = cls(
-            *_rows([trained for trained, _ in every], [tested for _, tested in every]),
+            steps,
+            epochs,
             _Workers(tables, traffic, sent or {}),
             traffic,
             _placed(visits or {}, _OF_CLIENTS, ("round", "slot")),
             _placed(rounds or {}, _OF_ROUNDS, ("round",)),
             _placed(tests or {}, _columns_of_tests(tests or {}), ("epoch", "client")),
         )
+        whole.told, whole.untold = told, untold
         whole._add_bytes(bool(sent))
         whole._add_clients()
         whole._add_tests()
@@ -372,6 +378,11 @@ class JobHistory(History):
         """
         return COUNTED | {EPOCH} | {name for name in self.columns() if is_over_clients(name)}
 
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, and which epochs lack steps."""
+        lost = "".join(f"<br>epoch {epoch}: {lost_steps(number)}" for epoch, number in sorted(self.untold.items()))
+        return super()._repr_html_() + lost.removeprefix("<br>")
+
     counted = False
     _until: dict[tuple[float, float], float] | None = None
     _per_row = EPOCH
@@ -427,7 +438,8 @@ class _Workers(Mapping[int, JobHistory]):
     def __getitem__(self, node: int) -> JobHistory:
         if node not in self._made:
             trained, tested = self._tables[node]
-            made = JobHistory(*_rows([trained], [tested]), None, self._of_nodes.get(node, ()))
+            steps, epochs, *_ = _rows([trained], [tested])
+            made = JobHistory(steps, epochs, None, self._of_nodes.get(node, ()))
             made._add_bytes(node in self._counted)
             self._made[node] = made
         return self._made[node]
@@ -484,8 +496,40 @@ def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Seque
     return [row for _, row in sorted(found.items())]
 
 
-def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figures], list[Figures]]:
-    """Return the rows per step and per epoch of some workers together."""
+def over_epoch(batches: Sequence[tuple[int, Figures]]) -> tuple[Figures, int]:
+    """Return the mean over an epoch, and how many block steps have no row.
+
+    A batch counts by its blocks, also where a killed worker took rows with it: without them a mean over rows would lean towards
+    the end of the epoch. Only the last batch, the tail, may have fewer blocks than the others.
+
+    Args:
+        batches: for each batch in order the number of its rows, and their mean.
+    """
+    counts = [count for count, _ in batches]
+    weights = [max(counts)] * (len(counts) - 1) + counts[-1:] if len(counts) > 1 else counts
+    names = dict.fromkeys(name for _, row in batches for name in row)
+    found = {}
+    for name in names:
+        known = [(weight, row[name]) for weight, (_, row) in zip(weights, batches, strict=True) if name in row]
+        found[name] = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
+    return found, sum(weights) - sum(counts)
+
+
+def lost_steps(number: int) -> str:
+    """Return in words that so many steps of an epoch in training have no figures."""
+    return f"{number} training step{'s' * (number != 1)} lost with a worker"
+
+
+def _rows(
+    trained: Sequence[Table], tested: Sequence[Table], of_clients: bool = False
+) -> tuple[list[Figures], list[Figures], Counter[tuple[int, int]], dict[int, int]]:
+    """Return the rows per step and per epoch of some workers together, and as `JobHistory` has them `told` and `untold`.
+
+    Args:
+        trained: tables `TR`.
+        tested: tables `EV`.
+        of_clients: whether steps are of clients, of which a batch may have any number.
+    """
     steps: defaultdict[tuple[int, int], list[Figures]] = defaultdict(list)
     for table in trained:
         names = [name for name in table if name not in _POSITION]
@@ -498,6 +542,7 @@ def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figur
         {EPOCH: epoch, "batch": batch, "time": max(row["Time"] for row in rows), **_mean(rows)}
         for (epoch, batch), rows in sorted(steps.items())
     ]
+    told = Counter({place: len(rows) for place, rows in steps.items()})
     epochs: defaultdict[int, list[Figures]] = defaultdict(list)
     for (epoch, _), rows in steps.items():
         epochs[epoch] += rows
@@ -505,11 +550,18 @@ def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figur
     for table in tested:
         for place, number in enumerate(table.get("Epoch", ())):
             tests[int(number)].append({name: float(table[name][place]) for name in table if name != "Epoch"})
+    means, untold = {epoch: _mean(rows) for epoch, rows in epochs.items()}, {}
+    if len(trained) > 1 and not of_clients:
+        for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
+            batches = [(told[place], _mean(steps[place])) for place in sorted(steps) if place[0] == epoch]
+            mean, missing = over_epoch(batches)
+            if missing:
+                means[epoch], untold[epoch] = mean, missing
     by_epoch = [
-        {EPOCH: epoch, **_mean(epochs[epoch]), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
+        {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
         for epoch in sorted(epochs.keys() | tests.keys())
     ]
-    return by_step, by_epoch
+    return by_step, by_epoch, told, untold
 
 
 def _mean(rows: Sequence[Figures]) -> Figures:

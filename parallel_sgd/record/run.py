@@ -208,8 +208,11 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> tuple[RunFolder, str]:
         return run, write_job_file(run.make(), spec, job)
     except OSError as error:
         run.close()  # the part of the files that a full disk took would fill it
-        shown = str(spec.options.directory)[:200]
-        raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
+        shown, full = str(spec.options.directory)[:200], str(Path(spec.options.directory).absolute())[:200]
+        # the default says nothing of itself
+        which = repr(shown) if shown == full else f"{shown!r}, which is {full}"
+        told = f"'directory' must be a folder that can be written to, got {which}: {error.strerror}"
+        raise ValueError(f"{told}. Start in a folder of your own, or name one.") from error
 
 
 def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:

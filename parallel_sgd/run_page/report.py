@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.files import MANIFEST, PAGE
-from parallel_sgd.record.history import BYTES, COUNTS
+from parallel_sgd.record.history import BYTES, COUNTS, lost_steps
 from parallel_sgd.record.machine import WORKERS_IN_TURN
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.files import publish
@@ -257,6 +257,8 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     text += " Bytes are the contents of packets that were sent, those of all nodes together in bold" * (BYTES in names)
     text += ", each of several codecs thin." if len({codec for _, codec, *_ in data["traffic"]}) > 1 else "." * (BYTES in names)
     text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
+    lost = [f"epoch {epoch}: {lost_steps(number)}" for epoch, number in sorted(records.history.untold.items())]
+    text += f" Training figures: {'; '.join(lost)}." if lost else ""
     figures = [curve(place, name) for place, name in enumerate(names)]
     rows = tables.numbers(tables.epochs_table(records.history))
     return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'

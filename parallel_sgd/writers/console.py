@@ -5,7 +5,6 @@ files.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -17,7 +16,7 @@ from rpc.support.processors import usable_cores
 
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import COUNTED, EPOCH, Figures, JobHistory
+from ..record.history import COUNTED, EPOCH, Figures, JobHistory, lost_steps, over_epoch
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
@@ -43,7 +42,7 @@ class JobConsole:
         self._began = monotonic()
         self._head = False
         self._told = 0
-        self._steps: defaultdict[int, list[Figures]] = defaultdict(list)
+        self._steps: defaultdict[int, list[tuple[int, Figures]]] = defaultdict(list)
         nodes = spec.options.nodes
         self._workers = len(nodes.worker_ids)
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
@@ -91,30 +90,31 @@ class JobConsole:
         for row in history.steps:
             # after a restart rows of epochs that were told come again
             if row[EPOCH] > self._told:
-                self._steps[int(row[EPOCH])].append({name: row[name] for name in row if name not in _KEYS})
+                # steps of clients are as many as have taken part
+                count = 1 if history.clients else history.told[int(row[EPOCH]), int(row["batch"])]
+                self._steps[int(row[EPOCH])].append((count, {name: row[name] for name in row if name not in _KEYS}))
         for row in history.rows:
             tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
             # with its evaluation an epoch is complete
             if tests and row[EPOCH] > self._told:
-                self._tell({EPOCH: row[EPOCH], **_means(self._steps[int(row[EPOCH])]), **tests})
+                steps = self._steps[int(row[EPOCH])]
+                means, untold = over_epoch(steps) if steps else ({}, 0)
+                self._tell({EPOCH: row[EPOCH], **means, **tests}, untold)
 
     def take_all(self, history: JobHistory) -> None:
         """Tell the epochs of the whole history that were not told yet."""
         for row in history.rows:
             if row[EPOCH] > self._told:
-                self._tell(row)
+                self._tell(row, history.untold.get(int(row[EPOCH]), 0))
 
-    def _tell(self, row: Figures) -> None:
+    def _tell(self, row: Figures, untold: int) -> None:
         self._told = int(row[EPOCH])
         for epoch in [epoch for epoch in self._steps if epoch <= self._told]:
             del self._steps[epoch]
         if not self._learns:
             return
-        _log.info(
-            "%s",
-            epoch_line({name: row[name] for name in row if name not in COUNTED}, max(self._spec.options.epoch, self._told)),
-            extra=BRIEF,
-        )
+        line = epoch_line({name: row[name] for name in row if name not in COUNTED}, max(self._spec.options.epoch, self._told))
+        _log.info("%s%s", line, f"   ({lost_steps(untold)})" if untold else "", extra=BRIEF)
 
     def done(self, result: JobResult) -> None:
         """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model of the
@@ -152,9 +152,3 @@ def _model_of(result: JobResult, title: str) -> Path | None:
             if path.name == model_name(title, node):
                 return path
     return None
-
-
-def _means(rows: Sequence[Mapping[str, float]]) -> Figures:
-    names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: [row[name] for row in rows if name in row] for name in names}
-    return {name: sum(values) / len(values) for name, values in found.items()}

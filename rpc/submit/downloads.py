@@ -122,7 +122,9 @@ class Downloads:
         self.states[node] = download.state
         if download.problem:
             self.problems[node] = clean(download.problem)
-            self._logger.warning("Node(%s): %s", node, self.problems[node])
+            # a worker that had no part in the job, of those that were asked: what lacks is told where its files are needed
+            level = logging.INFO if download.state == "unknown" else logging.WARNING
+            self._logger.log(level, "Node(%s): %s", node, self.problems[node])
         if download.state in ("starting", "running"):
             self._logger.info("Node(%s): the job is still running, so only its logs are here yet.", node)
         self.files[node] = download.files

@@ -31,9 +31,9 @@ from network import NodeAssignment
 from nn.dataset import ArrayDataset
 from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers
 from rpc.support.logs import SUBMIT_LOGGER
+from tests.browser.pictures import SHOOT
 from tests.sources import ROOT
 
-SHOOT = Path(__file__).with_name("shoot.mjs")
 SITE = ROOT / "site"
 _FEWEST_TABLES = 8  # of a page without scripts
 GUIDES = ("index", "docs/gallery", "docs/errors", "docs/reference/parallel_sgd.codec")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import resource
 import shutil
 import sys
@@ -483,6 +484,15 @@ def test_a_directory_that_is_none(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"'directory' must be a folder that can be written to, got '.*/file.*': "):
         run(tmp_path / place, epoch=1)
+
+
+def test_a_folder_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has named none is told which it is, as in a lesson that was opened where it was handed out."""
+    (tmp_path / "runs").touch()
+    monkeypatch.chdir(tmp_path)
+    told = rf"got '\.', which is {re.escape(str(tmp_path))}: .*\. Start in a folder of your own, or name one\."
+    with pytest.raises(ValueError, match=told):
+        run(Path(), epoch=1)
 
 
 def test_a_disk_without_room_for_the_model(tmp_path: Path) -> None:

@@ -279,6 +279,19 @@ def test_several_nodes_at_once(tmp_path: Path) -> None:
     assert not made.take(0, FileBegin("a.csv", 4)) and "cannot be saved" in made.missing[0]
 
 
+def test_a_worker_without_a_part_in_the_job_is_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """All workers of a cluster are asked for the files of a job, and most have had none."""
+    made = Collection(tmp_path, 0, 1)
+    with caplog.at_level("INFO"):
+        assert made.take(0, FetchEnd("j", "unknown", "This worker knows nothing of job j.", "T"))
+        assert made.take(1, FetchEnd("j", "done", "one is missing", "T"))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "Node(0): This worker knows nothing of job j."),
+        ("WARNING", "Node(1): one is missing"),
+    ]
+    assert made.problems == {0: "This worker knows nothing of job j.", 1: "one is missing"}
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 64 KiB, of which a file `other` takes all."""
