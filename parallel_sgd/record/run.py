@@ -125,11 +125,11 @@ class JobResult(Results):
     if not TYPE_CHECKING:  # else a type checker would take every name
 
         def __getattr__(self, name: str) -> Any:
-            """Raise the error for an attribute that is not there, with the way to what a model or a history of Keras has."""
+            """Raise the error for an attribute that is not there, with the name here for one of a model or history of Keras."""
             return missing(self, name, _MEANT)
 
     def __dir__(self) -> list[str]:
-        """List what a result has and how its figures are read, for completion, not how a dict is changed."""
+        """List attributes and the reading methods of a dict, for completion, not those that change one."""
         return listed(type(self), super().__dir__(), _CHANGES)
 
     @property
