@@ -39,4 +39,13 @@ __getattr__, __dir__ = lazily(
         "process_setup": "Broadcast",
         "values": "register_value",
     },
+    # Names of Dask, multiprocessing and concurrent.futures.
+    meant={
+        **dict.fromkeys(("Client", "Pool", "ProcessPoolExecutor", "ThreadPoolExecutor"), "executor.ClusterExecutor"),
+        **dict.fromkeys(("LocalCluster", "Cluster"), "executor.local_nodes"),
+        **{name: f"concurrent.futures.{name}" for name in ("as_completed", "wait", "Future")},
+        "delayed": "submit(fn, ..) of a ClusterExecutor",
+        **dict.fromkeys(("bag", "from_sequence"), "executor.parallel.Context"),
+        "Parallel": "executor.register_joblib, for that of joblib",
+    },
 )

@@ -15,8 +15,9 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from network.names import missing
 from network.nodes import NodeAssignment
 from rpc.launch.local import local_agents
 from rpc.support.logs import get_logger
@@ -32,6 +33,22 @@ from .tasks import NO_OPTIONS, OUTPUTS, Console, Errors, ExecutorStatus, Output,
 
 T = TypeVar("T")
 logger = get_logger("executor")
+#: Methods of Dask's clients and the pools of multiprocessing.
+_MEANT: Final = {
+    "gather": "[future.result() for future in futures]",
+    "scatter": "broadcast(value)",
+    **dict.fromkeys(("apply_async", "apply", "compute"), "submit(fn, ..)"),
+    **dict.fromkeys(("starmap", "imap", "map_async"), "map(fn, ..)"),
+    **dict.fromkeys(("imap_unordered", "as_completed"), "concurrent.futures.as_completed(futures)"),
+    "persist": "persist() of a collection, executor.parallel.Context",
+    "cancel": "cancel() of a future",
+    **dict.fromkeys(("close", "join"), "shutdown()"),
+    "terminate": "shutdown(cancel_futures=True)",
+    "run": "the argument 'initializer', which each process calls",
+    **dict.fromkeys(("ncores", "nthreads", "scheduler_info", "who_has", "dashboard_link"), "status()"),
+    "wait_for_workers": "nothing: an executor has all its nodes when it is made",
+    "upload_file": "nothing: functions travel with what they name",
+}
 
 
 class ClusterExecutor(Executor):
@@ -127,6 +144,12 @@ class ClusterExecutor(Executor):
         atexit.register(self._at_exit)  # submitted tasks are executed, as with the standard executors
         # without atexit: the handler above waits for the tasks, this one would not
         weakref.finalize(self, dispatcher.finish).atexit = False
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the name here for one of Dask or multiprocessing."""
+            return missing(self, name, _MEANT)
 
     @property
     def nodes(self) -> list[int]:

@@ -33,8 +33,7 @@ def lazily(
             # the submodule itself, as `import network; network.errors` finds it after a plain import
             if name in shown:
                 return import_module(f"{package}.{name}")
-            here = f"; here it is {meant[name]}" if name in meant else ""
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
+            raise unknown(package, name, meant)
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         # found in the module from now on: `__getattr__` is asked only for names that are absent
         setattr(sys.modules[package], name, value)
@@ -51,6 +50,32 @@ def lazily(
         )
 
     return get, names
+
+
+def unknown(package: str, name: str, meant: Mapping[str, str]) -> AttributeError:
+    """Return the error for a name that a package lacks; `meant` holds names of other libraries with those here."""
+    return AttributeError(f"module {package!r} has no attribute {name!r}{_here(name, meant)}")
+
+
+def missing(item: object, name: str, meant: Mapping[str, str]) -> Any:
+    """Raise the error of Python for an attribute that an object lacks, with the name here for one of another library.
+
+    Args:
+        item: the object.
+        name: the attribute.
+        meant: names of other libraries with those here.
+    """
+    try:
+        return object.__getattribute__(item, name)
+    except AttributeError as error:
+        # A property that fails has an error of its own.
+        if name not in meant or error.name != name or error.obj is not item:
+            raise
+        raise AttributeError(f"{error}{_here(name, meant)}", name=name, obj=item) from None
+
+
+def _here(name: str, meant: Mapping[str, str]) -> str:
+    return f"; here it is {meant[name]}" if name in meant else ""
 
 
 class LazyModule:

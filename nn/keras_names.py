@@ -61,6 +61,20 @@ MEANT: Final[Mapping[str, str]] = MappingProxyType({
     "BCELoss": "nn.loss.Binary_Cross_Entropy_Of_Probabilities", "BCEWithLogitsLoss": "nn.loss.Binary_Cross_Entropy",
     "L1Loss": "nn.loss.MAELoss", "SmoothL1Loss": "nn.loss.HuberLoss", "KLDivLoss": "nn.loss.KLDivergence",
     "CTCLoss": "nn.loss.CTC", "PoissonNLLLoss": "nn.loss.PoissonLoss", "TripletMarginLoss": "nn.loss.Triplet",
+    # What has no counterpart.
+    **{name: f"a class of your own, derived from nn.{base}" for base, names in (
+        ("layer.Layer", "ActivityRegularization AlphaDropout Conv3D ConvLSTM2D Discretization EinsumDense Hashing "
+         "IntegerLookup MaxPooling3D RandomBrightness SpectralNormalization UnitNormalization InstanceNorm1d InstanceNorm2d "
+         "PixelShuffle EmbeddingBag Bilinear"),
+        ("activation.Activation", "CELU Threshold ThresholdedReLU"),
+        ("loss.Loss", "CategoricalGeneralizedCrossEntropy Circle CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss "
+         "MeanAbsolutePercentageError MeanSquaredLogarithmicError MultiMarginLoss Tversky"),
+        ("metric.Metric", "FBetaScore MeanMetricWrapper"), ("gradient_descent.IGradientDescent", "Ftrl"),
+        ("gradient_descent.Schedule", "InverseTimeDecay"), ("callback.Callback", "RemoteMonitor"),
+    ) for name in names.split()},
+    "Attention": "nn.layer.MultiHeadAttention", "AdditiveAttention": "nn.layer.MultiHeadAttention",
+    "LSTMCell": "nn.layer.LSTM", "GRUCell": "nn.layer.GRU", "RNNCell": "nn.layer.SimpleRNN",
+    "TransformerEncoderLayer": "nn.layer.MultiHeadAttention with nn.layer.LayerNorm and nn.layer.Dense",
     # Functions.
     "matmul": "x @ y", "power": "x ** y", "pow": "x ** y", "squeeze": "nn.function.reshape",
     "expand_dims": "nn.function.reshape", "unsqueeze": "nn.function.reshape", "cat": "nn.function.concatenate",

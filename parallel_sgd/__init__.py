@@ -61,5 +61,30 @@ __getattr__, __dir__ = lazily(
         **dict.fromkeys(("fit", "parallel", "train"), "parallel_sgd.ParallelSGD(model, data, transform).parallel(nodes)"),
         **dict.fromkeys(("Job", "Trainer"), "parallel_sgd.ParallelSGD"),
         **dict.fromkeys(("LocalCluster", "local"), "parallel_sgd.local_workers"),
+        # Of Horovod and torch.distributed.
+        **dict.fromkeys(("rank", "get_rank", "local_rank"), "parallel_sgd.elastic.rank()"),
+        **dict.fromkeys(("size", "world_size", "get_world_size", "local_size"), "parallel_sgd.elastic.size()"),
+        **dict.fromkeys(("allreduce", "all_reduce"), "parallel_sgd.elastic.allreduce(array)"),
+        **dict.fromkeys(
+            ("broadcast", "broadcast_object", "broadcast_parameters", "broadcast_variables", "broadcast_optimizer_state"),
+            "parallel_sgd.elastic.broadcast(value)",
+        ),
+        "barrier": "parallel_sgd.elastic.barrier()",
+        **dict.fromkeys(("launch", "spawn"), "parallel_sgd.elastic.launch(function, nodes)"),
+        **dict.fromkeys(
+            ("init", "init_process_group", "destroy_process_group"),
+            "nothing: workers of parallel_sgd.elastic.launch(function, nodes) are in their group from the start",
+        ),
+        **dict.fromkeys(
+            ("DistributedOptimizer", "DistributedGradientTape", "DistributedDataParallel", "DataParallel", "MirroredStrategy"),
+            "parallel_sgd.ParallelSGD(model, data, transform).parallel(nodes)",
+        ),
+        "DistributedSampler": "parallel_sgd.elastic.ElasticSampler",
+        # Of Flower.
+        **dict.fromkeys(
+            ("start_server", "start_client", "start_simulation", "run_simulation", "ServerApp", "ClientApp", "NumPyClient"),
+            "parallel(nodes, clients=parallel_sgd.Clients(..)) of a ParallelSGD",
+        ),
+        **dict.fromkeys(("Strategy", "FedAvg"), "parallel_sgd.codec, and the argument codec of parallel()"),
     },
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from network.controller import BlockHandler, Controller
 from network.errors import BadContent, ProtocolError, Rejected
 from network.message import Message
+from network.names import missing
 from network.values import Array
 
 from .collective.allreduce import (
@@ -38,6 +39,19 @@ _GATHER, _RESULT = 1, 2
 _PIECE_BYTES = 1 << 12  # of objects beside the array: a shape, a place in shared memory
 PROGRESS_SECONDS = 0.1  # between two messages of progress: agent and submitter wake up for each
 LoadCode: TypeAlias = Callable[[bytes, bytes], tuple[dict[str, Any], Sequence[type]]]
+
+
+#: Names of MPI's communicators and torch.distributed.
+_MEANT: Final = {
+    **dict.fromkeys(("Get_rank", "get_rank"), "rank"),
+    **dict.fromkeys(("Get_size", "get_size", "world_size", "get_world_size"), "size"),
+    **dict.fromkeys(("all_reduce", "Allreduce", "reduce"), "allreduce(array)"),
+    **dict.fromkeys(("bcast", "Bcast"), "broadcast(value)"),
+    "Barrier": "barrier()",
+    **dict.fromkeys(("send", "isend", "Send", "scatter"), "send_one(target, value)"),
+    **dict.fromkeys(("recv", "irecv", "Recv"), "get_one()"),
+    **dict.fromkeys(("gather", "allgather", "all_gather"), "send_one(target, value) and get_one()"),
+}
 
 
 class Communication:
@@ -99,6 +113,12 @@ class Communication:
         controller.share_memory()
         controller.handlers = {_GROUP_HEAD: self._take_operation, PIECE_HEAD: self._take_piece}
         controller.on_block = self._keep
+
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the name here for one of MPI or torch.distributed."""
+            return missing(self, name, _MEANT)
 
     def _take_operation(self, sender: int, message: Message) -> None:
         kind, number = message.head

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import concurrent.futures
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
 import pytest
 
+import executor
 import nn
 import parallel_sgd
+import parallel_sgd.elastic
+from executor import cluster
+from executor.parallel import Collection
 from network.faults.plan import FaultPlan
 from network.names import did_you_mean
 from nn import arguments
@@ -23,6 +30,9 @@ from parallel_sgd.codec import Codec, Plain, compose
 from parallel_sgd.codec.choice import by_variable
 from parallel_sgd.commands.options import make_dataset, make_parser, make_transform, settings_of
 from parallel_sgd.options.named_parts import sync_forms
+from parallel_sgd.record import run
+from parallel_sgd.record.run import JobResult
+from rpc import Communication, communication
 from rpc.agent.cli import main as worker
 from rpc.collective.allreduce import check_op
 from rpc.launch import launcher_of
@@ -125,11 +135,64 @@ def test_names_of_a_package() -> None:
         (nn.gradient_descent, "RMSprop", "nn.gradient_descent.RMSPropOptimizer"),
         (parallel_sgd, "train", r"parallel_sgd.ParallelSGD\(model, data, transform\).parallel\(nodes\)"),
         (parallel_sgd, "local", "parallel_sgd.local_workers"),
+        (parallel_sgd, "rank", r"parallel_sgd.elastic.rank\(\)"),
+        (parallel_sgd, "get_world_size", r"parallel_sgd.elastic.size\(\)"),
+        (parallel_sgd, "DistributedOptimizer", r"parallel_sgd.ParallelSGD\(model, data, transform\).parallel\(nodes\)"),
+        (parallel_sgd, "DistributedSampler", "parallel_sgd.elastic.ElasticSampler"),
+        (parallel_sgd, "start_simulation", r"parallel\(nodes, clients=parallel_sgd.Clients\(..\)\) of a ParallelSGD"),
+        (parallel_sgd.elastic, "world_size", r"size\(\)"),
+        (parallel_sgd.elastic, "init", r"nothing: launch\(\) starts and ends the group"),
+        (executor, "Client", "executor.ClusterExecutor"),
+        (executor, "LocalCluster", "executor.local_nodes"),
+        (executor, "as_completed", "concurrent.futures.as_completed"),
     ],
 )
 def test_names_of_other_libraries_are_answered(package: Any, name: str, here: str) -> None:
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here it is {here}$"):
         getattr(package, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "here"),
+    [
+        (executor.ClusterExecutor, "gather", "[future.result() for future in futures]"),
+        (executor.ClusterExecutor, "scatter", "broadcast(value)"),
+        (executor.ClusterExecutor, "close", "shutdown()"),
+        (executor.ClusterExecutor, "starmap", "map(fn, ..)"),
+        (Communication, "Get_rank", "rank"),
+        (Communication, "recv", "get_one()"),
+        (JobResult, "model", "models[0]"),
+        (JobResult, "predict", "models[0].predict()"),
+    ],
+)
+def test_attributes_of_other_libraries_are_answered(kind: type[Any], name: str, here: str) -> None:
+    # The error asks the class alone.
+    item = kind.__new__(kind)
+    with pytest.raises(
+        AttributeError, match=rf"^'{kind.__name__}' object has no attribute '{name}'; here it is {re.escape(here)}$"
+    ):
+        getattr(item, name)
+    with pytest.raises(AttributeError, match=rf"^'{kind.__name__}' object has no attribute 'quite_unknown'$"):
+        item.quite_unknown  # noqa: B018
+
+
+def test_the_way_that_is_told_is_there() -> None:
+    """Of each name that an answer for an attribute is made of."""
+    for module in (cluster, communication, run, parallel_sgd.elastic):
+        kind = {cluster: executor.ClusterExecutor, communication: Communication, run: JobResult}.get(module)
+        for here in module._MEANT.values():
+            for word in re.findall(r"(?<![\w.])([a-z]\w+)\(", here):
+                offered = (kind, parallel_sgd.elastic, concurrent.futures.Future, Collection)
+                assert any(hasattr(each, word) for each in offered), here
+            for path in re.findall(r"\b((?:executor|concurrent)\.[\w.]+)", here):
+                attrgetter(path.partition(".")[2])(import_module(path.partition(".")[0]))
+
+
+def test_a_result_has_the_words_of_keras() -> None:
+    result = JobResult({0: {"Loss": 0.5}}, {}, {}, {}, "job")
+    assert result["loss"] == result["Loss"] == result.get("loss") == 0.5 and "loss" in result and list(result) == ["Loss"]
+    with pytest.raises(KeyError, match="no result 'acc'; there are Loss"):
+        result["acc"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Results(dict[str, float]):
     def __missing__(self, name: str) -> float:
         if name in _FROM_KERAS and _FROM_KERAS[name] in self:
             return self[_FROM_KERAS[name]]
-        raise KeyError(name)
+        raise KeyError(f"no result {name!r}; there are {', '.join(self) or 'none'}{arguments.did_you_mean(name, self)}")
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (name in _FROM_KERAS and super().__contains__(_FROM_KERAS[str(name)]))
@@ -53,10 +53,10 @@ class Results(dict[str, float]):
             name: that of the result.
             default: returned where there is no such result.
         """
-        try:
-            return self[name]
-        except KeyError:
+        # `in` knows both words, the `get` of a dict only the keys.
+        if name not in self:
             return default
+        return self[name]
 
 
 class History:

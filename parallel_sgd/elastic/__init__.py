@@ -5,6 +5,9 @@ function decorated with `run` gets a state, commits it as it goes, and is called
 Started by itself, such a program is a group of one worker.
 """
 
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from network.names import unknown
 from rpc.elastic import HostUpdateResult
 
 from .group import Group, HostsUpdatedInterrupt, WorkerRemoved, WorkersLostError, allreduce, barrier, broadcast, rank, size
@@ -33,3 +36,19 @@ __all__ = [
     "run",
     "size",
 ]
+
+#: Names of Horovod and torch.distributed.
+_MEANT: Final = {
+    **dict.fromkeys(("get_rank", "local_rank"), "rank()"),
+    **dict.fromkeys(("get_world_size", "world_size", "local_size"), "size()"),
+    "all_reduce": "allreduce(array)",
+    **dict.fromkeys(("broadcast_object", "broadcast_parameters", "broadcast_variables"), "broadcast(value)"),
+    **dict.fromkeys(("init", "shutdown", "init_process_group"), "nothing: launch() starts and ends the group"),
+    **dict.fromkeys(("DistributedOptimizer", "TensorFlowState", "KerasState", "TorchState"), "ModelState(model), and run"),
+    "HorovodInternalError": "WorkersLostError",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown(__name__, name, _MEANT)

@@ -22,13 +22,14 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from network.names import missing
 from nn import arguments
 from nn.extension import listed
 from nn.model import Model
-from nn.model.history import VALIDATION, in_notebook, show
+from nn.model.history import VALIDATION, Results, in_notebook, show
 from nn.tensor_files import parse, read_file
 from rpc.launch import LocalAgents
 from rpc.submit import Run, RunFolder, node_folder
@@ -67,10 +68,17 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 _CHANGES: Final = frozenset({"clear", "fromkeys", "pop", "popitem", "setdefault", "update"})
+#: Attributes of models and histories of Keras.
+_MEANT: Final = {
+    **dict.fromkeys(("model", "module"), "models[0]"),
+    **{f"{name}": f"models[0].{name}()" for name in ("evaluate", "get_weights", "predict", "save", "summary")},
+    **dict.fromkeys(("loss", "metrics"), "the items of this dict, result['Loss']"),
+    "plot": "history.plot()",
+}
 
 
-class JobResult(dict[str, float]):
-    """Mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
+class JobResult(Results):
+    """Mean of every figure over the workers, rounded once, as a dict of floats that prints as one, with `loss` for `Loss`.
 
     Args:
         figures: the figures of each worker.
@@ -114,8 +122,14 @@ class JobResult(dict[str, float]):
         self.report: Path | None = None
         self.signature: Path | None = None
 
+    if not TYPE_CHECKING:  # else a type checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that is not there, with the name here for one of a model or history of Keras."""
+            return missing(self, name, _MEANT)
+
     def __dir__(self) -> list[str]:
-        """List what a result has and how its figures are read, for completion, not how a dict is changed."""
+        """List attributes and the reading methods of a dict, for completion, not those that change one."""
         return listed(type(self), super().__dir__(), _CHANGES)
 
     @property

@@ -70,7 +70,7 @@ def test_a_name_of_keras_is_answered_with_the_one_on_the_page(keras: str, names:
 
 
 def test_every_answer_exists() -> None:
-    for answer in " ".join(MEANT.values()).split():
+    for answer in re.findall(r"nn\.[\w.]*\w|\S+", " ".join(MEANT.values())):
         if re.fullmatch(r"nn\.[\w.]+", answer):
             reduce(getattr, answer.split(".")[1:], nn)
 
@@ -203,6 +203,7 @@ def test_names_of_torch_are_answered_by_nn_itself() -> None:
         "ModuleList": "a list in an attribute of the layer or model",
         "save": "nn.model.Model.save",
         "manual_seed": "the argument 'seed' of a model, or of fit()",
+        "Ftrl": "a class of your own, derived from nn.gradient_descent.IGradientDescent",
     }.items():
         with pytest.raises(AttributeError, match=rf"^module 'nn' has no attribute '{name}'; here it is {re.escape(here)}$"):
             getattr(nn, name)
