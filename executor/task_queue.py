@@ -277,6 +277,7 @@ class TaskQueue:
         elif word == "initializer":
             self.initializer = Initializer(*rest)
         elif word == "end":
+            # the thread that computes may wait for a task, and wakes to see this
             self._end = True
             self._arrived.set()
         else:

@@ -316,7 +316,9 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 
     def look_up() -> None:
         try:
-            infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            # as bytes: for a text Python imports its tables of international names, which an address has none of
+            host = address.host.encode("ascii") if is_ip(address.host) else address.host
+            infos = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
             found.extend((family, sockaddr) for family, _, _, _, sockaddr in infos)
         except (OSError, UnicodeError) as error:  # UnicodeError: a label that is empty or too long
             problem.append(getattr(error, "strerror", None) or str(error))

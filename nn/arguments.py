@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Iterable, Mapping
+import os
+from collections.abc import Collection, Mapping, Set
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from numbers import Integral, Real
@@ -134,15 +136,13 @@ def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]
     key = word.strip().lower().replace("-", "_").replace(" ", "_")
     name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
     if name is None:
-        from nn.keras_names import name_here  # noqa: PLC0415 - for this error alone
+        from nn.keras_names import ABBREVIATIONS, name_here  # noqa: PLC0415 - for this error alone
 
-        # A word of Keras: `bce`, `SparseCategoricalAccuracy`.
+        # A word or a name of Keras: `bce`, `SparseCategoricalAccuracy`.
         here = name_here(package, word).removeprefix(f"{package}.")
-        meant = next((each for each, found in table.items() if found == here), "")
-        if meant:
-            raise ValueError(
-                f"{_name(owner)} '{argument}' must be one of {', '.join(table)}, got {word!r}; here it is {meant!r}"
-            )
+        meant = ABBREVIATIONS.get(key) or next((each for each, found in table.items() if found == here), "")
+        if meant in table:
+            raise ValueError(f"{_name(owner)} '{argument}' has no word {short(word)}; write {meant!r}")
         # Raises: the word is not in the table.
         one_of(owner, argument, word, table)
     found: type[Any] = getattr(exported, str(name))
@@ -198,6 +198,42 @@ def short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def sequence(owner: object, name: str, value: Any, of: str) -> list[Any]:
+    """Return the members of a list, a tuple or another collection with an order.
+
+    Args:
+        owner: object or class with the argument, which errors name.
+        name: name of the argument, for errors.
+        value: the collection.
+        of: kind of its members, for errors.
+
+    Raises:
+        TypeError: for texts, sets, mappings and tables, which have another order or other members than a list, and for
+            objects without members.
+    """
+    # A table has its columns for members.
+    if not isinstance(value, (str, bytes, Set, Mapping)) and not hasattr(value, "columns"):
+        # An array of no axis says that it is iterable, and is not.
+        with suppress(TypeError):
+            return list(value)
+    raise TypeError(f"{_name(owner)} '{name}' must be a list of {of}, got {short(value)}")
+
+
+def path(owner: object, name: str, value: Any, of: str = "") -> str:
+    """Return a path as a text; raise TypeError for an empty one, and for other objects.
+
+    Args:
+        owner: object or class with the argument, which errors name.
+        name: name of the argument, for errors.
+        value: the path.
+        of: kind of its target, for errors, such as "a file".
+    """
+    found = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise TypeError(f"{_name(owner)} '{name}' must be {f'the path of {of}' if of else 'a path'}, got {short(value)}")
+    return found
+
+
 def shape(owner: object, name: str, value: Any, *, unknown: int = 0, lengths: bool = False) -> Shape:
     """Return `value` as a tuple of positive lengths, of which at most `unknown` may be -1 (or None).
 
@@ -206,10 +242,9 @@ def shape(owner: object, name: str, value: Any, *, unknown: int = 0, lengths: bo
     expected = "a list of positive integers" + (" with at most one -1" if unknown else "")
     if lengths:
         expected += ", and None for axes of any length"
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(f"{_name(owner)} '{name}' must be {expected}, got {value!r}")
+    given = sequence(owner, name, value, expected.removeprefix("a list of "))
     # Keras writes the unknown axes as None.
-    axes = tuple((LENGTH if lengths and place else BATCH) if axis is None else axis for place, axis in enumerate(value))
+    axes = tuple((LENGTH if lengths and place else BATCH) if axis is None else axis for place, axis in enumerate(given))
     known = [axis for axis in axes if not (lengths and isinstance(axis, type(LENGTH)))]
     for axis in known:
         if isinstance(axis, bool) or not isinstance(axis, Integral):

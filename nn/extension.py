@@ -15,7 +15,20 @@ import warnings
 from abc import ABCMeta
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -205,6 +218,18 @@ class Extension(ABCMeta):
         if hasattr(cls, "_made"):
             made._made = True  # type: ignore[attr-defined]
         return made
+
+    # By derivation alone: to ask whether a number is a layer, an ABC first asks all classes of layers, once for each type.
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+    def register(cls, subclass: type) -> NoReturn:
+        """Refuse a virtual subclass: the engine calls what the base defines.
+
+        Args:
+            subclass: the class.
+        """
+        raise TypeError(f"{cls.__name__} has no virtual subclasses: {subclass.__name__} must derive from it")
 
     def __dir__(cls) -> list[str]:
         """List the names of the class for completion, which looks at the class of an object, too."""

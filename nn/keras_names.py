@@ -1,4 +1,4 @@
-"""Names and arguments of Keras and torch that are others here, for the errors of names and arguments that are none.
+"""Names, words and arguments of Keras and torch that are others here, for the errors of names and arguments that are none.
 
 Those errors alone load this module.
 """
@@ -221,6 +221,18 @@ SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({
     **dict.fromkeys(("lr", "learning_rate"), "learn_rate"),
 })  # fmt: skip
 """Arguments of pandas, scikit-learn and Keras, with the one that says the same here, where a callable has it."""
+
+ABBREVIATIONS: Final[Mapping[str, str]] = MappingProxyType({
+    # Losses.
+    "bce": "binary_crossentropy", "binary_cross_entropy": "binary_crossentropy", "log_loss": "binary_crossentropy",
+    "bce_with_logits": "binary_crossentropy_with_sigmoid", "cce": "categorical_crossentropy",
+    "scce": "sparse_categorical_crossentropy", "ce": "crossentropy", "cross_entropy": "crossentropy",
+    "nll": "crossentropy", "kld": "kl_divergence", "l1": "mae", "l2": "mse",
+    # Metrics.
+    "acc": "accuracy", "roc_auc": "auc", "f1_score": "f1", "average_precision": "pr_auc",
+    "root_mean_square_error": "rmse", "confusion": "confusion_matrix",
+})  # fmt: skip
+"""Short words of Keras, torch and scikit-learn for losses and metrics, with the word here."""
 
 _VALUES: Final = "get_value()"
 _VARIABLES: Final = "trainable_variables(), with get_value() and set_value(array) each"

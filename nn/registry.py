@@ -244,9 +244,9 @@ def construct(found: type[Any], config: object, custom_objects: CustomObjects, m
     if not isinstance(config, dict):
         raise ValueError(f"the configuration of {found.__name__} must be an object, got {str(config)[:80]}")
     # Before any argument is built, so that a wrong name costs no work and runs no constructor.
-    _check_arguments(found, config, "description of")
+    defaults = _check_arguments(found, config, "description of")
     arguments = {name: _build_argument(value, custom_objects, made) for name, value in config.items()}
-    _check_types(found, arguments)
+    _check_types(found, {name: value for name, value in arguments.items() if not _is_default(value, defaults.get(name))})
     try:
         return found(**arguments)
     except (TypeError, ValueError) as error:
@@ -264,7 +264,8 @@ def _build_argument(value: object, custom_objects: CustomObjects, made: list[Con
     return value
 
 
-def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> None:
+def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> Mapping[str, object]:
+    """Return the defaults of the constructor's arguments; raise ValueError where those of `config` do not fit it."""
     parameters = _parameters(found)
     # A `*names` cannot be given by its name.
     names = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
@@ -277,6 +278,12 @@ def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) 
     if unknown or missing:
         problem = f"has no argument {unknown[0][:80]!r}" if unknown else f"needs the argument {missing[0]!r}"
         raise ValueError(f"{what} {found.__name__}: the constructor {problem}")
+    return {parameter.name: parameter.default for parameter in parameters}
+
+
+def _is_default(value: object, default: object) -> bool:
+    """Tell if an argument is a plain value that the constructor has by itself, so that its type needs no look."""
+    return type(value) is type(default) and (value is None or isinstance(value, (bool, int, float, str))) and value == default
 
 
 def _parameters(found: type[Any]) -> Sequence[inspect.Parameter]:
@@ -292,9 +299,14 @@ def _parameters(found: type[Any]) -> Sequence[inspect.Parameter]:
 def _check_types(found: type[Any], arguments: Mapping[str, object]) -> None:
     if not arguments:
         return
+    # unwrapped: annotations are those of the module of the constructor itself
+    maker = inspect.unwrap(found.__init__)
+    annotations = {name: told for name, told in getattr(maker, "__annotations__", {}).items() if name in arguments}
     try:
-        # with extras: no argument has any, and to look for them takes a fifth of the time
-        hints = typing.get_type_hints(found.__init__, include_extras=True)
+        # each text is compiled. With extras: no argument has any, and to look for them takes a fifth of the time
+        hints = typing.get_type_hints(
+            types.SimpleNamespace(__annotations__=annotations), getattr(maker, "__globals__", {}), include_extras=True
+        )
     except NameError:  # a user's class may annotate with names that exist for the type checker only
         return
     for name, value in arguments.items():

@@ -9,6 +9,7 @@ stands at a fixed place, the very first of the header, so it is found without tr
 file can run: it is parsed as numbers and text only.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -193,6 +194,7 @@ def _read_head(view: memoryview, size: int) -> tuple[int, dict[str, _Entry], dic
     start = _LENGTH.size + length
     if length > MAX_HEADER or start > size:
         begin = bytes(view[: _LENGTH.size + 1])
+        # A file of another kind claims an absurd length; it is told as that, not as a damaged one.
         if begin[_LENGTH.size : _LENGTH.size + 1] != b"{":
             kind = next((f", as {kind} do" for mark, kind in _OTHERS.items() if begin.startswith(mark)), "")
             raise ModelFileError(
@@ -229,9 +231,14 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror} (nothing was replaced)", str(target)) from error
+        reason = f"{error.strerror} (nothing was replaced)"
+        if isinstance(error, FileNotFoundError):
+            reason = f"There is no folder {str(target.parent)!r}"
+        raise OSError(error.errno, reason, str(target)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        # where none could be made there may be none to remove, and the first error says why
+        with contextlib.suppress(OSError):
+            temporary.unlink()
     # The name itself is content of the folder.
     directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

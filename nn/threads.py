@@ -243,8 +243,11 @@ _LIMITED: ContextVar[bool] = ContextVar("_LIMITED", default=False)
 def _openblas() -> _OpenBLAS | None:
     package = Path(np.__file__).parent
     for folder in (package.parent / "numpy.libs", package / ".dylibs"):  # where wheels keep it, on Linux and on macOS
-        for library in sorted(folder.glob("*openblas*")):
-            functions = ctypes.CDLL(str(library))
+        # not `glob`, which compiles a pattern: each worker asks once, before its first step
+        for library in sorted(os.listdir(folder)) if folder.is_dir() else ():
+            if "openblas" not in library:
+                continue
+            functions = ctypes.CDLL(str(folder / library))
             # Names differ between the wheels of NumPy; `64_` marks lengths of 64 bits.
             for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
                 names = ("get_corename", "get_num_threads", "set_num_threads")

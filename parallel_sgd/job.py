@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import checked_call, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.submit import Retry, telling
+from rpc.submit import Retry, telling, uninterrupted
 from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
@@ -216,26 +217,29 @@ def run_job(
         _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
         if spec.remark:
             _log.info("%s", spec.remark)
-        from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
-        from .writers.live import following  # noqa: PLC0415
-
-        console = None if is_quiet() else JobConsole(spec, arrays)
-        if not spec.options.writers and console is None:
+        # where neither is needed nothing follows the tables of the job while it runs
+        is_shown = not is_quiet() and _log.isEnabledFor(logging.INFO)
+        if not spec.options.writers and not is_shown:
             result = _train(spec, arrays)
             with spared("The record of the run"):
                 _certify(result, spec)
             return result
+        from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
+        from .writers.live import following  # noqa: PLC0415
+
+        console = JobConsole(spec, arrays) if is_shown else None
         with following(spec.options.writers, spec.config, console) as followers:
             result = _train(spec, arrays, followers)
             try:
-                with spared("What the writers get at the end"):
+                with telling("What the writers get at the end", _log), spared("What the writers get at the end"):
                     followers.done(lambda: result.history)
             finally:  # the hash of a file holds once no writer adds to it
-                with spared("The record of the run"):
-                    _certify(result, spec)
-            if console is not None:
-                with spared("The console of the job"):
-                    console.done(result)
+                with uninterrupted():
+                    with spared("The record of the run"):
+                        _certify(result, spec)
+                    if console is not None:
+                        with spared("The console of the job"):
+                            console.done(result)
             return result
 
 

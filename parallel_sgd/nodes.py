@@ -13,9 +13,10 @@ from typing import Any
 from network.nodes import Address, NodeAssignment
 from nn.extension import check_like, checked_call
 from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
+from rpc.submit import telling, uninterrupted
 from rpc.support.files import parsed, read_text
 from rpc.support.forks import OwnProcess
-from rpc.support.logs import attach_console
+from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger
 from rpc.support.processors import usable_cores
 
 from .engine.channel import Parameter_Server
@@ -177,10 +178,12 @@ class LocalWorkers(LocalNodes):
         if not self._process.is_here:
             return
         atexit.unregister(self.close)
-        try:
-            self._running.close()
-        finally:
-            super().close()
+        with telling("The end of local workers", get_logger(SUBMIT_LOGGER)):
+            try:
+                self._running.close()
+            finally:
+                with uninterrupted():
+                    super().close()
 
     def __enter__(self) -> LocalWorkers:
         self.check_open()

@@ -38,9 +38,7 @@ class CSVLogger(Callback, configured=True):
 
     @arguments.also(filename="path")
     def __init__(self, path: str | os.PathLike[str], append: bool | None = None) -> None:
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise TypeError(f"CSVLogger 'path' must be the path of a file, got {path!r}")
-        self.path = Path(path)
+        self.path = Path(arguments.path(self, "path", path, "a file"))
         self.append: bool | None = None if append is None else arguments.instance(self, "append", append, bool)
         self._columns: list[str] = []
 

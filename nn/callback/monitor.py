@@ -230,11 +230,12 @@ class ModelCheckpoint(Monitored, configured=True):
         every: int = 1,
         save_weights_only: bool = False,
     ) -> None:
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise TypeError(f"ModelCheckpoint 'path' must be the path of a file, got {path!r}")
-        self.path = str(os.fspath(path))
+        self.path = arguments.path(self, "path", path, "a file")
         self.save_best_only = bool(arguments.instance(self, "save_best_only", save_best_only, bool))
-        self.monitor = Monitor(self, monitor, mode) if self.save_best_only else None
+        # Without a comparison any result does, but no other kind of argument.
+        arguments.one_of(self, "mode", mode, get_args(Mode))
+        checked = Monitor(self, monitor, mode if self.save_best_only else "min")
+        self.monitor = checked if self.save_best_only else None
         self.every = arguments.integer(self, "every", every, minimum=1)
         self.save_weights_only = bool(arguments.instance(self, "save_weights_only", save_weights_only, bool))
         self.load_state_dict({})

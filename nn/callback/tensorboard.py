@@ -30,9 +30,7 @@ class TensorBoard(Callback, configured=True):
 
     @arguments.also(log_dir="path")
     def __init__(self, path: str | os.PathLike[str] = "logs") -> None:
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise TypeError(f"TensorBoard 'path' must be the path of a folder, got {path!r}")
-        self.path = Path(path)
+        self.path = Path(arguments.path(self, "path", path, "a folder"))
         self._events: dict[str, Any] = {}
 
     def on_train_begin(self) -> None:

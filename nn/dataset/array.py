@@ -91,9 +91,9 @@ class ArrayDataset(DrawingDataset):
         self._given = given_plan(self, plan)
         self._index = index
         self._wishes = Wishes(
-            () if not categories else names_of(self, "categories", categories),
+            names_of(self, "categories", categories, empty=True),
             forms_of(self, dates),
-            () if not numbers else names_of(self, "numbers", numbers),
+            names_of(self, "numbers", numbers, empty=True),
             self._given.spelling,
             "frame",
         )

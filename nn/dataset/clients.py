@@ -148,8 +148,8 @@ class LEAF(ClientDataset, configured=True):
     """
 
     def __init__(self, path: str | os.PathLike[str], shape: Sequence[int] | None = None) -> None:
-        self.path = os.fspath(path)
-        self.shape = None if shape is None else tuple(arguments.integer(self, "shape", each, minimum=1) for each in shape)
+        self.path = arguments.path(self, "path", path, "a folder")
+        self.shape = None if shape is None else arguments.shape(self, "shape", shape)
 
     def parts(self) -> list[tuple[str, Pair, Pair]]:
         folder = _found_folder(self.path, self)
@@ -216,7 +216,8 @@ class ClientFolders(ClientDataset, configured=True):
     def __init__(
         self, path: str | os.PathLike[str], x: str = "x", y: str = "y", test_fraction: float = 0.2, seed: int = 0
     ) -> None:
-        self.path, self.x, self.y = os.fspath(path), x, y
+        self.path = arguments.path(self, "path", path, "a folder")
+        self.x, self.y = arguments.instance(self, "x", x, str), arguments.instance(self, "y", y, str)
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
 

@@ -120,12 +120,17 @@ class CSVDataset(DrawingDataset, configured=True):
         unknown: Unknown | None = None,
         plan: Plan | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> None:
-        self.path = os.fspath(path)
-        self.test_path = None if test_path is None else os.fspath(test_path)
+        if hasattr(path, "iloc"):
+            raise TypeError(
+                f"CSVDataset 'path' must be the path of a file, got {type(path).__name__}; "
+                "ArrayDataset(frame.drop(columns='y'), frame['y'], test_fraction=0.2) takes frames"
+            )
+        self.path = arguments.path(self, "path", path, "a file")
+        self.test_path = None if test_path is None else arguments.path(self, "test_path", test_path, "a file")
         self.label = label if isinstance(label, str) else names_of(self, "label", label)
         self.features = None if features is None else names_of(self, "features", features)
-        self.categories = [] if not categories else names_of(self, "categories", categories)
-        self.numbers = [] if not numbers else names_of(self, "numbers", numbers)
+        self.categories = names_of(self, "categories", categories, empty=True)
+        self.numbers = names_of(self, "numbers", numbers, empty=True)
         self.dates = forms_of(self, dates)
         self.index = index
         self._check_names()
@@ -331,7 +336,8 @@ class CSVDataset(DrawingDataset, configured=True):
         columns: list[str | Column] = list(features)
         why = self._row_number(table)
         if why is not None and why[0] in columns:
-            columns[columns.index(why[0])] = left_out(*why)
+            # said once: another reading decides nothing
+            columns[columns.index(why[0])] = left_out(*why) if self._plan is None else LeftOut(why[0], note=why[1])
         if why is not None and all(isinstance(column, LeftOut) for column in columns):
             raise ValueError(
                 f"CSVDataset: '{table.path}' must have columns besides {', '.join(self._labels)} and {why[0]!r}, which {why[1]}"

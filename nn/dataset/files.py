@@ -62,8 +62,8 @@ class PublishedDataset(AbsDataset, configured=True):
     """The remedy for a directory that holds only some of the files, for error messages."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = ()) -> None:
-        self.directory = None if directory is None else os.fspath(directory)
-        self.mirrors = tuple(mirrors)
+        self.directory = None if directory is None else arguments.path(self, "directory", directory, "a folder")
+        self.mirrors = tuple(arguments.sequence(self, "mirrors", mirrors, "addresses"))
 
     @abstractmethod
     def read(self, paths: Sequence[Path]) -> Arrays:

@@ -51,14 +51,17 @@ class _Folders(DrawingDataset, configured=True):
             class_names: folders that are classes, in the order of their numbers.
             draw_by: test fraction, seed and split.
         """
-        self.directory = os.fspath(directory)
-        self.test_directory = None if test_directory is None else os.fspath(test_directory)
+        self.directory = arguments.path(self, "directory", directory, "a folder")
+        self.test_directory = (
+            None if test_directory is None else arguments.path(self, "test_directory", test_directory, "a folder")
+        )
         name = type(self).__name__
-        if class_names is not None and (isinstance(class_names, str) or not all(isinstance(each, str) for each in class_names)):
-            raise TypeError(f"{name} 'class_names' must be a list of names of folders, got {class_names!r}")
-        if class_names is not None and (not class_names or len(set(class_names)) < len(class_names)):
-            raise ValueError(f"{name} 'class_names' must be different names of folders, got {list(class_names)}")
-        self.class_names = None if class_names is None else list(class_names)
+        names = None if class_names is None else arguments.sequence(self, "class_names", class_names, "names of folders")
+        if names is not None and not all(isinstance(each, str) for each in names):
+            raise TypeError(f"{name} 'class_names' must be a list of names of folders, got {arguments.short(class_names)}")
+        if names is not None and (not names or len(set(names)) < len(names)):
+            raise ValueError(f"{name} 'class_names' must be different names of folders, got {names}")
+        self.class_names = None if names is None else [str(each) for each in names]
         self.test_fraction = check_fraction(self, draw_by[0])
         self.seed = arguments.integer(self, "seed", draw_by[1], minimum=0)
         self.split = check_split(self, draw_by[2])

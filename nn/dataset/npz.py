@@ -61,8 +61,8 @@ class NpzDataset(DrawingDataset, configured=True):
         seed: int = 0,
         split: SplitKind = "random",
     ) -> None:
-        self.path = os.fspath(path)
-        self.test_path = None if test_path is None else os.fspath(test_path)
+        self.path = arguments.path(self, "path", path, "a file")
+        self.test_path = None if test_path is None else arguments.path(self, "test_path", test_path, "a file")
         for name, value in (("x", x), ("y", y), ("test_x", test_x), ("test_y", test_y)):
             if not isinstance(value, str) and (value is not None or not name.startswith("test_")):
                 raise TypeError(f"NpzDataset '{name}' must be the name of an array, got {value!r}")

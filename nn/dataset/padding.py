@@ -48,11 +48,11 @@ def pad_sequences(
         kind = np.dtype(dtype)
     except TypeError as error:
         raise TypeError(f"{owner}() 'dtype' must be a type of NumPy, got {arguments.short(dtype)}") from error
-    if not isinstance(sequences, Iterable):
+    if not isinstance(sequences, Iterable) or getattr(sequences, "ndim", 1) == 0 or isinstance(sequences, memoryview):
         raise TypeError(f"{owner}() 'sequences' must be lists of numbers, got {arguments.short(sequences)}")
     arrays = []
     for place, each in enumerate(sequences):
-        if not hasattr(each, "__len__") or isinstance(each, (str, bytes)):
+        if not hasattr(each, "__len__") or isinstance(each, (str, bytes, np.void)):
             raise TypeError(f"{owner}() 'sequences' must be lists of numbers, got {arguments.short(each)} at {place}")
         array = as_array(f"{owner}() 'sequences' {place}", each)
         if len(array) and kind.kind in "biuf" and array.dtype.kind not in "biuf":

@@ -149,11 +149,18 @@ class IGradientDescent(
     table of nn/README.md, and a row in `tests/contract/nn_rows/rules.py`, which a test demands. `python -m tests.nn.golden`
     asks torch for the numbers that a row compares with.
 
-    `learn_rate` is a number or a `Schedule`, and may be set at any time. Every rule sees the gradients as three arguments
-    leave them, in this order: `clip_value` limits each element to [-clip_value, clip_value]; `clip_norm` scales the whole
-    gradient to this Euclidean norm where it is longer (Pascanu et al., 2013), `clip_variable_norm` that of each variable by
-    itself; `weight_decay` adds weight_decay * w, the
-    gradient of an L2 penalty, unless the rule has decay of its own (`decoupled`); a `KernelDecay` in its place spares biases.
+    Every rule sees the gradients clipped by one of the last three arguments, at most one of which may be given, and then
+    with the decay.
+
+    Args:
+        learn_rate: number from 0 on, or a `Schedule`; may be set at any time.
+        weight_decay: adds weight_decay * w, the gradient of an L2 penalty, unless the rule has decay of its own
+            (`decoupled`); a `KernelDecay` in its place spares biases.
+        clip_value: limits each element to [-clip_value, clip_value]; None: no limit.
+        clip_norm: scales the whole gradient to this Euclidean norm where it is longer (Pascanu et al., 2013).
+        clip_variable_norm: does the same for each variable by itself.
+
+    Raises: ValueError or TypeError naming the argument that is out of range, or those that do not go together.
 
     >>> class SignDescent(nn.gradient_descent.IGradientDescent):
     ...     def increment(self, value, gradient, out, *slots):

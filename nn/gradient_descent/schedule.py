@@ -209,8 +209,10 @@ class Piecewise(Schedule, configured=True):
 
     @arguments.also(values="rates")
     def __init__(self, boundaries: Sequence[int], rates: Sequence[float]) -> None:
-        self.boundaries = tuple(arguments.integer(self, "boundaries", boundary, minimum=0) for boundary in boundaries)
-        self.rates = tuple(arguments.number(self, "rates", rate, 0) for rate in rates)
+        limits = arguments.sequence(self, "boundaries", boundaries, "numbers of steps")
+        self.boundaries = tuple([arguments.integer(self, "boundaries", boundary, minimum=0) for boundary in limits])
+        given = arguments.sequence(self, "rates", rates, "numbers")
+        self.rates = tuple([arguments.number(self, "rates", rate, 0) for rate in given])
         if any(after <= before for before, after in pairwise(self.boundaries)):
             raise ValueError(f"{type(self).__name__} 'boundaries' must ascend, got {list(self.boundaries)}")
         if len(self.rates) != len(self.boundaries) + 1:

@@ -72,6 +72,7 @@ class WrappingRule(IGradientDescent):
         """
         inner = {name.removeprefix(_INNER): value for name, value in state.items() if name.startswith(_INNER)}
         own = {name: value for name, value in state.items() if not name.startswith(_INNER)}
+        # `{"step": 0}` names no state of the inner rule, and starts that afresh, too.
         if not inner:
             inner = {"step": 0}
         # First into a rule that is thrown away: a state that is refused changes nothing.
@@ -90,6 +91,7 @@ class WrappingRule(IGradientDescent):
         )
 
     def _step_inner(self, parameters: Array, gradients: Array | Stretches) -> None:
+        # At each step: training gives its team to the outer rule alone.
         self.rule.team = self.team
         if isinstance(gradients, np.ndarray):
             self.rule.update(parameters, gradients)
@@ -150,6 +152,7 @@ class GradientAccumulation(WrappingRule, configured=True):
     def _accumulated(self, parameters: Array, gradients: Array | Stretches) -> Array | None:
         """Add gradients to the sum; return their mean where a step is due."""
         self._begin(parameters, gradients)
+        # Divided where it is due, not at each batch: a mean of shares would round at each of them.
         total = self._slots["gradient_sum"]
         due = self._step_number % self.steps == 0
         for part in self._chunks():

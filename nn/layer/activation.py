@@ -8,11 +8,11 @@ from nn import arguments
 from nn.activation import ActivationName
 from nn.activation.activation import Activation as Function
 from nn.activation.activation import Linear
-from nn.activation.rectifiers import ReLU
 from nn.activation.sigmoids import Sigmoid
 from nn.arrays import BATCH, Shape
 from nn.initializer import Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen
+from nn.operation.slopes import ParametricRectify
 from nn.value.value import Value
 
 
@@ -80,8 +80,7 @@ class PReLU(Layer, configured=True):
         fitting = len(x.shape) == len(self.alpha.shape) + 1
         if not fitting or any(a not in (1, n) for a, n in zip(self.alpha.shape, x.shape[1:], strict=True)):
             raise ValueError(f"expected inputs whose samples fit slopes of shape {self.alpha.shape}, got shape {x.shape}")
-        # Both terms are 0 at 0, and so is the gradient.
-        return ReLU()(x) - self.alpha * ReLU()(-x)
+        return x.apply(ParametricRectify(), self.alpha)
 
 
 class GLU(Layer, configured=True):

@@ -352,6 +352,7 @@ def name_layers(layers: Iterable[Owner], *, again: bool = False) -> None:
             else:
                 layer.name = name
     for layer in layers:
+        # The name by which its own model knows it, however a model around that one renames it later.
         if isinstance(layer, Layer) and not layer._named_for:
             layer._keep(_named_for=layer.given_name)
 

@@ -28,8 +28,12 @@ class _Merging(Layer, ABC):
         rank = max(len(value.shape) for value in x)
         total, *others = (_raised(value, rank) for value in x)
         for value in others:
-            # Checked here, so that the error names the layer and not the operation.
-            broadcast_shape(self.describe(), total.shape, value.shape)
+            # Checked here, so that the error names the layer and the shapes that it was given.
+            try:
+                broadcast_shape(self.describe(), total.shape, value.shape)
+            except ValueError:
+                given = " and ".join(str(each.shape) for each in x)
+                raise ValueError(f"{self.describe()}: shapes {given} do not fit together") from None
             total = self.combine(total, value)
         return total
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 from nn import arguments
 from nn.arrays import BATCH, LENGTH, Shape
 from nn.initializer import Constant, Zeros
@@ -154,7 +156,8 @@ class GroupNorm(Layer, configured=True):
     def __init__(self, groups: int = 32, epsilon: float = 1e-3, name: str | None = None) -> None:
         super().__init__(name)
         # Kept as -1: the number of channels is not known yet, and a file should say what was asked for.
-        self.groups = -1 if groups == -1 else arguments.integer(self, "groups", groups, minimum=1)
+        each = isinstance(groups, Integral) and groups == -1
+        self.groups = -1 if each else arguments.integer(self, "groups", groups, minimum=1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def build(self, input_shape: Shape) -> None:

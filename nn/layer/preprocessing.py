@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, LENGTH, Array, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape, as_array
 from nn.layer.layer import Layer, direct
 from nn.layer.spatial import interpolated
 from nn.operation.encoding import Encode, Encoding
@@ -58,11 +58,12 @@ class Normalization(Layer, configured=True):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        axes = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-        self.axis: int | tuple[int, ...] | None = axis if axis is None or isinstance(axis, int) else axes
-        for each in axes:
-            if arguments.integer(self, "axis", each, minimum=-32) == 0:
-                raise ValueError("Normalization 'axis' must not name axis 0, the batch")
+        listed = isinstance(axis, (list, tuple))
+        given = () if axis is None else tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+        axes = tuple([arguments.integer(self, "axis", each, minimum=-32) for each in given])
+        if 0 in axes:
+            raise ValueError(f"Normalization 'axis' must name axes behind 0, the batch, got {axis!r}")
+        self.axis: int | tuple[int, ...] | None = None if axis is None else axes if listed else axes[0]
         if (mean is None) != (variance is None):
             raise ValueError(f"Normalization 'mean' and 'variance' must be given together, got {mean!r} and {variance!r}")
         self.mean: Any = mean if mean is None else self._statistic("mean", mean)
@@ -90,7 +91,7 @@ class Normalization(Layer, configured=True):
             raise ValueError(
                 f"{self.describe()} is part of a graph: adapt it before it is called, or before setup() of its model"
             )
-        x = np.asarray(data.load()[0] if hasattr(data, "load") else data)
+        x = as_array(f"{self.describe()} adapt() 'data'", data.load()[0] if hasattr(data, "load") else data)
         if x.dtype.kind not in "biuf":
             raise TypeError(f"{self.describe()} adapt() 'data' must be samples that are numbers, got dtype {x.dtype}")
         # One number for each sample is one feature.

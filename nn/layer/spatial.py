@@ -133,8 +133,9 @@ class UpSampling(Layer, configured=True):
     ) -> None:
         super().__init__(name)
         # A list may have one entry, for sequences, or two; the rank of the inputs is not known yet.
-        pair = window.lengths(self, "size", size, 2 if isinstance(size, int) or len(size) != 1 else 1)
-        self.size = pair[0] if isinstance(size, int) else list(pair)
+        listed = isinstance(size, Sequence) and not isinstance(size, (str, bytes))
+        pair = window.lengths(self, "size", size, 1 if isinstance(size, Sequence) and len(size) == 1 else 2)
+        self.size = list(pair) if listed else pair[0]
         self.interpolation = arguments.one_of(self, "interpolation", interpolation, ("nearest", "bilinear"))
 
     def call(self, x: Value) -> Value:

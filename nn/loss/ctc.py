@@ -62,6 +62,7 @@ class CTC(Loss, configured=True):
         inside = np.flatnonzero((named[:, 1:] & ~named[:, :-1]).any(axis=1))
         if inside.size:
             raise ValueError(f"CTC labels must have the blank, {self.blank}, behind their ends only, got {numbers[inside[0]]}")
+        # Without a blank between them, two equal classes would be read as one.
         needed = named.sum(axis=1) + (named[:, 1:] & (numbers[:, 1:] == numbers[:, :-1])).sum(axis=1)
         if needed.max() > shape[1]:
             sample = int(needed.argmax())

@@ -9,7 +9,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arguments import Configurable
-from nn.arrays import Array, OwnMemory, Scratch, Shape, as_array
+from nn.arrays import Array, OwnMemory, Scratch, Shape, as_array, described_labels
 from nn.extension import renamed
 from nn.operation.operation import Operation
 
@@ -209,12 +209,10 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ign
         return probability_rows(name, label, dtype)
     places, count = shape[:-1], shape[-1]
     if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iufb":
-        of_texts = label.dtype.kind in "UT"
+        found, _, remedy = described_labels(label).partition("; ")
         raise ValueError(
             f"{name} labels must be integers of shape {places} or rows of shape {shape}, "
-            f"got {'texts' if of_texts else label.dtype} of shape {label.shape}"
-            + "; np.unique(labels, return_inverse=True) gives the classes and their numbers"
-            * of_texts
+            f"got {found} of shape {label.shape}{f'; {remedy}' * bool(remedy)}"
         )
     if label.dtype.kind in "fb":
         label = _whole(name, label)
@@ -257,7 +255,7 @@ def probability_rows(name: str, label: Array, dtype: np.dtype[Any]) -> Array:
 
 def _finite(name: str, label: Array, dtype: np.dtype[Any]) -> Array:
     if label.dtype.kind not in "iufb":
-        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
+        raise ValueError(f"{name} labels must be numbers, got {described_labels(label)}")
     with np.errstate(over="ignore"):
         numbers = np.asarray(label, dtype)
     # both are NaN where one label is

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arguments import Configurable
-from nn.arrays import Array, as_array
+from nn.arrays import Array, as_array, described_labels
 
 _Kind = TypeVar("_Kind", bound="Metric")
 
@@ -139,7 +139,8 @@ def number_pairs(owner: object, label: Array, prediction: Array) -> Iterator[tup
         raise ValueError(f"{name} takes predictions (batch, ...), got a single number")
     for what, array in (("labels", label), ("predictions", prediction)):
         if array.dtype.kind not in "iufb":
-            raise ValueError(f"{name} {what} must be numbers, got {array.dtype}")
+            found = described_labels(array) if what == "labels" else array.dtype
+            raise ValueError(f"{name} {what} must be numbers, got {found}")
     # Also without samples.
     outputs = max(label.size, 1) // max(len(label), 1)
     return _blocks(label.reshape(-1, outputs), prediction.reshape(-1, outputs), max(_BLOCK // outputs, 1))
@@ -278,7 +279,7 @@ class TwoClassMetric(Metric):
 
 def _positive(name: str, label: Array) -> Array:
     if label.dtype.kind not in "iufb":
-        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
+        raise ValueError(f"{name} labels must be numbers, got {described_labels(label)}")
     truth = label == 1
     wrong = ~(truth | (label == 0) | (label == -1))
     if wrong.any():
@@ -288,7 +289,7 @@ def _positive(name: str, label: Array) -> Array:
 
 def _one_hot(name: str, label: Array) -> Array:
     if label.dtype.kind not in "iufb":
-        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
+        raise ValueError(f"{name} labels must be numbers, got {described_labels(label)}")
     truth = label[:, 1] == 1
     # True equals 1 and False 0, so numbers are compared with masks.
     wrong = (label[:, 0] != ~truth) | (label[:, 1] != truth)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn import arguments
-from nn.arrays import LENGTH, Array, Shape, all_finite, as_array, empty, fits
+from nn.arrays import LENGTH, Array, Shape, all_finite, as_array, empty, fits, holds_texts
 from nn.data import DataFeeder
 from nn.random import keyed
 
@@ -55,8 +55,7 @@ def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
     """Return `x` as an array of samples; raise ValueError unless it has at least one and they have the model's shape."""
     samples = as_array(f"{owner} 'x'", x)
     if samples.dtype.kind not in "iufb":
-        hint = "; nn.dataset.ArrayDataset makes numbers of its texts, categories and dates" if hasattr(x, "iloc") else ""
-        raise ValueError(f"{owner} 'x' must hold numbers, got {samples.dtype}{hint}")
+        raise ValueError(f"{owner} 'x' must hold numbers, got {_found_for_numbers(x, samples)}")
     if (samples.ndim != len(input_shape) or samples.shape[1:] != input_shape[1:]) and not fits(samples.shape, input_shape):
         raise ValueError(
             f"{owner} 'x' must have the model's input shape {input_shape}, got {samples.shape}: "
@@ -66,6 +65,18 @@ def check_samples(owner: str, x: Any, input_shape: Shape) -> Array:
         least = "one sample" if not len(samples) else "one step of each sample"
         raise ValueError(f"{owner} 'x' must hold at least {least}, got shape {samples.shape}")
     return samples
+
+
+def _found_for_numbers(x: Any, samples: Array) -> str:
+    """Return what samples hold that are no numbers, and what makes numbers of it."""
+    remedy = "nn.dataset.ArrayDataset makes numbers of texts, categories and dates"
+    if hasattr(x, "iloc") and samples.ndim == 2:
+        others = [str(name) for name, kind in x.dtypes.items() if getattr(kind, "kind", "O") not in "iufb"]
+        if others:
+            return (
+                f"the column{'s' * (len(others) > 1)} {', '.join(map(repr, others[:5]))}{', ..' * (len(others) > 5)}; {remedy}"
+            )
+    return f"{'texts' if holds_texts(samples) else samples.dtype}; {remedy}"
 
 
 def _difference(shape: Shape, wanted: Shape) -> str:
@@ -197,8 +208,10 @@ class ArraySource(Source):
             weight = None
             if self._weights is not None:
                 weight = tuple([None if w is None else select_rows(w.array, rows, w.memory) for w in self._weights])
+            # Numbers as the caller counts them: a split keeps its first sample in `first`.
             places = range(self._first + rows.start, self._first + rows.stop) if isinstance(rows, slice) else self._first + rows
             if self.cuts is not None:
+                # Cut at the end: padding is known by rows, and `given` must show the same steps to an error.
                 x, given = self.cuts.samples(rows, x), self.cuts.samples(rows, given)
                 label = self.cuts.labels(rows, label)
                 weight = None if weight is None else tuple(self.cuts.labels(rows, weight))
@@ -207,6 +220,7 @@ class ArraySource(Source):
     def _rows(self, epoch: int) -> Iterator[slice | Array]:
         """Yield the numbers of the samples of each batch of an epoch."""
         count, size = self.samples or 0, self._size
+        # No order is drawn here: only evaluation asks for it, which adds up over all samples.
         if self.cuts is not None and self.by_length:
             yield from self.cuts.alike(size)
             return
@@ -232,6 +246,11 @@ class _Rows(NamedTuple):
         return _Rows(array, memory, None if dtype in (None, array.dtype) else empty(memory.shape, dtype or array.dtype))
 
 
+def way_to_arrays(data: Any) -> str:
+    """Return a clause that tells how to get arrays from a data set, "" for anything else."""
+    return "; load() of a data set returns x, label, test_x, test_label" if callable(getattr(data, "load", None)) else ""
+
+
 class StreamSource(Source):
     """A feeder or an iterable of (x, label) or (x, label, weight), checked batch by batch.
 
@@ -241,12 +260,9 @@ class StreamSource(Source):
 
     def __init__(self, data: Any, prepare: Prepare, name: str, *, seed: int = 0, steps: int | None = None) -> None:
         if not isinstance(data, (DataFeeder, Iterable)) or isinstance(data, (np.ndarray, str, bytes, dict)):
-            arrays = (
-                "; load() of a data set returns x, label, test_x, test_label" if callable(getattr(data, "load", None)) else ""
-            )
             raise TypeError(
                 f"{name} must be an array with a label, or a DataFeeder or an iterable of (x, label) batches, "
-                f"got {type(data).__name__}{arrays}"
+                f"got {type(data).__name__}{way_to_arrays(data)}"
             )
         self._data, self._prepare, self._name = data, prepare, name
         self._seed, self._limit, self._told = seed, steps, False
@@ -327,7 +343,8 @@ def _table(class_weight: Mapping[Any, float] | str, classes: int | None, dtype: 
     for number, weight in class_weight.items():
         if isinstance(number, bool) or not isinstance(number, Integral) or int(number) < 0:
             raise ValueError(f"'class_weight' must have class numbers as keys, got {number!r}")
-        arguments.number("fit()", f"class_weight[{number}]", weight, 0)
+        if arguments.number("fit()", f"class_weight[{number}]", weight, 0) > float(np.finfo(dtype).max):
+            raise ValueError(f"fit() 'class_weight[{number}]' must be a number that {dtype} has, got {weight}")
         if classes is not None:
             if int(number) >= classes:
                 raise ValueError(f"'class_weight' must name classes of the model, 0 to {classes - 1}, got {number}")

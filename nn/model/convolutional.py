@@ -183,9 +183,7 @@ class ResNet20(Model, configured=True):
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.classes = arguments.integer(self, "classes", classes, minimum=1)
-        if shortcut not in ("A", "B"):
-            raise ValueError(f"ResNet20 'shortcut' must be 'A' or 'B', got {shortcut!r}")
-        self.shortcut = shortcut
+        self.shortcut: Literal["A", "B"] = arguments.one_of(self, "shortcut", shortcut, ("A", "B"))
 
     def call(self, x: Value) -> Value:
         x = ReLU()(_convolve_and_normalize(x, 16))

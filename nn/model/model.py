@@ -21,7 +21,7 @@ from nn.data import DataFeeder
 from nn.extension import checked_call, misfit
 from nn.layer.layer import Layer, name_layers
 from nn.model import model_file
-from nn.model.batches import ArraySource, Batch, as_type
+from nn.model.batches import ArraySource, Batch, as_type, check_finite
 from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History, Results
 from nn.model.network import check_names, freeze, losses_within, trace
@@ -183,6 +183,10 @@ class Model(
             # States go on from the batches of training, so these have one size with them.
             size = batch_size if self.graph.carried else VALIDATED
             validation = evaluation_source(self, validation_data, name, size, passes=epochs, first=kept)
+            if stop_on_nan and isinstance(validation, ArraySource):
+                # Before the training begins, as an epoch would be lost.
+                for batch in validation.deal(0):
+                    check_finite(name, batch, self._input_names)
         # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
         for callback in callbacks:
@@ -289,9 +293,13 @@ class Model(
 
     @checked_call
     def test_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
-        """Return loss and metrics of one batch by name; `x`, `label` and `sample_weight` are those of `train_on_batch`."""
+        """Return loss and metrics of one batch by name; `x`, `label` and `sample_weight` are those of `train_on_batch`.
+
+        Raises:
+            ValueError: naming the first sample that is not finite.
+        """
         batch = self._make_batch(self._rows_as_samples("test_on_batch() 'x'", x), self._labels_of(label), sample_weight)
-        return self._measure_batches([batch])
+        return self._measure_batches([batch], "test_on_batch() 'x'")
 
     @checked_call
     def predict_on_batch(self, x: Any) -> Any:

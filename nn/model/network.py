@@ -395,6 +395,7 @@ class Network(
             graph.trained = frozenset([*trained, *self._store.buffers])
             self._marks = {variable: variable.trainable for variable in graph.variables}
         finally:
+            # Refused: the next call traces anew, perhaps with other layers.
             if self._store is None:
                 self._graph = None
         self._keep(input_shape=graph.placeholder.shape)
@@ -481,6 +482,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
         if output is None:
             found += "; is a 'return' missing?"
         raise ValueError(f"{type(model).__name__}.call() must return one output per sample, (-1, ...), got {found}")
+    # Two graphs: the losses that nodes add are found in the first one, and are outputs of the second.
     losses = losses_within(Graph(placeholder, output))
     graph = Graph(placeholder, [output, *losses], len(losses))
     # by first call and not by their place in the graph, so that names do not depend on how branches are walked
@@ -542,13 +544,14 @@ def load_weights(graph: Graph, weights: Sequence[Any]) -> None:
     Raises ValueError naming the first variable with another shape, TypeError for arrays that hold no real numbers.
     """
     variables = in_keras_order(graph)
-    if isinstance(weights, np.ndarray) or len(weights) != len(variables):
-        found = "one array" if isinstance(weights, np.ndarray) else f"{len(weights)}"
+    given = [] if isinstance(weights, np.ndarray) else arguments.sequence("set_weights()", "weights", weights, "arrays")
+    if len(given) != len(variables) or isinstance(weights, np.ndarray):
+        found = "one array" if isinstance(weights, np.ndarray) else f"{len(given)}"
         names = ", ".join(f"{variable.name} {variable.shape}" for variable in variables[:8])
         more = ", ..." if len(variables) > 8 else ""
         raise ValueError(f"set_weights() takes a list of {len(variables)} arrays ({names}{more}), got {found}")
     # All of them before the first is copied.
-    arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(weights)]
+    arrays = [as_array(f"set_weights() array {place}", weight) for place, weight in enumerate(given)]
     for place, (variable, array) in enumerate(zip(variables, arrays, strict=True)):
         if array.dtype.kind not in "iufb":
             raise TypeError(f"set_weights() array {place}, '{variable.name}', must hold numbers, got {array.dtype}")

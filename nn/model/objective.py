@@ -55,6 +55,7 @@ def in_order(what: str, given: Any, names: Sequence[str]) -> tuple[Any, ...]:
         TypeError: for a single object in place of several.
     """
     fields = given.dtype.names if isinstance(given, np.ndarray) else None
+    # A list may be the data itself, so a single part is given as it is, unless a dict or fields name it.
     if len(names) == 1 and (not names[0] or not (isinstance(given, Mapping) or fields)):
         return (given,)
     if isinstance(given, Mapping) or fields:
@@ -102,9 +103,11 @@ def objective(loss: Any, metrics: Any, weights: Any, outputs: Sequence[str]) -> 
             raise ValueError(f"setup() 'metrics' must be those of outputs with a loss, but '{outputs[place]}' has none")
         own = losses[places.index(place)]
         metric = _metric(given, own)
+        # `Weighted` hides the metric that it weighs, and the checks are about that one.
         inner = metric._inner()
         _check_threshold(inner, own)
         if isinstance(inner, TwoClassMetric):
+            # The loss says what scores mean: a hinge's are decisions around 0, others' become probabilities.
             decisions = isinstance(own, Hinge)
             inner.look_at(decisions=decisions, each=decisions or isinstance(own, BinaryLoss))
         if len(outputs) > 1:
@@ -147,6 +150,7 @@ def _losses(loss: Any, outputs: Sequence[str]) -> list[Loss | None]:
             )
         given = tuple(loss)
     elif len(outputs) > 1 and isinstance(loss, Loss):
+        # A loss has work space of the shape of its output, so each output has a loss of its own.
         given = tuple([deepcopy(loss) for _ in outputs])
     else:
         given = (loss,) * len(outputs)
@@ -159,6 +163,7 @@ def _factors(weights: Any, losses: Sequence[Loss | None], outputs: Sequence[str]
     name = "setup() 'loss_weights'"
     if isinstance(weights, Mapping):
         ones: dict[str, Any] = {each: 1.0 for each in outputs if each not in weights}
+        # `in_order` refuses missing names, which here mean 1.
         weights = {**ones, **weights}
     elif not isinstance(weights, (list, tuple)):
         raise TypeError(f"{name} must be a list or a dict of one number for each output, got {arguments.short(weights)}")

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -52,12 +54,19 @@ class _Scored(NamedTuple):
     mask: int | None = None
 
 
-class _Compiled(NamedTuple):
+@dataclass(eq=False)
+class _Compiled:
     plan: Plan
     losses: Sequence[_Scored]
-    bytes: int
-    kept: Sequence[Kept] = ()
+    kept: Sequence[Kept]
     """States between batches, which the plan takes as its last inputs, and gives as its last outputs."""
+    shared: Sequence[Array]
+    """Arrays that are not the plan's alone."""
+
+    @cached_property
+    def bytes(self) -> int:
+        """Memory of the plan; counted when it is asked for, as few models have so many plans that one has to go."""
+        return bytes_held((self.plan, self.losses), self.shared, ARRAY_OBJECT) + PLAN_OBJECTS
 
     def run(self, x: tuple[Array, ...], mode: Mode) -> tuple[Array, ...]:
         """Compute the outputs for samples, and carry the states on."""
@@ -351,14 +360,19 @@ class Runner:
         found = self._compiled.get(key)
         if found is None:
             found = self._compiled[key] = self._make(purpose, [each.shape for each in x], axes)
-            kept = sum(each.bytes for each in self._compiled.values())
-            # The plan made last stands at the end and stays, whatever its size.
-            while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
-                kept -= self._compiled.popitem(last=False)[1].bytes
+            if len(self._compiled) > LEAST_KEPT:
+                self._drop_plans()
         else:
             # The first is the one not used for the longest time.
             self._compiled.move_to_end(key)
         return found
+
+    def _drop_plans(self) -> None:
+        """Drop the plans that were not used for the longest time, as far as all take too much memory."""
+        kept = sum(each.bytes for each in self._compiled.values())
+        # The plan made last stands at the end and stays, whatever its size.
+        while kept > KEPT_BYTES and len(self._compiled) > LEAST_KEPT:
+            kept -= self._compiled.popitem(last=False)[1].bytes
 
     def _make(self, purpose: Purpose, given: Sequence[Shape], weighing: Sequence[int] = ()) -> _Compiled:
         training, scored = purpose in ("train", "forward"), purpose in ("train", "score")
@@ -396,8 +410,7 @@ class Runner:
         variables = self._graph.variables
         shared = [each.value for each in variables] + [each.gradient for each in variables if each.has_gradient]
         shared += [] if self._block is None else self._block.pieces
-        size = bytes_held((plan, losses), shared, ARRAY_OBJECT) + PLAN_OBJECTS
-        return _Compiled(plan, losses, size, [each.kept for each in carried])
+        return _Compiled(plan, losses, [each.kept for each in carried], shared)
 
 
 def _rows_shape(shape: Shape, axes: int) -> Shape:

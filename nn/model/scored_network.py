@@ -30,6 +30,7 @@ from nn.model.batches import (
     as_type,
     check_finite,
     check_samples,
+    way_to_arrays,
     with_class_weights,
 )
 from nn.model.ending import check_ending
@@ -643,9 +644,12 @@ def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tup
     """
     arguments.number("fit()", "validation_split", share, 0, 1)
     if label is None:
+        if remedy := way_to_arrays(x):
+            raise TypeError(f"fit() 'x' must be an array with a label, got {type(x).__name__}{remedy}")
         raise ValueError("fit() takes 'validation_split' with arrays; give a feeder 'validation_data'")
     first = _leaves(x)[0] if isinstance(x, (Mapping, list, tuple)) and _leaves(x) else x
-    samples = np.shape(first)[0] if np.ndim(first) else 0
+    first = as_array("fit() 'x'", first)
+    samples = len(first) if first.ndim else 0
     kept = samples - math.ceil(round(samples * share, 9))  # 0.9 of 10 is 9, whatever 1 - 0.9 is
     given = {"x": x, "label": label, "sample_weight": weight}
     for name, parts in given.items():
@@ -681,4 +685,5 @@ def _rows(given: Any, rows: slice) -> Any:
         return {name: _rows(each, rows) for name, each in given.items()}
     if _parted(given):
         return [_rows(each, rows) for each in given]
-    return as_array("fit() 'x'", given)[rows]
+    # a frame stays one, so that errors name its columns
+    return given.iloc[rows] if hasattr(given, "iloc") else as_array("fit() 'x'", given)[rows]

@@ -71,7 +71,7 @@ class SequentialModel(Model, configured=True):
             )
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self._layers: list[Part] = []
-        for layer in layers:
+        for layer in arguments.sequence(self, "layers", layers, "layers"):
             self.add(layer)
 
     @property

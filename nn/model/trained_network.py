@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nn import arguments, tensor_files
 from nn.arguments import class_of
 from nn.arrays import DType
-from nn.extension import checked_call, renamed
+from nn.extension import checked_call, level_of_user, renamed
 from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.metric.metric import Metric
@@ -25,6 +27,35 @@ from nn.value.graph import Graph
 
 if TYPE_CHECKING:
     from nn.transfer import Loaded
+
+
+_READERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (".keras", ".h5", ".hdf5"), ("Keras", "; nn reads weights of Keras by load_weights(), and writes none")
+        ),
+        **dict.fromkeys((".pt", ".pth"), ("torch", "")),
+        **dict.fromkeys((".pb", ".tflite"), ("TensorFlow", "")),
+        **dict.fromkeys((".npy", ".npz"), ("numpy.load", "")),
+        **dict.fromkeys((".joblib", ".pickle", ".pkl"), ("pickle", "")),
+        ".onnx": ("a runtime of ONNX", "; export(path) writes ONNX"),
+    }
+)
+"""Endings of the files of others: what would not read a file of this package, and what to do instead."""
+
+
+def _warn_of_name(path: str | os.PathLike[str]) -> None:
+    """Warn of a name that promises a file of another library. It is written all the same: a trained model is not to be lost."""
+    name = os.path.basename(os.fspath(path))
+    stem, ending = os.path.splitext(name)
+    if (known := _READERS.get(ending.lower())) is not None:
+        reader, instead = known
+        warnings.warn(
+            f"{name!r} is written as safetensors, in the form of nn, which {reader} does not read: "
+            f"call it {stem.removesuffix('.weights')}.model{instead}",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
 
 
 class TrainedNetwork(
@@ -132,6 +163,7 @@ class TrainedNetwork(
         else:
             # A rule keeps state, which two models must not share.
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
+        # A model that adds losses by itself trains by these alone.
         if loss is not None or (self._adds_losses and not self.has_loss):
             given = (metrics,) if isinstance(metrics, Mapping) else metrics
             try:
@@ -207,6 +239,8 @@ class TrainedNetwork(
     def save(self, path: str | os.PathLike[str], inputs: Any = None) -> None:
         """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays.
 
+        The name may be any; one of another library's files, such as `x.keras` or `x.pt`, is warned of.
+
         Args:
             path: of the file.
             inputs: the plan of columns that rows are predicted by, as `inputs` takes it: a plan, a data set, or a list of one
@@ -214,6 +248,7 @@ class TrainedNetwork(
         """
         if inputs is not None:
             self.inputs = inputs
+        _warn_of_name(path)
         tensor_files.write_file(path, self.to_bytes())
 
     @checked_call
@@ -225,6 +260,7 @@ class TrainedNetwork(
         """
         self._check_structure()
         values = {variable.name: variable.value for variable in self.store.everything}
+        _warn_of_name(path)
         tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
 
     @checked_call
@@ -274,6 +310,7 @@ class TrainedNetwork(
         self.store.initialize(self.seed)
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
+            # The state has no rate, and callbacks may have set it.
             self.rule.learn_rate = self._first_rate
         # New objects: one that `fit` has returned keeps its rows.
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()

@@ -253,8 +253,10 @@ class Reader:
             return self._chosen(call)
         if kind in ("Loop", "Scan"):
             return (looped if kind == "Loop" else scanned)(call, self._stepper(call))
+        # Lengths are known before anything is computed, but for the batch.
         if kind in ("Shape", "Size"):
             return [call.lengths(kind)]
+        # Exporters compute shapes within the graph; layers are made of these numbers, so they are computed here.
         if kind in FOLDS and call.inputs and all(not isinstance(each, Value) for each in call.inputs):
             found = FOLDS[kind](list(call.inputs), call.given)
             results = found if isinstance(found, list) else [np.asarray(found)]

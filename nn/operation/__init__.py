@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
     from nn.operation.rotary import Rotary
     from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, SplitSteps, Transpose
+    from nn.operation.slopes import ParametricRectify
 
 __all__ = [
     "Absolute",
@@ -71,6 +72,7 @@ __all__ = [
     "NormalDraw",
     "Operation",
     "Pad",
+    "ParametricRectify",
     "PoolAverage",
     "PoolMax",
     "Power",
@@ -112,5 +114,6 @@ __getattr__, __dir__ = lazily(
         "reduction": "Max Mean Min Reduction Sum",
         "rotary": "Rotary",
         "shape": "Concatenate Pad Repeat Reshape SplitSteps Transpose",
+        "slopes": "ParametricRectify",
     },
 )

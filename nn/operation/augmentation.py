@@ -21,6 +21,12 @@ Range: TypeAlias = tuple[float, float]
 _LINE = 512
 """Numbers of a row that is added to many, at most, unless a row of pixels has more."""
 
+_FEW = 3
+"""Channels that are mirrored one by one, at most."""
+
+MOST_MIXED = 256
+"""Rows, and numbers of a row, of images whose axes are mixed by products: of larger ones fewer numbers are gathered."""
+
 _CHUNK = 1 << 15  # pixels that are in hand at a time: their places and weights stay in cache
 
 
@@ -103,10 +109,16 @@ class Flip(Drawn):
         np.less(drawn, 0.5, out=drawn)
 
     def change(self, x: Array, out: Array) -> None:
+        # Of few channels one after the other: NumPy goes along pixels then, not along the numbers of each.
+        channels = range(x.shape[3]) if x.shape[3] <= _FEW else (slice(None),)
         # One by one: an index of all mirrored samples would copy them to new memory.
-        for image, target, mirrored in zip(x, out, self._drawn, strict=True):
-            steps = [slice(None, None, -1 if axis in self.axes and mirrored[axis - 1] else 1) for axis in (1, 2)]
-            np.copyto(target, image[tuple(steps)])
+        for image, target, mirrored in zip(x, out, self._drawn.tolist(), strict=True):
+            rows, columns = (slice(None, None, -1 if axis in self.axes and mirrored[axis - 1] else 1) for axis in (1, 2))
+            if columns.step > 0:
+                np.copyto(target, image[rows])
+                continue
+            for channel in channels:
+                np.copyto(target[..., channel], image[rows, columns, channel])
 
     def undo(self, output: Array, gradient: Array, out: Array) -> None:
         # Mirrored twice, an image is what it was.
@@ -170,6 +182,27 @@ class Affine(Drawn):
         self._rows, self._columns = np.arange(height)[:, None], np.arange(width)
         self._matrices = self._lasting.empty((batch, 6), np.dtype(np.float64))
         self._samples = min(batch, max(_CHUNK // (height * width), 1))
+        # Along a mirrored axis places are counted from the edge of the first pixel, else from its centre or that of the border.
+        self._lead, self._origin = {"reflect": (0.5, 0), "wrap": (0.0, 1)}.get(self.fill_mode, (1.0, 0))
+        # Without a turn the row of a place depends on the row of the result alone, and its column on the column.
+        self._apart = tuple(self.moves.angle) == (0, 0) and max(height, width * output[3]) <= MOST_MIXED
+        if self._apart:
+            self._prepare_products(height, width, output[3], dtype)
+        else:
+            self._prepare_gathering(height, width, dtype)
+
+    def _prepare_products(self, height: int, width: int, channels: int, dtype: np.dtype[Any]) -> None:
+        some, lengths = self._samples, (height, width)
+        tall, wide = (_Axis(length, *(self.scratch.empty((some, length), dtype) for _ in range(3))) for length in lengths)
+        self._axes = tall, wide
+        # For each pixel of the result a row of shares, with those of the border at both ends.
+        self._shares = [self.scratch.empty((some, length, length + 2), dtype) for length in lengths]
+        self._starts = [np.arange(some * length).reshape(some, length) * (length + 2) + self._origin for length in lengths]
+        self._between = self.scratch.empty((some, height, width * channels), dtype)
+        # A row of pixels has several numbers for each, which are mixed with those of their channel: the zeros between stay.
+        self._across = np.zeros((some, width, channels, width, channels), dtype)
+
+    def _prepare_gathering(self, height: int, width: int, dtype: np.dtype[Any]) -> None:
         part, line = (self._samples, height, width), width + 2
         # Places in an image are computed as numbers of this type, which has to hold them exactly.
         precise = dtype if (height + 2) * line < 1 << 24 else np.dtype(np.float64)
@@ -187,9 +220,7 @@ class Affine(Drawn):
         ]
         if self.interpolation == "nearest":
             del self._corners[1:]
-        # Along a mirrored axis places are counted from the edge of the first pixel, else from its centre or that of the border.
-        self._lead, origin = {"reflect": (0.5, 0), "wrap": (0.0, 1)}.get(self.fill_mode, (1.0, 0))
-        self._first = np.arange(self._samples)[:, None, None] * ((height + 2) * line) + origin * (line + 1)
+        self._first = np.arange(self._samples)[:, None, None] * ((height + 2) * line) + self._origin * (line + 1)
 
     def settle(self, drawn: Array) -> None:
         moves, (height, width) = self.moves, (len(self._rows), len(self._columns))
@@ -212,6 +243,11 @@ class Affine(Drawn):
         for begin in range(0, len(x), self._samples):
             rows = slice(begin, begin + self._samples)
             count = len(x[rows])
+            if self._apart:
+                down, across = self._mix(rows, count)
+                self._multiply(down, across, x[rows], out[rows])
+                self._add_fill(out[rows])
+                continue
             self._locate(rows, count)
             made, work, place = self._made[:count], self._work[:count], self._place[:count]
             source = self._source[:count]
@@ -232,6 +268,10 @@ class Affine(Drawn):
         for begin in range(0, len(out), self._samples):
             rows = slice(begin, begin + self._samples)
             count = len(out[rows])
+            if self._apart:
+                down, across = self._mix(rows, count)
+                self._multiply(down.swapaxes(1, 2), across.swapaxes(1, 2), gradient[rows], out[rows])
+                continue
             self._locate(rows, count)
             given, work, place = self._made[:count], self._work[:count], self._place[:count].reshape(-1)
             source = self._source[:count]
@@ -248,6 +288,50 @@ class Affine(Drawn):
                 self._draw_in(source)
                 np.copyto(out[rows, ..., channel], source[:, 1:-1, 1:-1])
 
+    def _mix(self, rows: slice, count: int) -> tuple[Array, Array]:
+        """Return, for some samples, the matrices that make rows of the result of rows of an image, and numbers of a row."""
+        for number, (axis, shares, starts) in enumerate(zip(self._axes, self._shares, self._starts, strict=True)):
+            low, near, far = (each[:count] for each in axis[1:])
+            # The axes stand as they lie in memory, numbers of the width before those of the height.
+            scale, shift = (self._matrices[rows, column, None] for column in ((4, 5), (0, 2))[number])
+            np.copyto(far, scale * np.arange(axis.length) + (shift + self._centre), casting="same_kind")
+            self._part(low, near, far, axis.length)
+            mixed, places = shares[:count], low.astype(np.intp) + starts[:count]
+            mixed.fill(0)
+            numbers: Array = shares.reshape(-1)
+            if self.interpolation == "nearest":
+                numbers[places] = 1
+            else:
+                numbers[places], numbers[places + 1] = near, far
+            if self.fill_mode != "constant":
+                first, last = (-2, 1) if self.fill_mode == "wrap" else (1, -2)
+                for border, inside in ((0, first), (-1, last)):
+                    np.add(mixed[..., inside], mixed[..., border], out=mixed[..., inside])
+        tall, wide = (shares[:count, :, 1:-1] for shares in self._shares)
+        across = self._across[:count]
+        for channel in range(across.shape[2]):
+            np.copyto(across[:, :, channel, :, channel], wide.swapaxes(1, 2))
+        size = across.shape[1] * across.shape[2]
+        return tall, across.reshape(count, size, size)
+
+    def _multiply(self, down: Array, across: Array, images: Array, out: Array) -> None:
+        """Write images of which rows and columns are mixed by the matrices."""
+        between = self._between[: len(images)]
+        np.matmul(down, images.reshape(between.shape), out=between)
+        np.matmul(between, across, out=out.reshape(between.shape))
+
+    def _add_fill(self, images: Array) -> None:
+        """Add, to images that were mixed, the number beyond the edges with the share that pixels of the image leave to it."""
+        if self.fill_mode == "constant" and self.fill_value:
+            tall, wide = (shares[: len(images), :, 1:-1].sum(axis=2) for shares in self._shares)
+            rest = self.fill_value * (1 - tall[:, :, np.newaxis] * wide[:, np.newaxis])
+            np.add(images, rest[..., np.newaxis].astype(images.dtype), out=images)
+
+    @property
+    def _centre(self) -> float:
+        """Point that places are counted from; half a pixel more where they are rounded down to the nearest one."""
+        return 0.5 if self.interpolation == "nearest" else self._lead
+
     def _locate(self, rows: slice, count: int) -> None:
         """Find the pixels around the places of some samples, and their weights."""
         by_column, by_row, shift = self._matrices[rows].T.reshape(2, 3, count, 1, 1).swapaxes(0, 1)
@@ -255,22 +339,9 @@ class Affine(Drawn):
         # The axes stand as they lie in memory, matrices the other way round.
         for axis, number in zip(self._axes, (1, 0), strict=True):
             low, near, far = (each[:count] for each in axis[1:])
-            across = by_column[number] * self._columns + (shift[number] + (0.5 if rounds else self._lead))
+            across = by_column[number] * self._columns + (shift[number] + self._centre)
             np.add(across.astype(far.dtype), (by_row[number] * self._rows).astype(far.dtype), out=far)
-            if rounds:
-                np.floor(far, out=far)
-                np.add(far, self._lead, out=far)
-            self._fold(far, low, axis.length)
-            np.floor(far, out=low)
-            if not rounds:
-                if self.fill_mode == "constant":
-                    # The last pixel of the border has none above it.
-                    np.minimum(low, axis.length, out=low)
-                elif self.fill_mode == "wrap":
-                    # The rounded quotient may leave a place at the whole length, where no pixel of the image begins.
-                    np.minimum(low, axis.length - 1, out=low)
-                np.subtract(far, low, out=far)
-                np.subtract(1, far, out=near)
+            self._part(low, near, far, axis.length)
         if not rounds:
             for _, (down, right), weight in self._corners:
                 np.multiply(down[:count], right[:count], out=weight[:count])
@@ -279,6 +350,24 @@ class Affine(Drawn):
         np.add(tall, wide, out=tall)
         np.copyto(place, tall, casting="unsafe")
         np.add(place, self._first[:count], out=place)
+
+    def _part(self, low: Array, near: Array, far: Array, length: int) -> None:
+        """Part the places in `far` along an axis of so many pixels into the pixels below them and the shares of both."""
+        rounds = self.interpolation == "nearest"
+        if rounds:
+            np.floor(far, out=far)
+            np.add(far, self._lead, out=far)
+        self._fold(far, low, length)
+        np.floor(far, out=low)
+        if not rounds:
+            if self.fill_mode == "constant":
+                # The last pixel of the border has none above it.
+                np.minimum(low, length, out=low)
+            elif self.fill_mode == "wrap":
+                # The rounded quotient may leave a place at the whole length, where no pixel of the image begins.
+                np.minimum(low, length - 1, out=low)
+            np.subtract(far, low, out=far)
+            np.subtract(1, far, out=near)
 
     def _fold(self, places: Array, work: Array, length: int) -> None:
         """Bring places along an axis of so many pixels to those between the outermost pixels, or the border around these."""

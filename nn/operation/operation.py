@@ -210,7 +210,7 @@ class Operation(ABC):
         return None
 
     def __call__(self, first: Applicable[Other, Result], *others: Other) -> Result:
-        """Return the graph's node that applies this operation; raise TypeError for what is no value of a graph, as an array."""
+        """Return the graph's node that applies this operation; raise TypeError for an array, or another object."""
         if not hasattr(first, "apply"):
             raise TypeError(f"{type(self).__name__} is called on a value of a graph, got {type(first).__name__}")
         return first.apply(self, *others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,48 @@ class Mean(Sum):
             np.multiply(self.expand(gradient), self._share, out=wanted[0])
 
 
+LINE = 512
+"""Elements of a row that is combined with others, at least, where places can lie side by side in it."""
+
+LONGEST_LINE = 4096
+"""Elements of a row of several places, at most."""
+
+AT_ONCE = 131_072
+"""Elements in hand at a time: two arrays of this size fit into a core's second-level cache."""
+
+
+class _Lines(NamedTuple):
+    """A view of an array: (before, rows, repeats * after), of which the rows, and repeats in a row, are reduced.
+
+    Args:
+        before: elements of the axes before those that are reduced.
+        rows: rows of places, at most 255, so that a byte counts them.
+        repeats: places that lie side by side in a row.
+        after: elements of the axes behind.
+        some: entries of the first axis that are in hand at a time.
+    """
+
+    before: int
+    rows: int
+    repeats: int
+    after: int
+    some: int
+
+
+def _lines(shape: Shape, axes: tuple[int, ...], factor: int) -> _Lines | None:
+    """Return the view for a reduction over neighbouring axes; None where there is none with long rows, and several of them."""
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)) or axes[-1] == len(shape) - 1:
+        return None
+    before, length, after = (
+        math.prod(part) for part in (shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :])
+    )
+    # A row alone may be longer; several places may not make one that long.
+    for repeats in range(1, min(length, max(2, LONGEST_LINE // after + 1))):
+        if length % repeats == 0 and repeats * after >= LINE and length // repeats <= 255:
+            return _Lines(before, length // repeats, repeats, after, min(before, max(1, factor * AT_ONCE // (length * after))))
+    return None
+
+
 class Max(Reduction):
     """The greatest element over some axes; equal ones share its gradient equally."""
 
@@ -106,20 +148,58 @@ class Max(Reduction):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        self._count = Summation(shapes[0], self._reduced, dtype, self.scratch)
-        # Of the type of the gradient, not bool: its sum counts the maxima, and a product shares the gradient out.
-        self._mask = self.scratch.empty(shapes[0], dtype)
-        self._share = self.scratch.empty(self._with_ones, dtype)
+        self._lines = _lines(shapes[0], self._reduced, self.block_factor)
+        if self._lines is None:
+            self._count = Summation(shapes[0], self._reduced, dtype, self.scratch)
+            # Of the type of the gradient, not bool: its sum counts the maxima, and a product shares the gradient out.
+            self._mask = self.scratch.empty(shapes[0], dtype)
+            self._share = self.scratch.empty(self._with_ones, dtype)
+            return
+        before, rows, repeats, after, some = self._lines
+        width = repeats * after
+        self._best, self._line = self.scratch.empty((before, width), dtype), self.scratch.empty((some, 1, width), dtype)
+        self._found = self.scratch.empty((some, rows, width), np.dtype(bool))
+        self._counts = self.scratch.empty((some, width), np.dtype(np.uint8))
+        self._share = self.scratch.empty((some, after), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        self.function.reduce(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
+        if self._lines is None:
+            self.function.reduce(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
+            return
+        before, rows, repeats, after, _ = self._lines
+        # Place by place in short rows NumPy takes more than twice as long.
+        self.function.reduce(inputs[0].reshape(before, rows, -1), axis=1, out=self._best)
+        self.function.reduce(self._best.reshape(before, repeats, after), axis=1, out=out.reshape(before, after))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        if wanted[0] is not None:
-            np.equal(inputs[0], self.expand(output), out=self._mask)
-            self._count(self._mask, self._share)
-            np.divide(self.expand(gradient), self._share, out=self._share)
-            np.multiply(self._mask, self._share, out=wanted[0])
+        if wanted[0] is None:
+            return
+        if self._lines is not None:
+            self._share_out(self._lines, inputs[0], output, gradient, wanted[0])
+            return
+        np.equal(inputs[0], self.expand(output), out=self._mask)
+        self._count(self._mask, self._share)
+        np.divide(self.expand(gradient), self._share, out=self._share)
+        np.multiply(self._mask, self._share, out=wanted[0])
+
+    def _share_out(self, lines: _Lines, x: Array, output: Array, gradient: Array, target: Array) -> None:
+        """Write the gradient of x, a few entries of the first axis at a time: masks of these stay in the cache."""
+        before, rows, repeats, after, some = lines
+        whole, given = x.reshape(before, rows, -1), target.reshape(before, rows, -1)
+        best, gradients = output.reshape(before, 1, after), gradient.reshape(before, after)
+        for start in range(0, before, some):
+            part = slice(start, min(start + some, before))
+            count = part.stop - start
+            found, counts, share, line = (each[:count] for each in (self._found, self._counts, self._share, self._line))
+            np.copyto(line.reshape(count, repeats, after), best[part])
+            np.equal(whole[part], line, out=found)
+            # As bytes, a quarter of the memory: there are few enough rows to be counted by one.
+            np.add.reduce(found.view(np.uint8), axis=1, out=counts)
+            np.add.reduce(counts.reshape(count, repeats, after), axis=1, dtype=share.dtype, out=share)
+            np.divide(gradients[part], share, out=share)
+            np.copyto(line.reshape(count, repeats, after), share[:, np.newaxis])
+            # Not copied where it is found, which takes long where a mask changes often, as of channels that are 0 everywhere.
+            np.multiply(line, found, out=given[part])
 
 
 class Min(Max):

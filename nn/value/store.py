@@ -113,6 +113,7 @@ class VariableStore:
         sizes = [math.prod(variable.shape) for variable in variables]
         memory = Memory(zeros((sum(sizes),), self.dtype), zeros((sum(sizes),), self.dtype))
         old = {store: None for variable in variables for store in variable.stores if store not in (self, former)}
+        # A model with variables frozen since is set up anew anyway, so it need not hold this one back.
         leaving = [store for store in old if trained and store._has_frozen() and not store._lies_within(variables)]
         for store in leaving:
             del old[store]
@@ -196,6 +197,7 @@ def _first_apart(variables: Sequence[Variable], other: Sequence[Variable]) -> Va
     """Return the first variable of another store that is among these, unless all of it would lie side by side; else None."""
     places = {variable: place for place, variable in enumerate(variables)}
     found = [places.get(variable, -1) for variable in other]
+    # A store shows its vectors as slices, so its variables must follow each other without a gap.
     if any(place >= 0 for place in found) and found != list(range(found[0], found[0] + len(found))):
         return next(variable for variable in other if variable in places)
     return None

@@ -107,6 +107,7 @@ def build_worker(
     start = Progress() if resumption is None else _resumed(plan, model, batches, blocks, resumption, checkpointing.job)
     wiring = _wire(plan, model, channel, clock)
     optimizer = plan.optimizer.build(model.store, wiring.exchange)
+    # a callback may look at the merged gradients; else they need not be copied into the store
     optimizer.shows_gradients = bool(options.callbacks)
     # after the codecs were made, whose constructors begin with an empty memory
     if resumption is not None:
@@ -172,6 +173,7 @@ def _wire(plan: WorkerPlan, model: Model, channel: Channel, clock: Callable[[], 
     else:
         has_server = plan.default_codec.traits.needs_server
         joined = join(kinds, [value.nbytes for value in values], op_type, options.sync_type, has_server)
+        # joined variables have equal codecs: that of the first stands for all
         kinds = [kinds[variables.start] for variables in joined]
     vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
     shapes = [value.shape for value in values]

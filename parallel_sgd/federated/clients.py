@@ -102,6 +102,7 @@ class Clients(Configurable, configured=True):
             SGDOptimizer(1.0) if server is None else arguments.instance(self, "server", server, IGradientDescent)
         )
         self.epochs = arguments.integer(self, "epochs", epochs, minimum=1)
+        # so many rounds let a client be drawn once, on average, as an epoch does for a sample
         usual = max(round(self.count / sampler.expected(self.count)), 1)
         self.rounds = usual if rounds is None else arguments.integer(self, "rounds", rounds, minimum=1)
         self.weigh: Weigh = arguments.one_of(self, "weigh", weigh, WEIGHS)
@@ -115,6 +116,7 @@ class Clients(Configurable, configured=True):
         self.term: ClientTerm | None = None if term is None else arguments.instance(self, "term", term, ClientTerm)
         self.stragglers = arguments.share(self, "stragglers", stragglers)
         self.test = self._checked_test(test)
+        # nodes make equal ones by class and arguments, so each must tell the arguments that it was made of
         for name in ("sample", "split", "sizes", "server", "term"):
             _check_told(name, getattr(self, name))
         if self.stragglers and self.clock is not None:
@@ -134,6 +136,7 @@ class Clients(Configurable, configured=True):
                 "Clients 'control_variates' needs clients that begin with the model of their round, got BufferedSampler: take "
                 "a number, or TimedSampler"
             )
+        # no arguments: `of_data` and `knowing` fill them in once the samples are dealt
         self.known: tuple[int, ...] | None = None
         self.own_sizes: tuple[int, ...] | None = None
         self.own_tests: tuple[int, ...] | None = None
@@ -264,6 +267,7 @@ def _check_told(name: str, part: object) -> None:
 
     Raises: TypeError naming the argument, with the remedy.
     """
+    # the constructor may be a base's: that class names the arguments
     maker = next(kind for kind in type(part).__mro__ if "__init__" in vars(kind))
     if not isinstance(part, Configurable) or is_ours(maker):
         return

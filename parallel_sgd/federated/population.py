@@ -120,6 +120,7 @@ class Population:
         weights = np.array([0.0 if each is None else self._weight(each) for each in slots])
         # a round without clients has no weight at all
         total = weights.sum() or 1.0
+        # the merge is a mean over slots, so shares are 1 on average
         shares = weights * len(slots) / total
         factors = shares
         if self.clients.weigh == "steps":
@@ -213,6 +214,7 @@ def fill_slots(chosen: Sequence[int], sizes: Counts, slots: int) -> tuple[int | 
         rooms = (left[1] - left[0], right[1] - right[0])
         work = [0, 0]
         for client in clients:
+            # the left half where both have equal work, so that all nodes deal alike
             half = int(work[1] < work[0])
             if len(dealt[half]) == rooms[half]:
                 half = 1 - half

@@ -158,6 +158,7 @@ def _in_turn(field: Field) -> Iterator[Course]:
         begins, available = field.there(now, number)
         asked = field.choose(available, number)
         ends = np.array([begins + float(field.seconds[each]) for each in asked])
+        # its leave is asked from the begin on: a client that comes back meanwhile has lost its work
         left = np.array([ends[place] > field.times.leaves(each, begins) for place, each in enumerate(asked)], bool)
         dropped = _lost(field, asked, number)
         needed = np.array(
@@ -168,7 +169,9 @@ def _in_turn(field: Field) -> Iterator[Course]:
             # none has come, and nothing limits the wait: as long as the slowest would have taken
             lasted = float(max(ends - begins, default=0.0))
         now = begins + lasted
+        # by number, not by arrival: the merge must not depend on which client was fastest
         visits = tuple([Visit(asked[place], begins, begins + float(needed[place]), number, number) for place in sorted(kept)])
+        # those that arrive and do not count were late, and are told apart from those that never came
         lost = int(np.isinf(needed).sum())
         yield Course(number, begins, now, len(asked), lost, len(asked) - len(visits) - lost, visits)
         number += 1
@@ -220,8 +223,10 @@ def _buffered(field: Field, sampler: BufferedSampler) -> Iterator[Course]:
             free = free[(field.sizes[free] > 0) & ~busy[free]]
             if not len(free):
                 break
+            # keyed by the number of the start: a run that is resumed counts the starts again, and draws the same clients
             client = int(free[keyed(field.seed, "buffer", started).integers(len(free))])
             arrives, leaves = now + float(field.seconds[client]), field.times.leaves(client, now)
+            # one that leaves holds its place until then, as the server does not know that it has gone
             comes = arrives <= leaves
             visit = Visit(client, now, arrives, version, started)
             heapq.heappush(training, (arrives if comes else leaves, started, comes, visit))
@@ -240,6 +245,7 @@ def _buffered(field: Field, sampler: BufferedSampler) -> Iterator[Course]:
         # it trains again when the round is over: no client has two changes in one
         visits.append(visit)
         if len(visits) == sampler.buffer:
+            # models of these rounds must be kept: changes from them are still to come
             waiting = tuple(sorted({each.version for *_, each in training}))
             in_order = tuple(sorted(visits, key=lambda each: each.client))
             busy[[each.client for each in visits]] = False

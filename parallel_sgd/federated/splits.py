@@ -143,6 +143,7 @@ class DirichletSplit(Split, configured=True):
             shares = random.standard_gamma(self.alpha, clients)
             if not shares.sum() > 0:
                 shares[int(random.integers(clients))] = 1.0
+            # whole samples: the last client takes what rounding leaves
             ends = np.floor(np.cumsum(shares / shares.sum())[:-1] * len(rows)).astype(np.int64)
             for piece, part in zip(pieces, np.split(rows, ends), strict=True):
                 piece.append(part)
@@ -270,6 +271,7 @@ def hold_out(share: float, rows: Sequence[Rows], seed: int) -> tuple[list[Rows],
         return list(rows), []
     kept, held = [], []
     for client, own in enumerate(rows):
+        # at least one sample is held out, and one stays to train with
         count = min(max(round(share * len(own)), 1), len(own) - 1) if len(own) > 1 else 0
         drawn = np.zeros(len(own), bool)
         drawn[keyed(seed, "held out", client).permutation(len(own))[:count]] = True

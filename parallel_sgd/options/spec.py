@@ -25,7 +25,7 @@ from .job_options import PlainOptions
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan as DataPlan
 
-_FITTING: Final = "nn.dataset.plan.fitting"  # which `engine.training.prepared` imports
+_FITTING: Final = ("nn.dataset.plan.fitting", "nn.dataset.plan.steps")  # which `engine.training.prepared` imports
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class JobSpec:
         parts = [*self.codecs(), options.sync_type, options.op_type, options.gd_type, self.plan.assignment, *steps]
         kinds = [part if isinstance(part, type) else type(part) for part in (*parts, *(data or ())[:1])]
         found = [each.__module__ for each in (*kinds, *code_of(*self._parts_of_model()))]
-        return [*found, *([_FITTING] if steps and self.inputs is not None else [])]
+        return [*found, *(_FITTING if steps and self.inputs is not None else ())]
 
     def _parts_of_model(self) -> tuple[Any, ...]:
         model = self.model

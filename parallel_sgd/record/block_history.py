@@ -107,7 +107,8 @@ class LedgerTable:
         # without `committed`: a row that stands now must not be there as undone as well
         known = {row[:5] for row in stands}
         undone = {(*row[:5], 0) for row in _numbers(earlier) if row[:5] not in known}
-        self._table = Table(path, [COLUMNS, *sorted([*stands, *undone])])
+        rows = sorted([*stands, *undone])
+        self._table = Table(path, [COLUMNS, *rows], lasting=bool(rows))
 
     def applied(self, stretch: Stretch) -> None:
         self._waiting.append(stretch)

@@ -100,15 +100,14 @@ class TrainingReport:
         for kind, path, head in zip(KINDS, self.paths, heads, strict=True):
             # accounts and costs are of this process alone, and written at its end
             rows = [] if earlier is None or kind in _AT_THE_END else earlier.rows(path, node_id, head)
-            tables.append(Table(path, [head, *rows]))
+            # at once, so that a process that dies before its first second is over has told it
+            own = [(1 if earlier is None else earlier.position[0] + 1, own_identity())] if kind == "ID" else []
+            tables.append(Table(path, [head, *rows, *own], lasting=bool(rows)))
             if kind == "EV":
                 self._evaluated = len(rows)
         self._steps, self._evaluations, self._epochs, self._packets, *others = tables
-        self._batches, self._packets_of_batches, self._costs, self._hashes, identities = others
+        self._batches, self._packets_of_batches, self._costs, self._hashes, _ = others
         self._every = tables
-        identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
-        # at once, so that a process that dies before its first second is over has told it
-        identities.save()
 
     def clients(self) -> Callable[[tuple[float | int, ...]], None]:
         """Begin the table of the clients that this worker trains, and return a function that adds one of a round: a row of
@@ -147,7 +146,7 @@ class TrainingReport:
         """Begin a table that not every job has, and return a function that adds a row."""
         path = self.steps_path.with_name(kind + self.steps_path.name[2:])
         rows = [] if self._earlier is None else self._earlier.rows(path, self._node, columns)
-        table = Table(path, [columns, *rows])
+        table = Table(path, [columns, *rows], lasting=bool(rows))
         # written before that of the steps: a reader of the running job that finds steps finds its rows, too
         self._every = [table, *self._every]
         self.paths.append(path)

@@ -21,14 +21,20 @@ _log = get_logger("parallel_sgd.record.report")
 
 
 class Table:
-    """Writer of CSV into a new file at `path`, in place of one that is there; its first rows are `rows`.
+    """Writer of CSV into a new file, in place of one that is there.
+
+    Args:
+        path: the file.
+        rows: the first rows.
+        lasting: whether these outlive a loss of power, as those of a part that is over do. Rows that are added do not, so that
+            a table which has only its head need not wait for the disk.
 
     A disk that is full for a moment costs nothing: the file that is there stays until the first rows of this one are written,
     and rows that are refused are kept, with a warning, and go out with a later `save`. No file stays open.
     """
 
-    def __init__(self, path: Path, rows: Iterable[Sequence[object]]) -> None:
-        self._path = path
+    def __init__(self, path: Path, rows: Iterable[Sequence[object]], *, lasting: bool = True) -> None:
+        self._path, self._lasting = path, lasting
         self._rows = list(rows)
         self._text = ""  # of rows that were refused
         self._begun = self._refused = False
@@ -70,7 +76,7 @@ class Table:
         if self._begun:
             append(self._path, self._text, _MODE)
         else:
-            publish(self._path, self._text, _MODE)
+            publish(self._path, self._text, _MODE, lasting=self._lasting)
         self._begun, self._text = True, ""
         if self._refused:
             self._refused = False

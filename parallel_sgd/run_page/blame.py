@@ -258,6 +258,7 @@ def _entries(
     """Yield the entries of a step: kind, place and seconds; without a place it is ordinary."""
     what, seconds = step.what, step.seconds
     if what in ("compute", "rule", "data", "between"):
+        # only the time beyond the usual of such a step is laid to a worker
         usual = min(seconds, normal.get((what, step.key), 0.0))
         kind = {"data": DATA, "between": PAUSE}.get(what, NODE)
         yield what, "", usual

@@ -23,7 +23,6 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
-from rpc.submit import PROGRESS
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
 from .data import page_data, platform_of
@@ -410,7 +409,8 @@ class _Lines(logging.Handler):
         self.kept: deque[str] = deque(maxlen=_LOG_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.msg == PROGRESS:  # the page shows it anyway, and failures would soon be out of sight
+        # as on a short console: of the whole story, and of progress, failures would soon be out of sight
+        if hasattr(record, "detail") or not (record.levelno >= logging.WARNING or hasattr(record, "headline")):
             return
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
         # without the token: a picture of the page may be passed on while it is served

@@ -30,7 +30,7 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
-from rpc.submit import RunFolder, telling
+from rpc.submit import RunFolder, interrupted, telling, uninterrupted
 from rpc.submit.run_folder import shown
 from rpc.support.files import publish
 from rpc.support.logs import COPIED, HEADLINE, SUBMIT_LOGGER, get_logger
@@ -109,7 +109,7 @@ class Outcome:
         self._end = end_of(error, self.goes_on)
 
     def write(self, folder: Path) -> None:
-        """Write the outcome into the folder of the run, with its page and its timeline. Raises: OSError."""
+        """Write the outcome into the folder of the run. Raises: OSError."""
         environment = _of_nodes(self._about["environment"], folder)
         content = {
             **self._about,
@@ -120,6 +120,10 @@ class Outcome:
         }
         # RUN-11: a run may be passed on, so no path of this machine stays in it
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
+
+    def write_page(self, folder: Path) -> None:
+        """Write the page of the run and its timeline, after its outcome. Raises: OSError."""
+        # read back from the folder, so that this page is the one that `psgd report` writes again
         records = self.records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
@@ -127,12 +131,16 @@ class Outcome:
             self._story = lines(records)
         self.page = write_page(records)
 
-    def line_to_go_on(self) -> str | None:
-        """Return the call or command that lets the run go on; None for one that needs none, or has no checkpoint for it."""
+    def tell_how_it_goes_on(self) -> None:
+        """Log where the page is, and the call or command that lets the run go on, if it is not done and has a checkpoint."""
         from .story import checkpoint_of  # noqa: PLC0415 - as above
 
-        ended = self._end["state"] in ("failed", "stopped")
-        return line_to_go_on() or None if ended and self.records is not None and checkpoint_of(self.records) else None
+        state = self._end["state"]
+        if self.page is not None and state != "done":
+            _log.info("report   %s", shown(self.page), extra=COPIED)
+        ended = state in ("failed", "stopped")
+        if ended and self.records is not None and checkpoint_of(self.records) and (again := line_to_go_on()):
+            _log.info("go on    %s", again, extra=COPIED)
 
 
 @contextlib.contextmanager
@@ -150,17 +158,22 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             with telling("The job", _log):
                 yield outcome
         except BaseException as error:
-            outcome.ended_by(error)
+            with uninterrupted():
+                outcome.ended_by(error)
             raise
         finally:
             try:
                 # a job that was refused has no folder to write into
                 if run.has_begun:
-                    outcome.write(run.path)
-                    if outcome.page is not None and outcome.end["state"] != "done":
-                        _log.info("report   %s", shown(outcome.page), extra=COPIED)
-                        if (again := outcome.line_to_go_on()) is not None:
-                            _log.info("go on    %s", again, extra=COPIED)
+                    with uninterrupted():
+                        outcome.write(run.path)
+                    try:
+                        outcome.write_page(run.path)
+                    except KeyboardInterrupt:
+                        _log.warning("Ctrl-C stopped the report; 'psgd report %s' writes it.", shown(run.path))
+                        raise interrupted() from None
+                    finally:
+                        outcome.tell_how_it_goes_on()
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)

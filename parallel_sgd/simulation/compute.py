@@ -280,6 +280,7 @@ class Compute:
                 )
         if self.is_measured and not measured:
             raise ValueError(f"'compute' must take time where it is measured, got {measured}: give seconds, or 0")
+        # from here on a step asks no law that is missing, also where a part of the nodes is measured
         laws = {node: Constant(measured or 0.0) if law is None else law for node, law in self.laws.items()}
         return Compute(laws, self.seed, schedule)
 
@@ -298,6 +299,7 @@ class Compute:
         if law is None or self.schedule is None:
             raise ValueError("'compute' must be fitted to a job before it is asked for seconds")
         number = self.schedule.number(node, epoch, batch, block) if type(law) is Trace else 0
+        # the generator is made by the law that needs one; its key does not depend on the order in which nodes ask
         return law.seconds(node, number, partial(keyed, self.seed, "compute", node, epoch, batch, block))
 
     def median(self, node: int) -> float:
@@ -450,6 +452,7 @@ def _trace(name: str, file: str) -> Trace:
     columns: dict[int | None, list[float]] = {}
     width = 0
     for number, cells in csv_lines(name, file):
+        # by the first line with cells: a file with and without nodes in turns is refused
         width = width or len(cells)
         if number == 1 and cells in (["seconds"], ["node", "seconds"]):
             continue

@@ -136,6 +136,7 @@ class Platform:
 
     def _take_lists(self) -> None:
         """Make tuples of lists, so that platforms can be compared and hashed."""
+        # lists come from TOML; a platform is frozen, and hashed by its values, so it keeps tuples
         if not isinstance(self.speeds, (list, tuple)):
             raise _error("speeds", "a list", self.speeds)
         object.__setattr__(self, "speeds", tuple(self.speeds))

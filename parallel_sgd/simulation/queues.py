@@ -147,6 +147,7 @@ class Queues:
         arrived: list[Arrival] = []
         while heap and heap[0][0] <= now:
             moment, sequence, link, size, source, target, item, rest, line = heap[0]
+            # of the messages of a link the first alone is in the heap, for the others come after it anyway
             if line is not None:
                 line.popleft()
                 if line:

@@ -125,6 +125,7 @@ class Routes:
         for link in links:
             latency += link.latency
         slowest = min(link.bandwidth for link in links)
+        # this model shares ports alone; what lies between them counts by its latency and its slowest link
         if self.platform.model == ALPHA_BETA and len(links) > 2:
             links = [links[0], links[-1]]
         return Route(tuple(map(self._number, links)), latency, slowest)
@@ -140,11 +141,13 @@ class Routes:
         platform = self.platform
         if platform.shape == MATRIX:
             pair = Link(f"{source} to {target}", platform.bandwidths[source][target], platform.latencies[source][target])
+            # a pair is measured alone, so its ports must limit what several pairs of a host get together
             return [self._measured_port(source, "out"), pair, self._measured_port(target, "in")]
         bandwidth, latency = platform.bandwidth or 0.0, platform.latency or 0.0
         if platform.shape == MESH:
             return [Link(f"{source} to {target}", bandwidth, latency)]
         if platform.shape == RING:
+            # the shorter way round; of two equal ones the one that counts up
             step = 1 if 2 * ((target - source) % self._hosts) <= self._hosts else -1
             count = ((target - source) * step) % self._hosts
             hops = [(source + step * hop) % self._hosts for hop in range(count + 1)]
@@ -177,6 +180,7 @@ class Routes:
         if platform.shape == FAT_TREE and platform.leaf and platform.spines:
             here, there = source // platform.leaf, target // platform.leaf
             if here != there:
+                # by the target alone, as fixed routing tables do: flows to one host meet on one spine
                 spine, latency = target % platform.spines, (platform.latency or 0.0) / 2
                 names = [f"leaf {here} to spine {spine}", f"spine {spine} to leaf {there}"]
                 if platform.duplex == HALF:

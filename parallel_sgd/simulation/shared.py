@@ -62,6 +62,7 @@ class SharedState:
             gradient: the vector, which nothing writes to.
         """
         if self._distinct is not None:
+            # blocks that share a slot have the gradients of the one that came first since the last update
             slot = block % self._distinct
             if slot not in self._kept or self._kept[slot][0] != self.version:
                 self._kept[slot] = self.version, {}
@@ -84,6 +85,7 @@ class SharedState:
 
         Raises: Diverged.
         """
+        # a study of times alone: only the count tells workers apart
         if not self._learns:
             self.steps = max(self.steps, step + 1)
             return
@@ -100,6 +102,7 @@ class SharedState:
                 np.concatenate([result.reshape(-1) for result in self._results], out=store.gradients)
                 self.rule.update(store.values, store.gradients)
             return
+        # a worker is at most one update behind; identity first, for arrays that nothing can write to need no look
         same = step == self.steps - 1 and all(
             mine is its or _same_bits(mine, its) for mine, its in zip(results, self._results, strict=True)
         )
@@ -112,6 +115,7 @@ class SharedState:
 
 def _same_bits(one: Array, other: Array) -> bool:
     """Tell if two arrays have the same bits: NaN is the same as itself, and 0 is not -0."""
+    # as integers: floats would take 0 for -0, and no NaN for itself
     kind = f"u{one.itemsize}"
     return one.dtype == other.dtype and np.array_equal(one.view(kind), other.view(kind))
 
@@ -140,6 +144,7 @@ class SharedOptimizer(PSGDOptimizer):
             self._missing[place] = self._counts[place]
             if self._steps != self._state.steps:
                 raise Diverged("A worker computes with parameters of another update: simulate with shared=False")
+            # the model is one for all workers, so its vectors are overwritten by the next worker's backward
             gradient = self._gradients[place].copy()
             gradient.flags.writeable = False  # so that a packet may have it as it is
             self._state.keep(block_id, place, gradient)

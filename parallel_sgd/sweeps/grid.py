@@ -81,6 +81,7 @@ class _Axis:
 
 def checked_seeds(seeds: object) -> list[int]:
     """Return the seeds that a number, or several seeds, stand for. Raises: ValueError, TypeError."""
+    # True is an int, and as a number of seeds a slip
     several: object = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
     if isinstance(several, str) or not isinstance(several, Iterable):
         raise TypeError(f"sweep() 'seeds' must be a number of seeds, or several seeds, got {seeds!r}")
@@ -136,6 +137,7 @@ def combinations(grid: Grid, options: Mapping[str, Any]) -> list[Combination]:
     for axes in every:
         for chosen in product(*(axis.values.items() for axis in axes)):
             given = {axis.column: label for axis, (label, _) in zip(axes, chosen, strict=True)}
+            # a list of grids: a run has every column, also those that only another grid varies
             labels = {column: given.get(column, DEFAULT) for column in columns}
             values: dict[str, Any] = {}
             for axis, (_, value) in zip(axes, chosen, strict=True):
@@ -152,6 +154,7 @@ def _axes(name: object, values: Any, options: Mapping[str, Any]) -> Iterator[_Ax
     where = f"sweep() 'grid' {name!r}"
     _check_name(name, "sweep() 'grid'", parts=True)
     name = "epoch" if name == "epochs" else str(name)
+    # a dict of parameters has an axis for each, so a table has a column for each
     if name in PARAMETERS and isinstance(values, Mapping):
         base = options.get(name) or {}
         if not isinstance(base, Mapping):

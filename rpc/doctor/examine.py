@@ -153,6 +153,7 @@ class _Pairs:
     def _begin(self) -> None:
         taken = {self._host(place) for one, (other, _) in self._running.items() for place in (one, other)}
         for one, other in list(self._waiting):
+            # a host takes part in one measurement at a time: two would share its line, and each look slow
             hosts = {self._host(one), self._host(other)}
             if hosts & taken:
                 continue
@@ -232,6 +233,7 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
 
 def _may_be_left_out(workers: Sequence[Worker]) -> bool:
     """Tell if the first, that of this machine, is not there, as where one only submits, or is there by another address."""
+    # by its instance: a node file may name this machine's agent by another address
     own, *others = workers
     return own.status is None or own.status.instance in {each.status.instance for each in others if each.status is not None}
 

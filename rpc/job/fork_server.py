@@ -22,6 +22,7 @@ from . import process
 from .hardening import allow_inspection, name_process, refuse_inspection, wake_when_orphaned
 
 _NAME = "psgd-fork-srv"
+_SLOTS = "rpc.collective.shared_slots"  # which each job process imports
 _REQUEST_BYTES = 1 << 17
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -39,7 +40,8 @@ def main() -> None:
     refuse_inspection()
     wake_when_orphaned()
     name_process(_NAME)
-    without_places("")  # it compiles its patterns once
+    without_places("/")  # it compiles its patterns once
+    _import([_SLOTS])
     gc.freeze()  # in a fork the collector would write to all that it looks at, and so copy it
     control = socket.socket(fileno=int(sys.argv[1]))
     channel, memory = _serve(control)

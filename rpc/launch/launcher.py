@@ -25,6 +25,7 @@ from network.errors import TimedOut
 from network.names import did_you_mean
 from network.nodes import Address
 
+from ..submit.terminal import Interrupts, interrupted
 from ..support.forks import close_in_children
 
 L = TypeVar("L", bound="Launcher")
@@ -164,20 +165,26 @@ def agent_environment() -> dict[str, str]:
 
 
 def end_agents(agents: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
-    """Ask all agents to leave, and kill those that have not after `seconds`; a job process ends with its agent."""
-    try:
-        # all at once, so that they leave at the same time
-        for agent in agents:
-            agent.terminate()
-        deadline = time.monotonic() + seconds
-        while any(agent.poll() is None for agent in agents) and time.monotonic() < deadline:
-            time.sleep(_END_LOOK_SECONDS)
-    finally:  # Ctrl-C may come here too
-        for agent in agents:
-            agent.kill()  # does nothing to one that has ended
-            agent.wait()
-            if agent.stdin is not None:
-                agent.stdin.close()
+    """Ask all agents to leave, and kill those that have not after `seconds`; a job process ends with its agent.
+
+    Raises: KeyboardInterrupt after Ctrl-C, which kills them at once; a plain program then ends without a traceback.
+    """
+    with Interrupts() as interrupts:
+        try:
+            # all at once, so that they leave at the same time
+            for agent in agents:
+                agent.terminate()
+            deadline = time.monotonic() + seconds
+            while not interrupts.noted and any(agent.poll() is None for agent in agents) and time.monotonic() < deadline:
+                time.sleep(_END_LOOK_SECONDS)
+        finally:  # a program with a handler of its own may raise here
+            for agent in agents:
+                agent.kill()  # does nothing to one that has ended
+                agent.wait()
+                if agent.stdin is not None:
+                    agent.stdin.close()
+    if interrupts.noted:
+        raise interrupted()
 
 
 def _offered(module: str, function: str, where: str, key_file: KeyFile, wait: float | None) -> Offer:

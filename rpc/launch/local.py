@@ -129,8 +129,10 @@ def local_agents(
         yield LocalAgents(addresses, key_file, agents, works or directory, works is not None)
     finally:
         if process.is_here:
-            end_agents(agents, END_SECONDS)
-            shutil.rmtree(directory, ignore_errors=True)
+            try:
+                end_agents(agents, END_SECONDS)
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 class LocalLauncher(Launcher):

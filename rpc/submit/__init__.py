@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from .tailing import TableReader as TableReader
     from .terminal import PROGRESS as PROGRESS
     from .terminal import ProgressDisplay as ProgressDisplay
+    from .terminal import interrupted as interrupted
     from .terminal import telling as telling
+    from .terminal import uninterrupted as uninterrupted
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -48,6 +50,6 @@ __getattr__, __dir__ = lazily(
         "restarts": "Retry",
         "run_folder": "RUNS Run RunFolder delete_run find_run node_folder run_name runs_in",
         "tailing": "TableReader",
-        "terminal": "PROGRESS ProgressDisplay telling",
+        "terminal": "PROGRESS ProgressDisplay interrupted telling uninterrupted",
     },
 )

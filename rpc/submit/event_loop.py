@@ -189,6 +189,7 @@ class EventLoop:
             else:
                 self.groups.take_call(event)
         woke = self._clock.monotonic()
+        # this process was suspended: its absence must not count as a wait of the nodes
         if woke - self._stepped > LATE_SECONDS + (LOOK_SECONDS if timeout is None else min(max(0.0, timeout), LOOK_SECONDS)):
             self.groups.excuse(self._stepped)
         self._stepped = woke

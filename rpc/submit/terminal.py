@@ -294,6 +294,21 @@ def interrupted() -> KeyboardInterrupt:
 
 
 @contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Raise a Ctrl-C that comes in the block at its end, for short work that must not be left half done.
+
+    A plain program then ends without a traceback.
+    """
+    interrupts = Interrupts()
+    try:
+        with interrupts:
+            yield
+    finally:
+        if interrupts.noted:
+            raise interrupted()
+
+
+@contextlib.contextmanager
 def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterator[None]:
     """Log that Ctrl-C has stopped the block, in a line that begins with `what`, unless it was told already, and end a plain
     program without a traceback.
@@ -310,9 +325,9 @@ def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterat
     try:
         yield
     except KeyboardInterrupt as error:
-        if vars(error).get(_TOLD):
-            raise
-        logger.warning("%s was stopped by Ctrl-C.", what)
+        # a second one comes while the first, which was told, is on its way
+        if not _was_told(error):
+            logger.warning("%s was stopped by Ctrl-C.", what)
         raise interrupted() from None
     finally:
         _is_part.reset(before)
@@ -320,6 +335,14 @@ def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterat
 
 _TOLD = "told"
 _is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
+
+
+def _was_told(error: BaseException | None) -> bool:
+    while error is not None:
+        if vars(error).get(_TOLD):
+            return True
+        error = error.__context__
+    return False
 
 
 def _show_untold(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

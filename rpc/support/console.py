@@ -434,9 +434,9 @@ def side_by_side(rows: Sequence[Sequence[str]], columns: int = 0) -> str:
             any length.
 
     >>> print(side_by_side([("", "run-1", "run-2"), ("best", "epoch 6, 0.8653", "epoch 2, 0.7239")], 32))
-          run-1         run-2
-    best  epoch 6,      epoch 2,
-          0.8653        0.7239
+          run-1     run-2
+    best  epoch 6,  epoch 2,
+          0.8653    0.7239
     """
     first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = columns - first - len(_GAP) * len(others)

@@ -74,18 +74,19 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
         sync_folder(path.parent)
 
 
-def publish(path: Path, text: str | bytes, mode: int = PRIVATE) -> None:
+def publish(path: Path, text: str | bytes, mode: int = PRIVATE, *, lasting: bool = True) -> None:
     """Write a file that appears with its whole content, in a folder in which others may write, too; a link in its place goes.
 
     Args:
         path: the file.
         text: its content; a text is written in UTF-8.
         mode: its permissions.
+        lasting: whether to wait until the disk has the content, so that it outlives a loss of power.
 
     Raises: OSError; then nothing is left behind.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which no other user can have made before us
-    _replace(path, draft, text, os.O_EXCL, mode, lasting=True)  # also where the folder is on another machine
+    _replace(path, draft, text, os.O_EXCL, mode, lasting)
 
 
 def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, lasting: bool) -> None:

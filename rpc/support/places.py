@@ -9,6 +9,7 @@ import functools
 import os
 import re
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +36,34 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
     >>> without_places("Checkpoint: /data/runs/P-SGD-1/checkpoints/x", "/data/runs/P-SGD-1")
     'Checkpoint: ./checkpoints/x'
     """
-    if folder is not None:
-        # most texts name no file: no pattern is made for these
-        own = "|".join(re.escape(each) for each in _spellings(str(folder)) if each in text)
-        # first: a run's folder may lie in a home, and tells more from its own begin
-        text = re.sub(f"{_SLASH}(?:{own}){_END}", ".", text) if own else text
-    packages, home = _patterns()
-    return home.sub("~", packages.sub("", text))
+    return _without(text, () if folder is None else _spellings(str(folder)))
 
 
 def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
     """Return plain data, the `content`, with all texts as `without_places` makes them; `folder` is told as `.`."""
-    if isinstance(content, str):
-        return without_places(content, folder)
-    if isinstance(content, dict):
-        return {name: data_without_places(value, folder) for name, value in content.items()}
-    return [data_without_places(each, folder) for each in content] if isinstance(content, (list, tuple)) else content
+    # once: links in the path of the folder are looked up on the disk
+    own = () if folder is None else _spellings(str(folder))
+
+    def within(part: Any) -> Any:
+        if isinstance(part, str):
+            return _without(part, own)
+        if isinstance(part, dict):
+            return {name: within(value) for name, value in part.items()}
+        return [within(each) for each in part] if isinstance(part, (list, tuple)) else part
+
+    return within(content)
+
+
+def _without(text: str, own: Sequence[str]) -> str:
+    """Return the text without the folder of these spellings, of packages and of homes."""
+    if "/" not in text:
+        return text
+    # most texts name no file: no pattern is made for these
+    pattern = "|".join(re.escape(each) for each in own if each in text)
+    # first: a run's folder may lie in a home, and tells more from its own begin
+    text = re.sub(f"{_SLASH}(?:{pattern}){_END}", ".", text) if pattern else text
+    packages, home = _patterns()
+    return home.sub("~", packages.sub("", text))
 
 
 @functools.cache

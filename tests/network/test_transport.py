@@ -7,6 +7,8 @@ import errno
 import os
 import random
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 import network
 from network.transport import Link, Waiter, busy_poll, poll_again
 from tests.contract.kinds import public_kinds
+from tests.sources import ROOT
 
 from ..statements import covers
 from .wires import WIRES, Wire
@@ -152,3 +155,20 @@ def test_a_waiter_follows_what_it_is_given(waiter: Callable[[], Waiter]) -> None
         for pair in pairs:
             for sock in pair:
                 sock.close()
+
+
+NUMERIC = """
+import sys
+from network.nodes import Address
+from network.transport import resolve
+
+for host in ("127.0.0.1", "::1"):
+    assert resolve(Address(host, 7), 1.0)[0][1][:2] == (host, 7)
+print("encodings.idna" in sys.modules)
+"""
+
+
+def test_an_address_needs_no_tables_of_international_names() -> None:
+    """Python imports them for a text as a host, which takes each process that dials some milliseconds."""
+    done = subprocess.run([sys.executable, "-c", NUMERIC], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -221,7 +221,7 @@ def test_names_of_torch_are_answered_by_nn_itself() -> None:
 def test_a_word_of_keras_is_answered_with_the_word_here(argument: str, word: str, here: str) -> None:
     model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
     given = {"loss": "mse", argument: [word] if argument == "metrics" else word}
-    with pytest.raises(ValueError, match=rf"'{argument}' must be one of .*, got '{word}'; here it is '{here}'$"):
+    with pytest.raises(ValueError, match=rf"'{argument}' has no word '{word}'; write '{here}'$"):
         model.compile("sgd", **given)
 
 

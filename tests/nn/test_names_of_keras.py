@@ -2,6 +2,8 @@
 
 import gc
 import math
+import re
+import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import nn
 from nn.extension import checked_call, level_of_user
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
+from nn.keras_names import ABBREVIATIONS
 from nn.random import keyed
 from tests.statements import covers
 
@@ -314,3 +317,49 @@ def test_another_objective_lets_go_of_the_plans_of_the_one_before() -> None:
     model.setup("mae")
     gc.collect()
     assert before() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("net.keras", "which Keras does not read: call it net.model; nn reads weights of Keras by load_weights"),
+        ("net.weights.H5", "which Keras does not read: call it net.model"),
+        ("net.pt", "which torch does not read: call it net.model$"),
+        ("net.onnx", r"which a runtime of ONNX does not read: .*; export\(path\) writes ONNX"),
+        ("net.model", ""),
+        ("net.safetensors", ""),
+        ("net", ""),
+    ],
+)
+def test_a_file_under_the_name_of_another_library_is_warned_of(name: str, told: str, tmp_path: Path) -> None:
+    """And written, whatever its name: after a long training the model is not to be lost."""
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    model.setup("mse")
+    for save in (model.save, model.save_weights):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            save(tmp_path / name)
+        assert [each.filename for each in found] == [__file__] * bool(told)
+        assert not told or re.search(f"^{name!r} is written as safetensors, .*{told}", str(found[0].message))
+        assert model.load_weights(tmp_path / name).taken
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric", "told"),
+    [
+        ("bce", "accuracy", "'loss' has no word 'bce'; write 'binary_crossentropy'"),
+        ("BCE", "accuracy", "'loss' has no word 'BCE'; write 'binary_crossentropy'"),
+        ("binary_crossentropy", "acc", "'metrics' has no word 'acc'; write 'accuracy'"),
+        # a word of losses is none of metrics
+        ("binary_crossentropy", "kld", "'metrics' must be one of .*, got 'kld'"),
+    ],
+)
+def test_short_words_are_answered_with_the_word_here(loss: Any, metric: Any, told: str) -> None:
+    model = nn.model.SequentialModel(layers=[nn.layer.Dense(1, "sigmoid")])
+    with pytest.raises(ValueError, match=told):
+        model.compile("adam", loss, [metric])
+
+
+def test_every_short_word_is_answered_with_a_word_that_is_one() -> None:
+    words = {*nn.loss.WORDS, *nn.metric.WORDS}
+    assert set(ABBREVIATIONS.values()) <= words and not ABBREVIATIONS.keys() & words

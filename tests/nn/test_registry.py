@@ -74,3 +74,43 @@ def test_a_file_is_of_a_model_of_nn_or_of_the_class_that_loads_it(name: str) -> 
     assert forged != metadata["config"]
     with pytest.raises((ModelFileError, TypeError, ValueError), match=name):
         Model.from_bytes(dump(tensors, {**metadata, "config": forged}))
+
+
+class Annotated(nn.layer.Flatten):
+    """A user's class with an annotation that exists for type checkers only."""
+
+    def __init__(self, times: int, other: Unknown = None, name: str | None = None) -> None:  # type: ignore[name-defined]  # noqa: F821
+        super().__init__(name=name)
+        self.times, self.other = times, other
+
+    def get_config(self) -> dict[str, Any]:
+        return {"times": self.times, "other": self.other, "name": None}
+
+
+def test_arguments_are_checked_by_the_annotations_of_these_alone() -> None:
+    """What the constructor has by itself needs no look, and an annotation of such an argument keeps no other from one."""
+    content = model_of(Annotated(2), nn.layer.Dense(1)).to_bytes()
+    assert Model.from_bytes(content, {"Annotated": Annotated}).layers[0].get_config()["times"] == 2
+    tensors, metadata = parse(content)
+    metadata.pop("sha256")
+    forged = dump(tensors, {**metadata, "config": metadata["config"].replace('"times":2', '"times":"two"')})
+    with pytest.raises(ModelFileError, match="Annotated 'times' must be <class 'int'>, got 'two'"):
+        Model.from_bytes(forged, {"Annotated": Annotated})
+    tensors, metadata = parse(model_of(nn.layer.Dense(1)).to_bytes())
+    metadata.pop("sha256")
+    for true, wrong in (("true", "1"), ('"use_bias":true', '"use_bias":"yes"')):
+        assert true in metadata["config"]
+        with pytest.raises(ModelFileError, match="must be"):
+            Model.from_bytes(dump(tensors, {**metadata, "config": metadata["config"].replace(true, wrong)}))
+
+
+def test_classes_for_users_have_no_virtual_subclasses() -> None:
+    """The engine calls what a base defines, so that a class which does not derive from it is refused in words."""
+
+    class Alike:
+        """Has what a layer has."""
+
+    with pytest.raises(TypeError, match="Layer has no virtual subclasses: Alike must derive from it"):
+        nn.layer.Layer.register(Alike)
+    assert not isinstance(Alike(), nn.layer.Layer)
+    assert isinstance(nn.layer.Dense(1), nn.layer.Layer)

@@ -327,9 +327,13 @@ def test_what_cannot_be_replaced_or_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     with pytest.raises(OSError, match=r"nothing was replaced.*/a'"):
         write_file(tmp_path / "a", b"x")
-    with pytest.raises(FileNotFoundError, match=r"missing/a"):
+    with pytest.raises(FileNotFoundError, match=r"There is no folder '.*/missing': '.*/missing/a'"):
         write_file(tmp_path / "missing" / "a", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    (tmp_path / "file").touch()
+    # where there can be no temporary file either, which is no reason to name it
+    with pytest.raises(NotADirectoryError, match=r"nothing was replaced.*/file/a'"):
+        write_file(tmp_path / "file" / "a", b"x")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(ModelFileError, match="is not a regular file"):

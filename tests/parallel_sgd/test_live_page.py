@@ -353,6 +353,9 @@ def test_a_job_shows_itself_and_gives_the_same_bits(tmp_path: Path, caplog: pyte
     (state,) = SEEN
     assert state["state"] == "running" and state["done"] == 0 and state["log"]
     assert "token" not in "".join(state["log"]), "the page may be shown to others"
+    assert "The files of this run are in" not in "".join(state["log"]), (
+        "which the line of the job tells, on a short console, too"
+    )
     assert set(threading.enumerate()) <= threads
 
 

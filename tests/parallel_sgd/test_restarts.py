@@ -488,7 +488,7 @@ def test_the_modules_of_a_job_are_named(spec: JobSpec) -> None:
     first, *others = make_manifest(spec, 1234, "job-1").workers.modules
     assert first == WorkerExecutor.__module__
     of_model = {"nn.model.sequential", "nn.layer.core", "nn.loss.cross_entropy", "nn.metric.accuracy"}
-    of_data = {"nn.dataset.toy", "nn.dataset.transforms.images", "nn.dataset.plan.fitting"}
+    of_data = {"nn.dataset.toy", "nn.dataset.transforms.images", "nn.dataset.plan.fitting", "nn.dataset.plan.steps"}
     assert of_model | of_data | {"parallel_sgd.batch_sync.sync.synchronized"} <= {*others}
     assert all(name in sys.modules or importlib.util.find_spec(name) for name in others) and __name__ not in others
     assert spec.model_file is spec.model_file, "it is made once"

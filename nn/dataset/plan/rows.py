@@ -33,6 +33,7 @@ def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
     """
     if not is_rows(rows):
         raise TypeError(f"{what} must be a DataFrame with the columns of x, got {type(rows).__name__}; rows as dicts do, too")
+    # By an attribute: to look at a dict must not import pandas.
     if hasattr(rows, "iloc"):
         if rows.ndim == 2:
             return _of_frame(what, rows, names)

@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from nn import arguments
 from nn.dataset.plan.cells import ISO, Spelling
 from nn.dataset.plan.marks import check_marks
 from nn.dataset.plan.plan import Plan
@@ -13,22 +16,25 @@ from nn.dataset.plan.plan import Plan
 __all__ = ["forms_of", "given_plan", "names_of", "spelling_of"]
 
 
-def names_of(owner: object, argument: str, value: Sequence[str]) -> list[str]:
+def names_of(owner: object, argument: str, value: Sequence[str] | None, *, empty: bool = False) -> list[str]:
     """Return a list of different column names.
 
     Args:
         owner: data set with the argument, named by its class in errors.
         argument: name of the argument, for errors.
         value: the names.
+        empty: whether there may be none, which None stands for, too.
 
     Raises TypeError or ValueError naming the argument.
     """
     name = type(owner).__name__
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
-        raise TypeError(f"{name} '{argument}' must be a list of column names, got {value!r}")
-    if not value or len(set(value)) != len(value):
+    names = [] if empty and value is None else arguments.sequence(owner, argument, value, "column names")
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError(f"{name} '{argument}' must be a list of column names, got {arguments.short(value)}")
+    if not (names or empty) or len(set(names)) != len(names):
         raise ValueError(f"{name} '{argument}' must be a list of different column names, got {value!r}")
-    return list(value)
+    # Those of NumPy are texts with another `repr`.
+    return [str(each) for each in names]
 
 
 def forms_of(owner: object, dates: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
@@ -40,12 +46,13 @@ def forms_of(owner: object, dates: Mapping[str, str] | Sequence[str] | None) -> 
 
     Raises TypeError naming the argument.
     """
-    if not dates:
+    if dates is None:
         return {}
     if not isinstance(dates, Mapping):
-        if isinstance(dates, (str, bytes)) or not all(isinstance(name, str) for name in dates):
+        names = () if isinstance(dates, (str, bytes)) or hasattr(dates, "columns") or not np.iterable(dates) else list(dates)
+        if names == () or not all(isinstance(name, str) for name in names):
             raise TypeError(_wrong_dates(owner, dates))
-        return dict.fromkeys(dates, ISO)
+        return dict.fromkeys(map(str, names), ISO)
     if not all(isinstance(part, str) for pair in dates.items() for part in pair):
         raise TypeError(_wrong_dates(owner, dates))
     return dict(dates)
@@ -72,7 +79,9 @@ def spelling_of(
     """
     name = type(owner).__name__
     # One word, or several.
-    words = list(usual.na_values) if na_values is None else [na_values] if isinstance(na_values, str) else list(na_values)
+    words = list(usual.na_values)
+    if na_values is not None:
+        words = [na_values] if isinstance(na_values, str) else arguments.sequence(owner, "na_values", na_values, "texts")
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"{name} 'na_values' must be a list of texts, got {na_values!r}")
     decimal = usual.decimal if decimal is None else decimal
@@ -98,7 +107,13 @@ def given_plan(owner: object, plan: Plan | Mapping[str, Any] | str | os.PathLike
     if isinstance(plan, Plan):
         return plan
     if isinstance(plan, (str, os.PathLike)):
-        return Plan.load(plan)
+        try:
+            return Plan.load(plan)
+        except OSError as error:
+            raise type(error)(
+                f"{type(owner).__name__} 'plan' must be a Plan, a file of one or its content, got {os.fspath(plan)!r}: "
+                f"{error.strerror or error}"
+            ) from error
     if isinstance(plan, Mapping):
         return Plan.from_dict(plan)
     raise TypeError(f"{type(owner).__name__} 'plan' must be a Plan, a file of one or its content, got {type(plan).__name__}")

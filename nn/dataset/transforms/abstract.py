@@ -5,9 +5,12 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
+import numpy as np
+
+from nn import arguments
 from nn.arguments import Configurable
-from nn.arrays import Array
-from nn.dataset.interface import AbsDataset, Arrays
+from nn.arrays import Array, as_array
+from nn.dataset.interface import PARTS, AbsDataset, Arrays
 from nn.extension import checked_call
 
 __all__ = ["AbsTransformer", "Chain", "build", "check_fields", "check_order", "describe"]
@@ -118,11 +121,12 @@ class Chain(AbsTransformer, configured=True):
     """
 
     def __init__(self, steps: Sequence[AbsTransformer]) -> None:
-        for step in steps:
+        given = arguments.sequence(self, "steps", steps, "transforms")
+        for step in given:
             if not isinstance(step, AbsTransformer):
                 raise TypeError(f"Chain 'steps' must be transforms (AbsTransformer objects), got {step!r}")
         # Flat, so that a step can be looked at without asking whether it is a chain.
-        self._steps = tuple(simple for step in steps for simple in step.steps)
+        self._steps = tuple(simple for step in given for simple in step.steps)
 
     @property
     def steps(self) -> tuple[AbsTransformer, ...]:
@@ -141,6 +145,25 @@ class Chain(AbsTransformer, configured=True):
         for step in self._steps:
             arrays = step(*arrays, seed=seed)
         return arrays
+
+
+def as_parts(owner: AbsTransformer, *given: Any) -> Arrays:
+    """Return training and test parts of a data set, samples and labels each, as arrays.
+
+    Args:
+        owner: the transform, named in errors.
+        given: train_x, train_y, test_x and test_y.
+
+    Raises:
+        TypeError: for an object without samples, naming the part.
+    """
+    found = []
+    for name, part in zip(PARTS, given, strict=True):
+        array = part if isinstance(part, np.ndarray) else as_array(f"{type(owner).__name__} '{name}'", part)
+        if not array.ndim:
+            raise TypeError(f"{type(owner).__name__} '{name}' must be an array with samples, got {arguments.short(part)}")
+        found.append(array)
+    return found[0], found[1], found[2], found[3]
 
 
 def check_fields(arrays: Iterable[Array], transformer: AbsTransformer) -> None:

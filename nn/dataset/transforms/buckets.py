@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Buckets(AbsTransformer, configured=True):
     for_training_only = True
 
     def __init__(self, lengths: Sequence[int]) -> None:
-        found = [lengths] if isinstance(lengths, int) else list(lengths)
+        found = [lengths] if isinstance(lengths, Integral) else arguments.sequence(self, "lengths", lengths, "numbers of steps")
         limits = [arguments.integer(self, "lengths", each, minimum=1) for each in found]
         if not limits or any(low >= high for low, high in pairwise(limits)):
             raise ValueError(f"Buckets 'lengths' must be numbers of steps that rise, such as [20, 50], got {lengths!r}")

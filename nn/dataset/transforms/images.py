@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from nn import arguments
 from nn.arrays import Array, refuse_masked
 from nn.dataset.interface import Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.abstract import AbsTransformer, as_parts
 from nn.dataset.transforms.labels import one_hot
 from nn.dataset.transforms.order import check_pairs
 from nn.random import keyed
@@ -57,6 +57,7 @@ class ImageCls(AbsTransformer, configured=True):
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return images as the class says and labels ``(n, classes)`` of both parts; nothing is random here."""
         refuse_masked("ImageCls samples and labels", train_x, train_y, test_x, test_y)
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         if _numbers_classes(train_y) and _numbers_classes(test_y):
             train_y, test_y = one_hot(self, train_y, test_y)
         return self._images(train_x), train_y, self._images(test_x), test_y
@@ -130,6 +131,7 @@ class Augment(AbsTransformer, configured=True):
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return more training images and their labels; `seed` decides flips and places."""
         refuse_masked("Augment samples", train_x)
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         if train_x.ndim not in (3, 4):
             raise ValueError(
                 f"Augment needs images (n, height, width) or (n, height, width, channels), got shape {train_x.shape}"

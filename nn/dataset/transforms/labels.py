@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array, refuse_masked
 from nn.dataset.interface import Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.abstract import AbsTransformer, as_parts
 
 __all__ = ["OneHot", "class_numbers", "one_hot", "sort_keys"]
 
@@ -95,6 +95,7 @@ class OneHot(AbsTransformer, configured=True):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         refuse_masked("OneHot labels", train_y, test_y)
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         for labels in (train_y, test_y):
             if labels.size != len(labels) or not labels.size:
                 raise ValueError(f"OneHot needs labels of shape (n,) or (n, 1), got {labels.shape}")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from nn import arguments
 from nn.arrays import Array, Shape, refuse_masked
 from nn.dataset.interface import AbsDataset, Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.abstract import AbsTransformer, as_parts
 from nn.extension import checked_call
 
 __all__ = ["Normalize", "NormalizeLabels", "Standardization", "normalized", "statistics"]
@@ -53,6 +53,10 @@ class Standardization(AbsTransformer, configured=True):
         for x in (train, test):
             if x.dtype.kind not in "biuf":
                 raise TypeError(f"{owner} needs {self.what} that are numbers, got dtype {x.dtype}")
+        if train.shape[1:] != test.shape[1:]:
+            raise ValueError(
+                f"{owner} needs training and test {self.what} of one shape each, got {train.shape[1:]} and {test.shape[1:]}"
+            )
         mean, std = self._with_statistics(train)
         return normalized(train, mean, std), normalized(test, mean, std)
 
@@ -72,8 +76,13 @@ class Standardization(AbsTransformer, configured=True):
         if value is None:
             return None
         owner = type(self).__name__
+        refuse_masked(f"{owner} '{name}'", value)
         try:
-            array = np.array(value, dtype=np.float64)
+            # Truth values and times would become numbers without a word.
+            given = np.asarray(value)
+            if given.dtype.kind not in "iufO":
+                raise TypeError
+            array = np.array(given, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(f"{owner} '{name}' must be a number or a list of numbers, got {value!r}") from None
         if not array.size or not np.isfinite(array).all():
@@ -152,6 +161,8 @@ class Normalize(Standardization, configured=True):
         return self.apply(x), y
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+        refuse_masked(f"{type(self).__name__} {self.what}", train_x, test_x)
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         train_x, test_x = self.standardized(train_x, test_x)
         return train_x, train_y, test_x, test_y
 
@@ -265,6 +276,8 @@ class NormalizeLabels(Standardization):
         return x, None if y is None else self.standardized(y, y[:0])[0]
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+        refuse_masked(f"{type(self).__name__} {self.what}", train_y, test_y)
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         train_y, test_y = self.standardized(train_y, test_y)
         return train_x, train_y, test_x, test_y
 

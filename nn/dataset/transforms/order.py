@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.interface import Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.abstract import AbsTransformer, as_parts
 from nn.dataset.transforms.labels import class_numbers, sort_keys
 from nn.random import keyed
 
@@ -103,6 +103,7 @@ class Shuffle(AbsTransformer):
     for_training_only = True
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         check_pairs(self, train_x, train_y)
         order = keyed(seed, "shuffle").permutation(len(train_x))
         return train_x[order], train_y[order], test_x, test_y
@@ -130,6 +131,7 @@ class SortedBatches(AbsTransformer, configured=True):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the training part in the new order; `seed` decides which samples change places."""
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         check_pairs(self, train_x, train_y)
         batches = whole_batches(self, len(train_x), self.batch_size)
         # Samples behind the last whole batch are not sorted.
@@ -253,6 +255,7 @@ class Dirichlet(AbsTransformer, configured=True):
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the training part in the new order; `seed` decides mixtures, samples and their order."""
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         check_pairs(self, train_x, train_y)
         batch_size = self.blocks * self.block_size
         batches = whole_batches(self, len(train_x), batch_size)

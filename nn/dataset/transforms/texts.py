@@ -109,10 +109,11 @@ class _OfTexts(AbsTransformer, configured=True):
         most = None if max_tokens is None else arguments.integer(self, "max_tokens", max_tokens, minimum=1)
         if vocabulary is None:
             return most, None
-        if isinstance(vocabulary, str) or not all(isinstance(word, str) for word in vocabulary):
+        given = arguments.sequence(self, "vocabulary", vocabulary, "texts")
+        if not all(isinstance(word, str) for word in given):
             raise TypeError(f"{name} 'vocabulary' must be a list of texts, got {arguments.short(vocabulary)}")
         # As `words` gives them, with those of a meaning of their own in front.
-        words = tuple(word for word in vocabulary if word not in (PADDING, UNKNOWN))
+        words = tuple(word for word in given if word not in (PADDING, UNKNOWN))
         if len(set(words)) < len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
             raise ValueError(f"{name} 'vocabulary' must be different texts, got {twice!r} twice")
@@ -224,8 +225,10 @@ class TextVectorization(_OfTexts, configured=True):
     ) -> None:
         self.max_tokens, self.vocabulary = self._checked(max_tokens, vocabulary)
         # Keras says None for "none".
-        self.standardize = arguments.one_of(self, "standardize", standardize or "none", get_args(Standard))
-        self.split = arguments.one_of(self, "split", split or "none", get_args(Split))
+        self.standardize = arguments.one_of(
+            self, "standardize", "none" if standardize is None else standardize, get_args(Standard)
+        )
+        self.split = arguments.one_of(self, "split", "none" if split is None else split, get_args(Split))
         self.ngrams = 1 if ngrams is None else arguments.integer(self, "ngrams", ngrams, minimum=1)
         self.output_mode = arguments.one_of(self, "output_mode", output_mode, get_args(Output))
         self.output_sequence_length = output_sequence_length
@@ -237,7 +240,12 @@ class TextVectorization(_OfTexts, configured=True):
                 )
         self.idf_weights: tuple[float, ...] | None = None
         if idf_weights is not None:
-            self.idf_weights = tuple(arguments.number(self, "idf_weights", each, 0) for each in idf_weights)
+            self.idf_weights = tuple(
+                [
+                    arguments.number(self, "idf_weights", each, 0)
+                    for each in arguments.sequence(self, "idf_weights", idf_weights, "numbers")
+                ]
+            )
         if (self.output_mode == "tf_idf" and self.vocabulary is not None) != (self.idf_weights is not None):
             raise ValueError("TextVectorization 'idf_weights' must be given with a 'vocabulary' for 'tf_idf', and only then")
         words = len(self.vocabulary or ())

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from nn import arguments
 from nn.arrays import Array, refuse_masked
 from nn.dataset.interface import Arrays
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.abstract import AbsTransformer, as_parts
 from nn.dataset.transforms.order import check_pairs
 
 __all__ = ["Windows"]
@@ -92,6 +92,7 @@ class Windows(AbsTransformer, configured=True):
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return windows and labels of both parts; nothing is random here."""
         refuse_masked("Windows samples and labels", train_x, train_y, test_x, test_y)
+        train_x, train_y, test_x, test_y = as_parts(self, train_x, train_y, test_x, test_y)
         for x, y in ((train_x, train_y), (test_x, test_y)):
             if x.ndim != 2 and self.past:
                 raise ValueError(f"Windows 'past' needs rows of features, (rows, features), got shape {x.shape}")

@@ -52,6 +52,7 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     operation.Multiply: pair("Mul"),
     operation.NormalDraw: drawn,
     operation.Pad: pad,
+    operation.ParametricRectify: pair("PRelu"),
     operation.PoolAverage: pool("AveragePool", count_include_pad=0),
     operation.PoolMax: pool("MaxPool"),
     operation.Power: pair("Pow"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Literal, NamedTuple, TypeAlias
 
 from nn import arguments
@@ -116,11 +117,11 @@ def padding(owner: object, value: Padding, *, causal: bool = False) -> Padding:
                 return word
         raise ValueError(expected)
     # True and False are integers to Python.
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(expected)
     if value < 0:
         raise ValueError(expected)
-    return value
+    return int(value)
 
 
 def axes_of(owner: str, shape: Shape) -> int:

@@ -62,6 +62,7 @@ class Recurrence(Operation, ABC):
         units, columns = recurrent[0], self.gates * recurrent[0]
         if x[2] != kernel[0]:
             raise ValueError(f"{name}: expected inputs with {kernel[0]} features on axis 2, got shape {x}")
+        # Behind the biases stand the mask and the states to begin with.
         bias, extra = rest[: len(rest) - self.extras], rest[len(rest) - self.extras :]
         fitting = ((kernel[0], columns), (units, columns), (columns,) if self.biases == 1 else (2, columns))
         for what, found, expected in zip(

@@ -219,6 +219,8 @@ OPERATIONS = [
              lambda x, scale: scale * x / np.sqrt((x * x).mean(axis=2, keepdims=True) + 0.01)),
     GraphRow(operation.GroupNormalize, with_variables((4,), (4,))(operation.GroupNormalize(2, 0.01)), (3, 4),
              lambda x, gamma, beta: normalized(x.reshape(-1, 3, 2, 2), (1, 3)).reshape(x.shape) * gamma + beta),
+    GraphRow(operation.ParametricRectify, with_variables((3, 1))(operation.ParametricRectify()), (3, 4),
+             lambda x, alpha: np.where(x > 0, x, alpha * x), apart),
     GraphRow(operation.BatchNormalize, with_statistics(operation.BatchNormalize(0.9, 0.01)), (3, 4), None),
     GraphRow(operation.Lookup, with_variable(lambda x, table: function.lookup(row_numbers(x), table), [6, 3]), (4,),
              lambda x, table: table[(x > -0.5).astype(int) + (x > 0.5)]),

@@ -840,3 +840,12 @@ def test_one_row_costs_what_one_row_costs():
         rounds = [(seconds(lambda row=given_row: data.encode(row)), seconds(lambda: model.predict(one))) for _ in range(20)]
         encoding, predicting = map(min, zip(*rounds, strict=True))
         assert encoding / predicting <= 20, f"{type(given_row).__name__}: {encoding / predicting:.1f} times predict"
+
+
+def test_a_column_that_is_left_out_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """However often the files are read, by a job and by transforms of it."""
+    (tmp_path / "rows.csv").write_text("id,a,y\n" + "".join(f"{row},{row * row},{row % 2}\n" for row in range(10)))
+    data = CSVDataset(tmp_path / "rows.csv", "y")
+    first, again = data.load(), data.load()
+    assert [each.tolist() for each in first] == [each.tolist() for each in again] and data.plan.columns[0].name == "id"
+    assert [each for each in caplog.messages if "'id' is left out" in each] == caplog.messages != []

@@ -138,10 +138,10 @@ def column(*cells):
     return ArrayDataset(pandas.DataFrame({"a": pandas.Series(cells, dtype=object)}), Y[: len(cells)])
 
 
-def fit_texts():
+def fit_texts(x=FRAME, **more):
     model = nn.model.SequentialModel([-1, 5], [nn.layer.Dense(1)])
     model.setup(nn.loss.MSELoss())
-    model.fit(FRAME, FRAME["area"])
+    model.fit(x, FRAME["area"], **more)
 
 
 ARRAYS = [
@@ -182,7 +182,10 @@ FRAMES = [
      r"ValueError: ArrayDataset 'test_x': row 0, column 'a' must be a number, .* got str '4'"),
     (lambda: ArrayDataset(pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"]), Y[:4]),
      r"ValueError: .*different column names, got more than once: \['a'\]"),
-    (fit_texts, r"ValueError: .*'x' must hold numbers, got object; nn\.dataset.ArrayDataset makes numbers of its texts"),
+    (fit_texts, r"ValueError: .*'x' must hold numbers, got the columns 'city', .*; nn\.dataset.ArrayDataset makes "),
+    (lambda: fit_texts(validation_split=0.5), r"ValueError: .*'x' must hold numbers, got the columns 'city', "),
+    (lambda: fit_texts(FRAME[["city"]].to_numpy()), r"ValueError: .*'x' must hold numbers, got texts; nn\.dataset"),
+    (lambda: nn.dataset.CSVDataset(FRAME, "area"), r"TypeError: CSVDataset 'path' .*, got DataFrame; ArrayDataset\(frame"),
     *((lambda rows=rows: ArrayDataset(FRAME, FRAME["area"]).encode(rows), text) for rows, text in [
         (FRAME.replace("Genf", "Geneva"), "'rows': row 1, column 'city' must be one of Bern, Chur, Genf, got 'Geneva'"),
         (FRAME.rename(columns={"area": "aera"}), r"encode\(\) 'rows' must have a column 'area', got .*; did you mean 'aera'"),

@@ -216,8 +216,8 @@ def test_subtract_takes_two_and_merging_refuses_shapes_that_do_not_fit() -> None
     x = Placeholder([-1, 4])
     with pytest.raises(ValueError, match="Subtract: expected two values, got 3"):
         layer.Subtract()([x, x, x])
-    with pytest.raises(ValueError, match="Multiply"):
-        layer.Multiply()([x, Placeholder([-1, 3])])
+    with pytest.raises(ValueError, match=r"Multiply: shapes \(-1, 4\) and \(-1, 5, 3\) do not fit together"):
+        layer.Multiply()([x, Placeholder([-1, 5, 3])])
 
 
 @pytest.mark.parametrize(

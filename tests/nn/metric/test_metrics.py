@@ -353,7 +353,7 @@ BAD = [
         ([1, 2], np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got 2"),
         ([1, 0.9], np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got 0.9"),
         ([1, np.nan], np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got nan"),
-        (["a", "b"], np.zeros(2), "labels must be numbers, got <U1"),
+        (["a", "b"], np.zeros(2), "labels must be numbers, got texts; np.unique"),
         (np.ones((1, 2)), np.full((1, 2), 0.5), r"label rows must be one-hot, \[1, 0\] or \[0, 1\], got \[1.0, 1.0\]"),
         ([0], [[3.0, -4.0]], r"takes rows of two probabilities that sum to 1, got \[3.0, -4.0\]; a mod"),
         (np.zeros(2), np.zeros(2, complex), "takes numbers .*, got complex128"),
@@ -361,7 +361,7 @@ BAD = [
     *((kind, label, prediction, problem) for kind in REGRESSION for label, prediction, problem in [
         *((np.zeros(shape), np.zeros((2, 3)), r"takes labels of the shape \(2, 3\).*, got \(")
           for shape in ((2,), (3, 2), (2, 3, 1, 1), (6,))),
-        (["a"], np.zeros(1), "labels must be numbers, got <U1"),
+        (["a"], np.zeros(1), "labels must be numbers, got texts"),
     ]),
     (MeanSquareError, [2, 0], np.zeros((2, 2)), r"labels must be classes in 0..1, got 0..2"),
 ]  # fmt: skip

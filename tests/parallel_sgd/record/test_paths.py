@@ -16,7 +16,7 @@ import pytest
 from parallel_sgd.options.forms import Unnamed, object_text
 from parallel_sgd.record.job_file import JobFile
 from parallel_sgd.record.paths import found_paths, missing_code, told_path
-from rpc.support.places import without_places
+from rpc.support.places import data_without_places, without_places
 from tests.sources import ROOT
 from tests.statements import covers
 
@@ -261,3 +261,14 @@ def test_an_argument_that_would_be_taken_for_a_path_has_no_text() -> None:
 )
 def test_texts_tell_no_home(text: str, told: str | None) -> None:
     assert without_places(text, "/data/runs/x-1") == (text if told is None else told)
+
+
+def test_the_disk_is_asked_once_for_the_folder_of_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links in its path are looked up there, which for each of some fifty texts of a run took more than all else."""
+    asked: list[str] = []
+    look_up = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path, **how: asked.append(str(path)) or look_up(path, **how))
+    (tmp_path / "link").symlink_to(tmp_path)
+    told = data_without_places({"a": [f"{tmp_path}/x", "none"] * 20, "b": ("b", 7, f"{tmp_path}/link/y")}, tmp_path / "link")
+    assert told == {"a": ["./x", "none"] * 20, "b": ["b", 7, "./y"]}
+    assert asked.count(str(tmp_path / "link")) == 1

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from rpc.agent.children import project_root
-from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling
+from rpc.launch.launcher import end_agents
+from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling, uninterrupted
 from rpc.support.logs import HEADLINE, SUBMIT_LOGGER, ConsoleFilter, ConsoleFormatter, attach_console, in_notebook, verbosity
 
 from ...screen import Screen
@@ -276,6 +277,51 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
     with pytest.raises(KeyboardInterrupt), telling("The job", logger):
         raise KeyboardInterrupt
     assert caplog.messages[2:] == ["The job was stopped by Ctrl-C."]
+
+
+@covers("SUB-44")
+def test_a_second_one_is_no_second_line(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(KeyboardInterrupt), telling("The job", logger):
+        try:
+            raise interrupted()
+        finally:
+            press()
+            signal.pause()
+    assert caplog.messages == []
+
+
+def test_short_work_is_done_first() -> None:
+    """And ends as after any other Ctrl-C that was told of."""
+    done = []
+    with pytest.raises(KeyboardInterrupt) as told, uninterrupted():
+        press()
+        done.append(1)
+    assert done and vars(told.value)
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        press()
+        done[1 // 0] = 1
+    with pytest.raises(ZeroDivisionError), uninterrupted():
+        done[1 // 0] = 1
+
+
+_STUBBORN = """
+import os, signal, sys
+def on_term(*_):
+    os.kill(os.getppid(), signal.SIGINT)
+signal.signal(signal.SIGTERM, on_term)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@covers("SUB-44")
+def test_ctrl_c_ends_agents_that_take_their_time_at_once() -> None:
+    agent = subprocess.Popen([sys.executable, "-c", _STUBBORN], stdout=subprocess.PIPE)
+    assert agent.stdout is not None and agent.stdout.readline()
+    with agent.stdout, pytest.raises(KeyboardInterrupt) as told:
+        end_agents([agent], 600)
+    assert agent.returncode == -signal.SIGKILL and vars(told.value)
 
 
 _AT_ONCE = """

@@ -1,0 +1,82 @@
+"""Ctrl-C after the first one, and after the last batch: the run keeps its end, and the console says what is left to do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nn.callback import Callback
+from parallel_sgd.run_page import outcome
+from parallel_sgd.writers.console import JobConsole
+from rpc.support.logs import SUBMIT_LOGGER
+from tests.statements import covers
+
+from .runs import train
+
+
+class Press(Callback):
+    """Press Ctrl-C after the first epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def pressing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Press Ctrl-C when the function begins."""
+
+    def pressed(*given: Any, **named: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return function(*given, **named)
+
+    return pressed
+
+
+def state_of(directory: Path) -> str:
+    return str(json.loads((directory / "runs/P-SGD-1/outcome.json").read_text())["state"])
+
+
+@covers("SUB-44")
+def test_the_outcome_is_written_before_a_second_one_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outcome, "publish", pressing(outcome.publish))
+    with pytest.raises(KeyboardInterrupt):
+        train(directory=tmp_path, callbacks=[Press()])
+    assert state_of(tmp_path) == "stopped"
+    assert [each for each in caplog.messages if "Ctrl-C" in each] == ["The job was stopped by Ctrl-C."]
+
+
+@covers("SUB-44")
+@pytest.mark.parametrize(("callbacks", "state"), [([Press()], "stopped"), ([], "done")])
+def test_a_report_that_is_stopped_is_written_later(
+    callbacks: list[Callback],
+    state: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(outcome, "write_page", pressing(outcome.write_page))
+    with pytest.raises(KeyboardInterrupt):
+        train(directory=tmp_path, callbacks=callbacks)
+    assert state_of(tmp_path) == state
+    told = [each for each in caplog.messages if "Ctrl-C" in each]
+    assert told.pop() == f"Ctrl-C stopped the report; 'psgd report {tmp_path}/runs/P-SGD-1' writes it."
+    assert told == ["The job was stopped by Ctrl-C."] * len(callbacks)
+
+
+@covers("SUB-44")
+def test_the_last_lines_of_a_job_that_is_done_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(JobConsole, "done", pressing(JobConsole.done))
+    with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+        train(directory=tmp_path)
+    assert not [each for each in caplog.messages if "Ctrl-C" in each]
+    assert any(each.startswith("model    ") for each in caplog.messages), caplog.messages
+    assert (tmp_path / "runs/P-SGD-1/manifest.json").exists()
