@@ -552,11 +552,14 @@ def _rows(
             tests[int(number)].append({name: float(table[name][place]) for name in table if name != "Epoch"})
     means, untold = {epoch: _mean(rows) for epoch, rows in epochs.items()}, {}
     if len(trained) > 1 and not of_clients:
+        places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at in sorted(steps):
+            places[at[0]].append(at)
         for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
-            batches = [(told[place], _mean(steps[place])) for place in sorted(steps) if place[0] == epoch]
-            mean, missing = over_epoch(batches)
-            if missing:
-                means[epoch], untold[epoch] = mean, missing
+            counts = [told[at] for at in places[epoch]]
+            # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
+            if min(counts[:-1], default=counts[-1]) < max(counts):
+                means[epoch], untold[epoch] = over_epoch([(told[at], _mean(steps[at])) for at in places[epoch]])
     by_epoch = [
         {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
         for epoch in sorted(epochs.keys() | tests.keys())
