@@ -85,7 +85,7 @@ def test_each_operation_on_slices(row: GraphRow) -> None:
         weights = np.random.default_rng(1).standard_normal(output.shape)
         whole = computed(node.operation, inputs, weights, varied)
         parts = []
-        for part in (slice(0, 1), slice(1, 3), slice(3, 5)):
+        for part in (slice(0, 1), slice(1, 3), slice(3, None)):
             own = [array[part] if cut else array for array, cut in zip(inputs, batched[1:], strict=True)]
             parts.append(computed(node.operation, own, weights[part], varied))
         for cut, expected, *found in zip(batched, whole, *parts, strict=True):
