@@ -312,7 +312,7 @@ def log(text, path="log.csv"):
         (lambda: CSVLogger(None), "TypeError: CSVLogger 'path' must be the path of a file, got None"),
         (lambda: log("name,value\na,1\n"), "can continue a file that begins with the column 'epoch', got 'log.csv'"),
         (lambda: log("epoch,Loss\n"), "CSVLogger writes the columns epoch, Loss to 'log.csv', got epoch, Loss, accuracy"),
-        (lambda: log("epoch", "none/log.csv"), "FileNotFoundError: .*No such file or directory"),
+        (lambda: log("epoch", "none/log.csv"), "FileNotFoundError: .*There is no folder 'none'"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(use, text, tmp_path, monkeypatch):
