@@ -15,8 +15,8 @@ import psgd
 
 import nn
 import parallel_sgd
-from network import NodeAssignment
 from nn.dataset.transforms import ImageCls, Shuffle
+from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
 
 OUTPUT = Path("survive-output")
@@ -42,7 +42,7 @@ def main() -> int:
     with parallel_sgd.in_process(1) as nodes:
         calm = job.parallel(nodes, directory=OUTPUT / "calm", **settings)
     with parallel_sgd.local_workers(WORKERS + 1) as agents:  # one to spare
-        first = NodeAssignment(key_file=agents.key_file)
+        first = LocalNodes(agents.key_file)
         for node in range(WORKERS):
             first.add(node, agents[node])
         result = job.parallel(

@@ -19,7 +19,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import checked_call, listed, unfit
+from nn.extension import checked_call, is_answer, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling, uninterrupted
@@ -67,11 +67,11 @@ def called_with(
         def call(self: Job, /, *args: P.args, **given: P.kwargs) -> Result:
             try:
                 bound = signature.bind(self, *args, **given).arguments
-            except TypeError as error:
+            except TypeError:
                 unknown = next((name for name in given if name not in signature.parameters), None)
                 if unknown is None:
                     problem = unfit(f"{method.__name__}()", [*signature.parameters.values()][1:], args, given)
-                    raise TypeError(problem) from error
+                    raise TypeError(problem) from None
                 # names of other libraries, with those that are meant here
                 hint = did_you_mean(unknown, (*signature.parameters, *MEANT), quoted=False, meant=MEANT)
                 every = f"; help({method.__qualname__}) tells all arguments"
@@ -89,6 +89,10 @@ def called_with(
             except (NetworkError, JobFailed) as error:
                 # the frames behind this one are ours: they say nothing that the sentence does not
                 raise error.with_traceback(None) from None
+            except (TypeError, ValueError) as error:
+                if is_answer(error):
+                    raise error.with_traceback(None) from None
+                raise
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}\n\nArgs:\n{_described()}\n"
@@ -234,11 +238,12 @@ def run_job(
                 with telling("What the writers get at the end", _log), spared("What the writers get at the end"):
                     followers.done(lambda: result.history)
             finally:  # the hash of a file holds once no writer adds to it
-                with uninterrupted():
+                try:
                     with spared("The record of the run"):
                         _certify(result, spec)
+                finally:
                     if console is not None:
-                        with spared("The console of the job"):
+                        with uninterrupted(), spared("The console of the job"):
                             console.done(result)
             return result
 
@@ -257,7 +262,8 @@ def _certify(result: JobResult, spec: JobSpec) -> None:
     with spared("The manifest of the run"):
         # a run without files has no folder that could have a manifest
         if result.folder is not None:
-            write_run_manifest(result.folder, result.job_id)
+            with uninterrupted():
+                write_run_manifest(result.folder, result.job_id)
     with spared("The signature of the run"):
         _sign(result, spec)
 

@@ -267,6 +267,7 @@ def test_the_help_of_training_shows_what_one_needs_first(command: str, capsys: p
         ("models/my net.v2.model", "my net.v2"),
         ("../-x..y*.model", "x-y"),
         ("\u6570\u5b57.model", "P-SGD"),
+        ("\u00dcbung f\u00fcr Zo\u00eb.model", "Ubung fur Zoe"),
         ("a" * 300 + ".model", "a" * 64),
         ("", "P-SGD"),
     ],

@@ -20,9 +20,9 @@ import numpy as np
 
 import nn
 import parallel_sgd
-from network import NodeAssignment
 from nn.dataset.transforms import ImageCls
 from parallel_sgd import elastic
+from parallel_sgd.nodes import LocalNodes
 
 EPOCHS, BATCH = 4, 60
 
@@ -73,7 +73,7 @@ def main() -> int:
     """Returns 0 when both workers of the last round are equally good, and good."""
     psgd.no_options(__doc__)
     with parallel_sgd.local_workers(3) as agents:
-        first = NodeAssignment(key_file=agents.key_file)
+        first = LocalNodes(agents.key_file)
         for node in (0, 1):
             first.add(node, agents[node])
         hosts = [str(address) for _, address in agents.items()]  # the third is to spare

@@ -41,7 +41,8 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
     def inputs(self, given: Any) -> None:
         self._inputs = None if given is None else _plan_of(type(self).__name__, given)
 
-    rows_as_samples = renamed("_rows_as_samples")
+    if not TYPE_CHECKING:  # editors offer no former names
+        rows_as_samples = renamed("_rows_as_samples")
 
     def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
         """Return samples: rows and integers as the plan encodes them, all else as it is.

@@ -439,10 +439,11 @@ class Network(
         if "_store" not in vars(self):
             raise TypeError(f"{type(self).__name__}.__init__() must call super().__init__()")
 
-    outline = renamed("_outline_graph")
-    restore = renamed("_restore_values")
-    check_structure = renamed("_check_structure")
-    unfinished = renamed("_mark_unfinished")
+    if not TYPE_CHECKING:  # editors offer no former names
+        outline = renamed("_outline_graph")
+        restore = renamed("_restore_values")
+        check_structure = renamed("_check_structure")
+        unfinished = renamed("_mark_unfinished")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to copy, the nodes first, inputs before their users: or a deep graph would be deep recursion."""

@@ -533,13 +533,14 @@ class ScoredNetwork(
                     raise
                 _LOG.warning("A model file is taken as it is, although %s%s", where, error)
 
-    key_or_next = renamed("_key_or_next")
-    measure = renamed("_measure_batches")
-    # they gave the one array of a model, not a tuple of those of each input or output
-    check = renamed("_take_samples", as_before=itemgetter(0))
-    labels = renamed("_take_labels", as_before=itemgetter(0))
-    checked = renamed("_take_block", as_before=lambda found: tuple([None if each is None else each[0] for each in found]))
-    prepare = renamed("_make_batch")
+    if not TYPE_CHECKING:  # editors offer no former names
+        key_or_next = renamed("_key_or_next")
+        measure = renamed("_measure_batches")
+        # they gave the one array of a model, not a tuple of those of each input or output
+        check = renamed("_take_samples", as_before=itemgetter(0))
+        labels = renamed("_take_labels", as_before=itemgetter(0))
+        checked = renamed("_take_block", as_before=lambda found: tuple([None if each is None else each[0] for each in found]))
+        prepare = renamed("_make_batch")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to copy: no plans, which hold memory and are made when they are needed."""

@@ -227,9 +227,10 @@ class TrainedNetwork(
                 "optimizer, exchange and checkpoints hold these; end it first (stop_training = True), then fit() again"
             )
 
-    adopt = renamed("_adopt_rule")
-    origin = renamed("_whole_and_place")
-    part = renamed("_make_part")
+    if not TYPE_CHECKING:  # editors offer no former names
+        adopt = renamed("_adopt_rule")
+        origin = renamed("_whole_and_place")
+        part = renamed("_make_part")
 
     @abstractmethod
     def to_bytes(self) -> bytes:

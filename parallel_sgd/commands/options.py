@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import Field, fields
 from pathlib import Path
@@ -141,7 +142,9 @@ def title_from(model: str) -> str:
     Args:
         model: path of the file.
     """
-    letters = re.sub(r"[^A-Za-z0-9 ._()+-]+|\.{2,}", "-", Path(model).stem)
+    # "ä" as "a" and a mark, which is left out: what remains of a name is to be known again
+    plain = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", Path(model).stem))
+    letters = re.sub(r"[^A-Za-z0-9 ._()+-]+|\.{2,}", "-", plain)
     return re.sub(r"^[^A-Za-z0-9]+", "", letters)[:64].rstrip(" .-") or JobOptions.mission_title
 
 

@@ -28,7 +28,7 @@ from rpc.elastic import (
 )
 from rpc.messages import Operation, State, Verdict
 from rpc.support.files import read_one
-from rpc.support.logs import SUBMIT_LOGGER, clean, get_logger
+from rpc.support.logs import BRIEF, SUBMIT_LOGGER, clean, get_logger
 
 from ..checkpoint.store import Disk
 from ..driver.membership import ElasticMembership, failure_of, last_line
@@ -272,6 +272,8 @@ class ElasticJob:
             # names of members stand in the log of the driver in the order of their ranks
             names = ", ".join(map(str, order.workers))
             _log.info("Round %d of job %s: %d workers, %s.", order.attempt + 1, self._task.job, len(handles), names)
+            if order.attempt:  # the first one is no news
+                _log.info("Round %d begins with %d workers.", order.attempt + 1, len(handles), extra=BRIEF)
             self._monitor.begin([handle.node for handle in handles], time.monotonic(), anew=True)
             places = [list(handle.place or ()) for handle in handles]
             kept = self._state_file.content if self._state_file is not None and self._nobody_holds else None

@@ -19,9 +19,9 @@ from rpc import new_job_id
 from rpc.elastic import ELASTIC_TIMEOUT, PERIOD_SECONDS, CoolDown, ElasticDriver, Host, HostsSeen, discovery_of
 from rpc.shipping import Bundle
 from rpc.submit import pack_executable
-from rpc.support.logs import attach_console
+from rpc.support.logs import attach_console, short_console
 
-from ..nodes import InProcessNodes
+from ..nodes import InProcessNodes, LocalNodes
 from .job import KEEP_SECONDS, ElasticJob, StateFile
 from .stragglers import STOP_SECONDS, WARN_SECONDS, StragglerDetector
 from .worker import ElasticWorker
@@ -141,7 +141,7 @@ def launch(
     bundle, data, size = _packed(func, list(args), settings)
     task = Task(new_job_id(), title, nodes.key_file, bundle, data, size, blas_threads, stall_timeout or 0.0)
     job = ElasticJob(task, driver, stragglers, state_file, on_print)
-    with contextlib.closing(job.members):
+    with short_console(isinstance(nodes, LocalNodes)), contextlib.closing(job.members):
         if found is None:
             # a fixed list is checked at once; discovery may correct itself
             refuse_misplaced(nodes[node] for node in nodes.worker_ids)

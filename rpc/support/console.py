@@ -421,8 +421,9 @@ def in_columns(rows: Sequence[Sequence[str]], columns: int = 0) -> str:
     lines = []
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines += [" " * (indent * bool(part.start)) + _GAP.join(cells[part]).rstrip() for part in parts]
-    return "\n".join(line.rstrip() for line in lines)
+        first, *below = [(" " * (indent * bool(part.start)) + _GAP.join(cells[part])).rstrip() for part in parts]
+        lines += [first, *filter(None, below)]
+    return "\n".join(lines)
 
 
 def side_by_side(rows: Sequence[Sequence[str]], columns: int = 0) -> str:

@@ -221,6 +221,15 @@ def verbosity(level: int, *, short: bool | None = None) -> AbstractContextManage
     return _shown(int(level), short)
 
 
+def short_console(wanted: bool = True) -> AbstractContextManager[None]:
+    """Give this context the short console in a `with` block, if it is wanted or the context around has it.
+
+    Args:
+        wanted: whether it is. How much is shown, `verbosity`, stays.
+    """
+    return _shown(_VERBOSITY.get(), wanted or _SHORT.get())
+
+
 @contextmanager
 def _shown(level: int, short: bool | None) -> Iterator[None]:
     # of the context, not of the process: two jobs in two threads may differ

@@ -1,11 +1,14 @@
 """Names and arguments that a Keras user writes: each does what it does in Keras, by values, or is refused."""
 
+import ast
 import gc
 import math
 import re
+import traceback
 import warnings
 import weakref
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from nn.extension import checked_call, level_of_user
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
 from nn.keras_names import ABBREVIATIONS
 from nn.random import keyed
+from tests.programs import python
 from tests.statements import covers
 
 X = np.random.default_rng(0).random((9, 8))
@@ -363,3 +367,71 @@ def test_short_words_are_answered_with_the_word_here(loss: Any, metric: Any, tol
 def test_every_short_word_is_answered_with_a_word_that_is_one() -> None:
     words = {*nn.loss.WORDS, *nn.metric.WORDS}
     assert set(ABBREVIATIONS.values()) <= words and not ABBREVIATIONS.keys() & words
+
+
+def frames_of(error: BaseException) -> list[str]:
+    return [each.name for each in traceback.extract_tb(error.__traceback__)]
+
+
+def test_an_answer_shows_the_line_of_the_user_and_none_of_ours_behind_the_call() -> None:
+    """A cell of a notebook would else show ten frames, and the sentence below them."""
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    own = "test_an_answer_shows_the_line_of_the_user_and_none_of_ours_behind_the_call"
+    with pytest.raises(ValueError, match="takes rows of probabilities") as wrong_loss:
+        model.compile("adam", "crossentropy")
+    with pytest.raises(TypeError, match="'batch_size' must be a positive integer") as wrong_type:
+        model.fit(np.ones((2, 4)), np.ones((2, 3)), batch_size="two")  # type: ignore[arg-type]
+    for caught in (wrong_loss, wrong_type):
+        assert frames_of(caught.value) == [own, "call"]
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    with pytest.raises(TypeError, match="Dense has no argument 'unit'") as wrong_argument:
+        nn.layer.Dense(unit=3)  # type: ignore[call-arg]
+    assert {*frames_of(wrong_argument.value)} == {own, "__call__"} and wrong_argument.value.__suppress_context__
+
+
+def test_an_error_that_is_no_answer_shows_all() -> None:
+    """One of a layer of the user's own, one that Python raises in our code, and one that such an error has led to."""
+
+    class Faulty(nn.layer.Layer):
+        def call(self, x: object) -> nn.Value:
+            raise ValueError("the layer's own")
+
+    with pytest.raises(ValueError, match="the layer's own") as caught:
+        nn.model.SequentialModel([-1, 4], [Faulty()]).setup("mse")
+    assert __file__ in {
+        each.filename for each in traceback.extract_tb((caught.value.__cause__ or caught.value).__traceback__)[1:]
+    }
+    code = (
+        "def parse(text): return int(text)\n"
+        "def answer(text): raise ValueError('an answer')\n"
+        "def lead(text):\n    try: parse(text)\n    except ValueError as error: raise ValueError('led') from error\n"
+    )
+    ours: dict[str, Any] = {"__name__": "nn.made_up"}
+    exec(code, ours)
+    found = {}
+    for name in ("parse", "answer", "lead"):
+        with pytest.raises(ValueError, match=r"x|answer|led") as caught:
+            checked_call(ours[name])("x")
+        found[name] = frames_of(caught.value)[2:], type(caught.value.__cause__)
+    assert found == {"parse": (["parse"], type(None)), "answer": ([], type(None)), "lead": (["lead"], ValueError)}
+
+
+def test_the_development_mode_of_python_shows_all_frames(tmp_path: Path) -> None:
+    program = "import nn\nnn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)]).compile('adam', 'crossentropy')"
+    said = [python(tmp_path, *options, "-c", program).stderr for options in ((), ("-X", "dev"))]
+    assert [each.count("\n  File ") > 2 for each in said] == [False, True], said
+    assert said[0].splitlines()[-1] == said[1].splitlines()[-1]
+
+
+def test_editors_offer_no_former_names() -> None:
+    """They are there while a program runs, and hidden from what reads the code without running it."""
+    for name in ("network", "scored_network", "trained_network", "inputs"):
+        module = import_module(f"nn.model.{name}")
+        tree = ast.parse(Path(str(module.__file__)).read_text())
+        classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+        shown = [
+            ast.unparse(each)
+            for each in [line for body in classes for line in body.body]
+            if isinstance(each, ast.Assign) and ast.unparse(each.value).startswith("renamed(")
+        ]
+        assert not shown and "renamed(" in ast.unparse(tree)

@@ -173,6 +173,8 @@ def test_a_table_that_is_wider_than_a_terminal_has_further_lines() -> None:
         "127.0.0.1:1  alpha  1 of 1",
         "             139 MB/s",
     ]
+    # without a line for cells that are empty
+    assert in_columns([rows[0], ("127.0.0.1:1", "alpha", "1 of 1", "")], 30).splitlines()[2:] == ["127.0.0.1:1  alpha  1 of 1"]
     assert in_columns(rows, 5).count("\n") == 7, "a cell that is wider than all stands alone"
 
 
