@@ -150,7 +150,10 @@ def test_from_which_size_on_messages_are_swallowed(
 def test_a_message_that_waited_for_a_core_makes_no_slow_way(agent: tuple[Address, Key]) -> None:
     """Of several messages of a size the fastest counts; by one of 0.1 s the larger one that is lost was but slow."""
     with contextlib.closing(Strait(agent[0], 9000, slow=4 << 10)) as strait:
-        found = probe(strait.address, agent[1], burst=True)
+        for _ in range(5):
+            found = probe(strait.address, agent[1], burst=True)
+            if found.carried:  # else this machine had no core for the smallest message, either
+                break
     assert (found.problem, found.carried, found.swallowed) == ("", 4 << 10, 16 << 10)
 
 
