@@ -9,7 +9,7 @@ import zipfile
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time, thread_time
 
 import numpy as np
 import pandas
