@@ -156,9 +156,9 @@ class Connections:
         self._agents[node].close()
 
     def unacknowledged(self, node: int) -> int:
-        """Tell how many bytes for the process of `node` its host has not got, though they were sent again and again."""
-        link = self._processes[node].link if node in self._processes else None
-        return link.unacknowledged if isinstance(link, SocketLink) else 0
+        """Tell how many bytes for `node`, its agent and process, have not arrived, though they were sent again and again."""
+        sessions = [sessions[node] for sessions in (self._agents, self._processes) if node in sessions]
+        return sum(each.link.unacknowledged for each in sessions if isinstance(each.link, SocketLink))
 
     def close_processes(self) -> None:
         if self._dialer is not None:
