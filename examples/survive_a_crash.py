@@ -16,7 +16,7 @@ import psgd
 import nn
 import parallel_sgd
 from nn.dataset.transforms import ImageCls, Shuffle
-from parallel_sgd.nodes import LocalNodes
+from parallel_sgd import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
 
 OUTPUT = Path("survive-output")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .errors import JobFailed
     from .federated.clients import Clients
     from .job import ParallelSGD
-    from .nodes import in_process, local_workers, nodes_from, parse_worker
+    from .nodes import LocalNodes, in_process, local_workers, nodes_from, parse_worker
     from .post_mortem import collect_post_mortem
     from .record.run import JobResult
     from .simulation.nodes import simulated
@@ -28,6 +28,7 @@ __all__ = [
     "Clients",
     "JobFailed",
     "JobResult",
+    "LocalNodes",
     "MonitorCallback",
     "ParallelSGD",
     "Parameter_Server",
@@ -50,7 +51,7 @@ __getattr__, __dir__ = lazily(
         "errors": "JobFailed",
         "federated.clients": "Clients",
         "job": "ParallelSGD",
-        "nodes": "in_process local_workers nodes_from parse_worker",
+        "nodes": "LocalNodes in_process local_workers nodes_from parse_worker",
         "post_mortem": "collect_post_mortem",
         "record.run": "JobResult",
         "simulation.nodes": "simulated",

@@ -21,8 +21,7 @@ import numpy as np
 import nn
 import parallel_sgd
 from nn.dataset.transforms import ImageCls
-from parallel_sgd import elastic
-from parallel_sgd.nodes import LocalNodes
+from parallel_sgd import LocalNodes, elastic
 
 EPOCHS, BATCH = 4, 60
 

@@ -115,6 +115,9 @@ def launch(
     arguments.number("elastic.launch", "discovery_every", discovery_every, 0, open_low=True)
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
     arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
+    if discovery is None:
+        # a fixed list is checked at once; discovery may correct itself
+        refuse_misplaced(nodes[node] for node in nodes.worker_ids)
     # made here: a worker without one would not come
     find_keys_for((nodes[node] for node in nodes), Path(nodes.key_file) if nodes.key_file else None, os.environ)
     found = None if discovery is None else discovery_of(discovery, nodes.key_file)
@@ -143,8 +146,6 @@ def launch(
     job = ElasticJob(task, driver, stragglers, state_file, on_print)
     with short_console(isinstance(nodes, LocalNodes)), contextlib.closing(job.members):
         if found is None:
-            # a fixed list is checked at once; discovery may correct itself
-            refuse_misplaced(nodes[node] for node in nodes.worker_ids)
             job.members.inbox.put(HostsSeen(_hosts(nodes)))
         else:
             job.members.discover(found, discovery_every)

@@ -183,7 +183,7 @@ def test_errors_while_building_name_the_layer_as_the_model_would():
         (np.zeros(8), r"got \(8,\): a single sample needs an axis in front, x\[None\]"),
         (np.zeros((2, 8, 8, 1)), r"got \(2, 8, 8, 1\): expected 2 axes, got 4"),
         (np.zeros((0, 8)), r"'x' must hold at least one sample, got shape \(0, 8\)"),
-        (np.array([["a"] * 8]), "'x' must hold numbers, got <U1"),
+        (np.array([["a"] * 8]), "'x' must hold numbers, got texts"),
     ],
 )
 def test_wrong_samples_are_named(x, message):

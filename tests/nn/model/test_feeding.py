@@ -390,8 +390,10 @@ def test_what_else_overflows_is_found_and_training_goes_on_if_one_wants_it():
         assert np.abs(model.store.gradients).max() > 1e20
     model = fitted(*spoiled((3, 3), np.nan), epoch=2, stop_on_nan=False)
     assert len(model.fit_history()) == 2
-    with pytest.warns(RuntimeWarning, match="in the model file 'dense_1/kernel' has 128 of 128 numbers that are not finite"):
+    with pytest.warns(RuntimeWarning, match="in the model file '.*' has 128 of 128 numbers that are not finite") as told:
         loaded = nn.model.Model.from_bytes(model.to_bytes())
+    # Of the weights, and of the rule's state.
+    assert [str(each.message).split("'")[1] for each in told] == ["dense_1/kernel", "rule:momentum"]
     for history in (model.fit_history(), loaded.fit_history()):
         assert np.isnan(history["Loss"]).all()
 

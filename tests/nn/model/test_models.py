@@ -159,7 +159,7 @@ def test_the_shortcut_without_parameters_is_every_second_pixel_and_zeros():
         (lambda: DNN(activation=nn.activation.Tanh), "DNN 'activation' must be an instance of Activation, got the class"),
         (lambda: LeNet5(max_pool=1), "LeNet5 'max_pool' must be an instance of bool, got int 1"),
         (lambda: AlexNet(dropout=1), "AlexNet 'dropout' must be a number >= 0 and < 1, got 1"),
-        (lambda: ResNet20(shortcut="C"), "ResNet20 'shortcut' must be 'A' or 'B', got 'C'"),
+        (lambda: ResNet20(shortcut="C"), "ResNet20 'shortcut' must be one of A, B, got 'C'"),
         (lambda: Transformer(0, 8), "Transformer 'vocabulary' must be a positive integer, got 0"),
         (lambda: Transformer(8, 8, 64, 5), "Transformer 'features' must be a multiple of the 5 heads, got 64"),
         (lambda: Transformer(8, 8, 15, 5, rotary=True), "must be an even multiple of the 5 heads with 'rotary', got 15"),
