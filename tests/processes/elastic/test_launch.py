@@ -120,7 +120,7 @@ def test_an_epoch_in_which_workers_come_and_go_and_die(free: Cluster, tmp_path: 
     host = str(stage.agent("a").address)
     assert f"{host}[0] has been removed from elastic job" in log_of(stage.agent("a"), a)
     told = [record.getMessage() for record in caplog.records]
-    assert sum(line.startswith("Round ") for line in told) == 6
+    assert sum(line.startswith("Round ") and " of job " in line for line in told) == 6
 
 
 @covers("EL-24", "EL-9", "EL-18", "EL-13")
