@@ -133,7 +133,7 @@ class LocalWorkers(LocalNodes):
         self._process = OwnProcess()
         self._start(count)
         # a notebook or a script that just ends leaves no agents behind
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
 
     def _start(self, count: int) -> None:
         # agents tell their warnings to the submitter, too
@@ -177,13 +177,18 @@ class LocalWorkers(LocalNodes):
         # a forked child that ends must not end the agents of its parent
         if not self._process.is_here:
             return
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         with telling("The end of local workers", get_logger(SUBMIT_LOGGER)):
             try:
                 self._running.close()
             finally:
                 with uninterrupted():
                     super().close()
+
+    def _close_at_exit(self) -> None:
+        # nothing is left to stop, and Python shows the traceback of an error in an exit handler
+        with contextlib.suppress(KeyboardInterrupt):
+            self.close()
 
     def __enter__(self) -> LocalWorkers:
         self.check_open()

@@ -165,9 +165,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             try:
                 # a job that was refused has no folder to write into
                 if run.has_begun:
-                    with uninterrupted():
-                        outcome.write(run.path)
                     try:
+                        with uninterrupted():
+                            outcome.write(run.path)
                         outcome.write_page(run.path)
                     except KeyboardInterrupt:
                         _log.warning("Ctrl-C stopped the report; 'psgd report %s' writes it.", shown(run.path))

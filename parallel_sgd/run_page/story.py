@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from network.faults.fault import node_text
+from network.faults.fault import FIRST, node_text
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.checkpoint.locate import stores_of_run
 from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, ON_LAUNCHED_AGENTS
@@ -225,8 +225,10 @@ def _noticed(cause: Cause, fault: str) -> str:
     """Tell how the failure of a node was noticed; `fault`: those that the job asked for."""
     detail = str(cause["detail"])
     if cause["kind"] == "crashed" and cause["signal"]:
-        asked = re.search(rf"\bkill {node_text(cause['node'])}@[^;]*", fault)
-        sent = _NOT_SENT if asked is None else f" The job had asked for it: {asked[0].strip()}."
+        # one of another attempt has no part in this end
+        attempt = rf"(@a(\*|{cause['attempt'] + 1}))" + "?" * (cause["attempt"] == FIRST)
+        asked = re.search(rf"\bkill {node_text(cause['node'])}@e[\d.b]+{attempt}(?=;|$)", fault)
+        sent = _NOT_SENT if asked is None else f" The job had asked for it: {asked[0]}."
         return f"Its agent saw the process end.{sent if cause['signal'] == _SIGKILL else ''}"
     if cause["kind"] == "crashed" and cause["rank"] == _FOLLOWS:
         return "The process reported it; nobody had died or hung before, so look at the network between the two."

@@ -322,11 +322,13 @@ def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterat
         yield
         return
     before = _is_part.set(whole)
+    # a program that goes on after an earlier one may begin this block while it handles that
+    earlier = sys.exc_info()[1]
     try:
         yield
     except KeyboardInterrupt as error:
         # a second one comes while the first, which was told, is on its way
-        if not _was_told(error):
+        if not _was_told(error, earlier):
             logger.warning("%s was stopped by Ctrl-C.", what)
         raise interrupted() from None
     finally:
@@ -337,8 +339,8 @@ _TOLD = "told"
 _is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
 
 
-def _was_told(error: BaseException | None) -> bool:
-    while error is not None:
+def _was_told(error: BaseException | None, earlier: BaseException | None) -> bool:
+    while error is not None and error is not earlier:
         if vars(error).get(_TOLD):
             return True
         error = error.__context__

@@ -390,17 +390,20 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("fault", "hint"),
+    ("fault", "attempt", "hint"),
     [
-        ("kill 1@e2.b3", "The job had asked for it: kill 1@e2.b3."),
-        ("+1s 0>1; kill 1@e2.b3@a*; kill 2@e1.b1", "asked for it: kill 1@e2.b3@a*."),
-        ("kill 11@e2.b3; kill 2@e2.b3", "want of memory"),
-        ("", "want of memory"),
+        ("kill 1@e2.b3", 0, "The job had asked for it: kill 1@e2.b3."),
+        ("+1s 0>1; kill 1@e2.b3@a*; kill 2@e1.b1", 0, "asked for it: kill 1@e2.b3@a*."),
+        ("kill 1@e2@a2; kill 2@e1.b1", 1, "asked for it: kill 1@e2@a2."),
+        ("kill 1@e2.b3@a2", 0, "want of memory"),
+        ("kill 1@e2.b3", 1, "want of memory"),
+        ("kill 11@e2.b3; kill 2@e2.b3", 0, "want of memory"),
+        ("", 0, "want of memory"),
     ],
 )
-def test_a_kill_that_was_asked_for_is_no_want_of_memory(tmp_path: Path, fault: str, hint: str) -> None:
+def test_a_kill_that_was_asked_for_is_no_want_of_memory(tmp_path: Path, fault: str, attempt: int, hint: str) -> None:
     cause: dict[str, Any] = {"kind": "crashed", "node": 1, "rank": 0, "signal": 9, "reason": "killed", "detail": ""}
-    where: dict[str, Any] = {"attempt": 0, "epoch": 2, "batch": 3, "host": "pc", "pid": 77}
+    where: dict[str, Any] = {"attempt": attempt, "epoch": 2, "batch": 3, "host": "pc", "pid": 77}
     outcome = {"state": "failed", "message": "x", "causes": [{**cause, **where}], "fault": fault}
     (noticed,) = (line for line in lines(RunRecords(tmp_path, None, outcome)).splitlines() if line.startswith("How it was"))
     assert hint in noticed

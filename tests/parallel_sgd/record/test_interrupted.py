@@ -49,7 +49,10 @@ def test_the_outcome_is_written_before_a_second_one_counts(
     with pytest.raises(KeyboardInterrupt):
         train(directory=tmp_path, callbacks=[Press()])
     assert state_of(tmp_path) == "stopped"
-    assert [each for each in caplog.messages if "Ctrl-C" in each] == ["The job was stopped by Ctrl-C."]
+    assert [each for each in caplog.messages if "Ctrl-C" in each] == [
+        "The job was stopped by Ctrl-C.",
+        f"Ctrl-C stopped the report; 'psgd report {tmp_path}/runs/P-SGD-1' writes it.",
+    ]
 
 
 @covers("SUB-44")

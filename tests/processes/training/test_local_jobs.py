@@ -234,7 +234,7 @@ def test_workers_without_a_block(tmp_path: Path) -> None:
     nodes.close()
     assert all(map(is_gone, nodes.agents.pids))
     for use in (lambda: nodes.scale(2), nodes.__enter__):
-        with pytest.raises(ClosedByUs, match="these workers has ended"):
+        with pytest.raises(ClosedByUs, match="These workers have ended"):
             use()
 
 
@@ -252,3 +252,20 @@ def test_workers_end_with_their_program(tmp_path: Path) -> None:
     assert all(is_gone(int(pid)) for pid in finished.stdout.split())
     run = tmp_path / "runs" / "P-SGD-1"
     assert [path.parent.name for path in run.rglob("*.safetensors")] == ["checkpoints"] and not list(run.glob("agent-*"))
+
+
+@covers("SUB-44")
+def test_ctrl_c_while_they_end_with_their_program(tmp_path: Path) -> None:
+    """It ends them at once, and Python shows no traceback of an exit handler."""
+    program = """
+        import os, signal, subprocess
+        import parallel_sgd
+        def terminate(agent):
+            os.kill(agent.pid, signal.SIGSTOP)  # as one that takes its time
+            signal.raise_signal(signal.SIGINT)
+        subprocess.Popen.terminate = terminate
+        print(*parallel_sgd.local_workers(1).agents.pids)
+    """
+    finished = python(tmp_path, "-c", textwrap.dedent(program))
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert all(is_gone(int(pid)) for pid in finished.stdout.split())

@@ -290,6 +290,17 @@ def test_a_second_one_is_no_second_line(caplog: pytest.LogCaptureFixture) -> Non
     assert caplog.messages == []
 
 
+@covers("SUB-44")
+def test_a_block_that_begins_after_an_earlier_one_tells_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise interrupted()
+    except KeyboardInterrupt:
+        with pytest.raises(KeyboardInterrupt), telling("Another job", logger):
+            press()
+            signal.pause()
+    assert caplog.messages == ["Another job was stopped by Ctrl-C."]
+
+
 def test_short_work_is_done_first() -> None:
     """And ends as after any other Ctrl-C that was told of."""
     done = []
