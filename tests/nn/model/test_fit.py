@@ -199,7 +199,7 @@ def compiled(optimizer):
 @pytest.mark.parametrize(
     ("use", "text"),
     [
-        (lambda: fitted(epoch=-1), r"ValueError: fit\(\) 'epoch' must be an integer of at least 0, got -1"),
+        (lambda: fitted(epoch=-1), r"ValueError: fit\(\) 'epoch' must be a positive integer, got -1"),
         (lambda: fitted(batch_size=0), r"ValueError: fit\(\) 'batch_size' must be a positive integer, got 0"),
         (lambda: fitted(seed=-1), r"ValueError: fit\(\) 'seed' must be an integer of at least 0, got -1"),
         (lambda: fitted(until_epoch=6),
