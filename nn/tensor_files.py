@@ -10,6 +10,7 @@ file can run: it is parsed as numbers and text only.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -221,6 +222,9 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     was, and the OSError names `path`.
     """
     target = Path(path)
+    if not target.name:
+        # such as ".", which has no folder to write beside it
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     # In the same folder: only within a file system a file takes a name in one step.
     temporary = target.with_name(f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
     try:

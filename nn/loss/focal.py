@@ -39,7 +39,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._miss, self._focus = self._memory.empty((2, *shape), dtype)
-        self._least = np.finfo(dtype).epsneg
+        self._least = np.finfo(dtype).tiny
 
     def each(self, label: Array, output: Array) -> Array:
         super().each(label, output)

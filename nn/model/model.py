@@ -437,11 +437,12 @@ class Model(
 
         Raises as `from_bytes`, naming the file; OSError where there is none.
         """
-        data = tensor_files.read_file(path)
+        name = arguments.path("load()", "path", path, "a file")
+        data = tensor_files.read_file(name)
         try:
             return Model.from_bytes(data, custom_objects)
         except ModelFileError as error:
-            raise ModelFileError(f"The model file {os.fspath(path)!s} cannot be used: {error}") from error
+            raise ModelFileError(f"The model file {name} cannot be used: {error}") from error
 
 
 def _is_silent(verbose: object) -> bool:

@@ -316,10 +316,10 @@ class Network(
         if path is None:
             show("plot()", {"image/svg+xml": draw(type(self).__name__, Diagram(self.graph))}, "model.svg")
             return
-        target = os.fspath(path)
-        if not str(target).lower().endswith(".svg"):
+        target = arguments.path("plot()", "path", path, "a file")
+        if not target.lower().endswith(".svg"):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
-        tensor_files.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
+        tensor_files.write_file(target, draw(type(self).__name__, Diagram(self.graph)).encode())
 
     def _repr_html_(self) -> str | None:
         """Return the table of `summary` for a notebook, and the picture of `plot`; None, so `repr`, before it is built."""

@@ -44,9 +44,9 @@ _READERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 """Endings of the files of others: what would not read a file of this package, and what to do instead."""
 
 
-def _warn_of_name(path: str | os.PathLike[str]) -> None:
-    """Warn of a name that promises a file of another library. It is written all the same: a trained model is not to be lost."""
-    name = os.path.basename(os.fspath(path))
+def _warn_of_name(path: str) -> None:
+    """Warn of a name that promises a file of another library, once it is written: a trained model is not to be lost."""
+    name = os.path.basename(path)
     stem, ending = os.path.splitext(name)
     if (known := _READERS.get(ending.lower())) is not None:
         reader, instead = known
@@ -247,10 +247,11 @@ class TrainedNetwork(
             inputs: the plan of columns that rows are predicted by, as `inputs` takes it: a plan, a data set, or a list of one
                 of these and fitted transforms. The model keeps it. None keeps the plan that the model has.
         """
+        target = arguments.path("save()", "path", path, "a file")
         if inputs is not None:
             self.inputs = inputs
-        _warn_of_name(path)
-        tensor_files.write_file(path, self.to_bytes())
+        tensor_files.write_file(target, self.to_bytes())
+        _warn_of_name(target)
 
     @checked_call
     def save_weights(self, path: str | os.PathLike[str]) -> None:
@@ -259,10 +260,11 @@ class TrainedNetwork(
         Raises:
             ValueError: before `setup`.
         """
+        target = arguments.path("save_weights()", "path", path, "a file")
         self._check_structure()
         values = {variable.name: variable.value for variable in self.store.everything}
-        _warn_of_name(path)
-        tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
+        tensor_files.write_file(target, tensor_files.dump(values, {"format": WEIGHTS}))
+        _warn_of_name(target)
 
     @checked_call
     def load_weights(

@@ -63,11 +63,12 @@ def load(
         ValueError: for names in `shapes` or `values` that are no inputs.
         OSError: where there is no file.
     """
-    data = tensor_files.read_file(path)
+    name = arguments.path("nn.onnx.load()", "path", path, "a file")
+    data = tensor_files.read_file(name)
     try:
-        return _model(data, Path(path), shapes or {}, values or {})
+        return _model(data, Path(name), shapes or {}, values or {})
     except ModelFileError as error:
-        raise ModelFileError(f"The ONNX file {os.fspath(path)!s} cannot be used: {error}") from error
+        raise ModelFileError(f"The ONNX file {name} cannot be used: {error}") from error
 
 
 def from_bytes(

@@ -9,6 +9,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,3 +214,18 @@ def test_validation_data_that_are_not_finite_are_refused_before_an_epoch_is_trai
     with pytest.raises(ValueError, match=r"'validation_data' must hold finite numbers: sample 2 has nan at x\[2, 1\]"):
         model.fit(X, Y, validation_data=(wrong, Y[:3]), epochs=1, verbose=0)
     assert model.epochs_trained == 0 and all(map(np.array_equal, before, model.get_weights()))
+
+
+@pytest.mark.parametrize("path", [3, True, b"x", "", "a\0b", Odd()], ids=repr)
+@pytest.mark.parametrize("call", ["save", "save_weights", "load", "export", "plot", "onnx.save", "onnx.load"])
+def test_what_is_no_path_is_refused_by_name(call: str, path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the number 1, `load` closed the standard output."""
+    monkeypatch.chdir(tmp_path)
+    model = made()
+    calls = {"onnx.save": lambda path: nn.onnx.save(model, path), "onnx.load": nn.onnx.load}
+    with pytest.raises(TypeError, match=r"^(nn\.onnx\.)?\w+\(\) 'path' must be the path of a file, got "):
+        calls.get(call, getattr(model, call, None))(path)
+    assert not [*tmp_path.iterdir()]
+    if "load" not in call and call != "plot":
+        with pytest.raises(IsADirectoryError, match=r"Is a directory: '\.'$"):
+            calls.get(call, getattr(model, call, None))(".")

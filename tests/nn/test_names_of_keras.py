@@ -1,6 +1,7 @@
 """Names and arguments that a Keras user writes: each does what it does in Keras, by values, or is refused."""
 
 import ast
+import contextlib
 import gc
 import math
 import re
@@ -346,6 +347,13 @@ def test_a_file_under_the_name_of_another_library_is_warned_of(name: str, told: 
         assert [each.filename for each in found] == [__file__] * bool(told)
         assert not told or re.search(f"^{name!r} is written as safetensors, .*{told}", str(found[0].message))
         assert model.load_weights(tmp_path / name).taken
+        (tmp_path / name).unlink()
+        with warnings.catch_warnings():
+            # also where warnings are errors
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match=told) if told else contextlib.nullcontext():
+                save(tmp_path / name)
+        assert (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,9 @@ EPSILON = float(np.finfo(np.float32).eps)
         # a sure sample has no loss and no slope, for small gammas too; a sure mistake has those of the cross-entropy
         *((Binary_Focal_Cross_Entropy(gamma), [[1], [0], [0]], [[1e3], [-1e3], [500]], 500 / 3, [[0], [0], [1 / 3]])
           for gamma in (0, 0.25, 1, 2)),
+        # one that is nearly sure has its slope with all digits, here about (gamma + 1) p^(gamma + 1)
+        *((Binary_Focal_Cross_Entropy(gamma), [[0]], [[-50]], math.exp(-50 * (gamma + 1)),
+           [[(gamma + 1) * math.exp(-50 * (gamma + 1))]]) for gamma in (0.25, 0.5)),
         *((Focal_Cross_Entropy_With_Softmax(gamma), [0, 1], [[1e3, 0], [1e3, 0]], 500, [[0, 0], [0.5, -0.5]])
           for gamma in (0, 0.25, 1, 2)),
         *((TanhLoss(), [0.0], [[d]], math.log1p(2 * math.sinh(d / 2) ** 2), [[math.tanh(d)]]) for d in (1e-7, 1e-3, 0.5)),

@@ -198,8 +198,7 @@ def normalised():
 @pytest.mark.parametrize("build", [normalised, lambda: classifier(dropout=0.2, dtype="float64")], ids=["normalised", "float64"])
 def test_a_copy_trains_on_alone_as_the_original_would(build, epochs, duplicate):
     model = build()
-    if epochs:
-        model.fit(X, Y, epoch=epochs, batch_size=16, verbose=0, seed=3)
+    model.fit(X, Y, until_epoch=epochs, batch_size=16, verbose=0, seed=3)
     model.compute_gradients(X, Y)
     content = model.to_bytes()
     made, loaded = duplicate(model), Model.from_bytes(content)
