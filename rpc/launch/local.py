@@ -19,7 +19,7 @@ from network.nodes import Address
 from ..agent.store import PLACED
 from ..liveness.heartbeat import process_status
 from ..liveness.limits import PER_NODE_SECONDS
-from ..submit.terminal import Interrupts, telling
+from ..submit.terminal import Interrupts, telling, uninterrupted
 from ..support.forks import OwnProcess
 from ..support.logs import SUBMIT_LOGGER, get_logger
 from ..support.processors import limit_met
@@ -132,7 +132,9 @@ def local_agents(
             try:
                 end_agents(agents, END_SECONDS)
             finally:
-                shutil.rmtree(directory, ignore_errors=True)
+                # the key, and what jobs have left
+                with uninterrupted():
+                    shutil.rmtree(directory, ignore_errors=True)
 
 
 class LocalLauncher(Launcher):

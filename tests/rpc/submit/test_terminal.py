@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from rpc.agent.children import project_root
+from rpc.launch import local
 from rpc.launch.launcher import end_agents
 from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling, uninterrupted
 from rpc.support.logs import HEADLINE, SUBMIT_LOGGER, ConsoleFilter, ConsoleFormatter, attach_console, in_notebook, verbosity
@@ -333,6 +335,21 @@ def test_ctrl_c_ends_agents_that_take_their_time_at_once() -> None:
     with agent.stdout, pytest.raises(KeyboardInterrupt) as told:
         end_agents([agent], 600)
     assert agent.returncode == -signal.SIGKILL and vars(told.value)
+
+
+@covers("SUB-44")
+@pytest.mark.processes
+def test_ctrl_c_leaves_no_folder_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = shutil.rmtree
+
+    def pressed(*given: Any, **named: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove(*given, **named)
+
+    monkeypatch.setattr(local.shutil, "rmtree", pressed)
+    with pytest.raises(KeyboardInterrupt) as told, local.local_agents(1) as agents:
+        pass
+    assert vars(told.value) and not agents.key_file.parent.exists()
 
 
 _AT_ONCE = """
