@@ -42,6 +42,9 @@ class GELU(Activation, configured=True):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._first, self._second, self._third = (self.scratch.empty(output, dtype) for _ in range(3))
+        # A third of all passes of a step, so backward reads what forward has computed.
+        memory = self._lasting if self.training and not self.approximate else self.scratch
+        self._ratio = memory.empty(output, dtype)
         self._right = self.scratch.empty(output, np.dtype(bool))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
@@ -56,9 +59,9 @@ class GELU(Activation, configured=True):
             return
         # f(x) = max(x, 0) - |x| P(X > |x|), exact far to the left too, where 1 - P(X > x) would cancel
         magnitude(x, size)
-        tail_ratio(size, first, second)
+        tail_ratio(size, first, self._ratio)
         bell(size, first)
-        np.multiply(second, first, out=second)
+        np.multiply(self._ratio, first, out=second)
         np.multiply(second, size, out=second)
         # NumPy compares with an array three times faster than with a number
         first.fill(0)
@@ -69,24 +72,32 @@ class GELU(Activation, configured=True):
         if self.approximate:
             _tanh_slope(x, self._first, self._second, self._third)
         else:
-            _slope(x, self._first, self._second, self._third, self._right)
+            magnitude(x, self._first)
+            _slope(x, self._first, self._ratio, self._second, self._third, self._right)
         np.multiply(gradient, self._third, out=out)
 
 
-def _slope(x: Array, size: Array, ratio: Array, out: Array, right: Array) -> None:
-    """Write f'(x) = r for x < 0 and 1 - r otherwise, with r = P(X > |x|) - |x| exp(-x^2 / 2) / sqrt(2 pi)."""
-    magnitude(x, size)
-    tail_ratio(size, out, ratio)
+def _slope(x: Array, size: Array, ratio: Array, rest: Array, out: Array, right: Array) -> None:
+    """Write f'(x) = r for x < 0 and 1 - r otherwise, with r = P(X > |x|) - |x| exp(-x^2 / 2) / sqrt(2 pi).
+
+    Args:
+        x: the input.
+        size: |x|, which is overwritten.
+        ratio: what `tail_ratio` has written for it.
+        rest: work space.
+        out: where the slope is written.
+        right: work space.
+    """
     bell(size, out)
     np.multiply(size, _DENSITY, out=size)
-    np.subtract(ratio, size, out=ratio)
-    np.multiply(ratio, out, out=ratio)
-    np.multiply(ratio, -2, out=size)
+    np.subtract(ratio, size, out=rest)
+    np.multiply(rest, out, out=rest)
+    np.multiply(rest, -2, out=size)
     np.add(size, 1, out=size)
     # x >= 0 takes (1 - 2 r) + r, the others 0 + r.
     np.greater_equal(x, 0, out=right)
     np.multiply(size, right, out=size)
-    np.add(size, ratio, out=out)
+    np.add(size, rest, out=out)
 
 
 def _tanh(x: Array, square: Array, out: Array) -> None:
