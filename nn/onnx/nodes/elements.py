@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nn import activation, function, operation
-from nn.arrays import Array
+from nn.arrays import BATCH, Array
 from nn.onnx.axes import Order, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
@@ -188,6 +188,12 @@ def choice(call: Call) -> Operand:
 
 def prelu(call: Call) -> Operand:
     def combine(x: Value, slope: Value) -> Value:
+        # The slopes of a sample, which all samples share: axes of length 1 stand in front of those that the file has.
+        own = slope.shape[1:] if len(slope.shape) == len(x.shape) and slope.shape[0] == 1 else slope.shape
+        missing = len(x.shape) - 1 - len(own)
+        if x.shape[0] == BATCH and BATCH not in own and missing >= 0:
+            whole = (1,) * missing + own
+            return x.apply(operation.ParametricRectify(), slope if slope.shape == whole else slope.reshape(*whole))
         return x.apply(activation.ReLU()) - slope * (-x).apply(activation.ReLU())
 
     return _both(call, call.operand(0), call.operand(1), combine)

@@ -37,6 +37,25 @@ def test_what_is_written_is_read(row: GraphRow) -> None:
     assert_equal(nn.onnx.from_bytes(data).predict(x), model.predict(x))
 
 
+@pytest.mark.parametrize(
+    ("shared", "shape"),
+    [((1, 2), [-1, 6, 5, 2]), ((), [-1, 6, 5, 2]), ((3,), [-1, 6, 5, 2]), ((1,), [-1, 6, 2]), ((), [-1, 4])],
+)
+def test_trained_slopes_are_one_operation_again(shared: tuple[int, ...], shape: list[int]) -> None:
+    """In front of convolutions and behind them, with slopes of a channel, a pixel, or a row."""
+    convolution = {4: nn.layer.Conv2D, 3: nn.layer.Conv1D}.get(len(shape))
+    slopes = nn.layer.PReLU(shared_axes=shared, alpha_initializer=nn.initializer.Normal(std=0.5))
+    layers = [nn.layer.Dense(3), slopes] if convolution is None else [convolution(4, 3), slopes, convolution(2, 2)]
+    model = nn.model.SequentialModel(shape, layers)
+    model.compile("sgd", "mse")
+    other = nn.onnx.from_bytes(nn.onnx.to_bytes(model))
+    applied = [type(each.operation) for each in other.graph.nodes]
+    assert applied.count(nn.operation.ParametricRectify) == 1 and nn.activation.ReLU not in applied
+    x = np.random.default_rng(0).normal(size=(5, *shape[1:])).astype(np.float32)
+    assert np.array_equal(other.predict(x), model.predict(x))
+    assert np.array_equal(Model.from_bytes(other.to_bytes()).predict(x), model.predict(x))
+
+
 def network() -> Model:
     layers = [
         nn.layer.Conv2D(4, 3, padding="same", activation="relu", name="first"), nn.layer.MaxPool(), nn.layer.BatchNorm(),
