@@ -42,6 +42,10 @@ LEFT_OUT = frozenset({"CachedDecoder", "Fragment", "Model", "ModelFileError", "F
 class Odd:
     """An object of no kind that anything takes."""
 
+    def __repr__(self) -> str:
+        # without the address: it is part of names of tests, which are the same in each process
+        return "Odd()"
+
 
 BAD: dict[str, Any] = {
     "object": Odd(),
@@ -161,7 +165,7 @@ def made() -> nn.model.SequentialModel:
         (lambda: nn.model.SequentialModel([-1, 4], dtype=None), r"'dtype' must be float32 or float64, got None"),
         (lambda: nn.model.SequentialModel([-1, 4], "ab"), r"SequentialModel 'layers' must be a list of layers, got 'ab'"),
         (lambda: nn.dataset.ArrayDataset(X, Y, plan="nowhere"), r"ArrayDataset 'plan' must be a Plan, .*got 'nowhere'"),
-        (lambda: transforms.Normalize()(Odd(), Y, X, Y), r"Normalize 'train_x' must be an array with samples, got <"),
+        (lambda: transforms.Normalize()(Odd(), Y, X, Y), r"Normalize 'train_x' must be an array with samples, got Odd"),
         (lambda: transforms.Normalize()(X[None], Y[:1], X, Y), r"Normalize needs training and test samples of one shape each"),
         (lambda: transforms.OneHot()(X, Y, X, 3), r"OneHot 'test_y' must be an array with samples, got 3"),
         (lambda: nn.dataset.pad_sequences(np.array(3)), r"pad_sequences\(\) 'sequences' must be lists of numbers, got array"),
