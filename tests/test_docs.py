@@ -39,6 +39,7 @@ LONG = {
 } | {"executor/README.md"}
 GUIDES_IN_TWO = ["README.md", "README.zh-CN.md"]
 SAME = {"docs/gallery.md": ["gallery/model.svg"]}  # pictures in which are no seconds and no last digits
+FIGURES = {"docs/codec-guide.md": " s of virtual time"}  # marks of printed lines whose figures the text of the guide tells
 BLOCK = re.compile(r"^(<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -77,6 +78,10 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     (tmp_path / "guide.py").write_text(code, "utf-8")
     finished = python(tmp_path, "-W", "error", "guide.py")
     assert finished.returncode == 0, f"{guide}:\n{finished.stderr[-3000:]}"
+    if guide in FIGURES:
+        told = "\n".join(line for line in finished.stdout.splitlines() if FIGURES[guide] in line)
+        figures = re.findall(r"\d+\.\d+", told)
+        assert figures and not [each for each in figures if each not in (ROOT / guide).read_text("utf-8")], told
     for picture in SAME.get(guide, ()):
         shown = (ROOT / guide).parent / picture
         assert (tmp_path / shown.name).read_bytes() == shown.read_bytes(), "`make gallery` makes the pictures anew"
