@@ -296,8 +296,8 @@ class Settled(metaclass=Extension):
         Raises: AttributeError for an argument of the constructor, unless a property of its name takes it, for a part of a
             graph that is built, and, on an object of a class of this package, for a name that it does not say can be set.
         """
-        # Private names are the engine's own affair, and those of constructors.
-        if self._made and name[0] != "_" and name not in _settable(type(self)):
+        # Private names are the engine's own affair, and those of constructors: first, as they are set in each step.
+        if name[0] != "_" and self._made and name not in _settable(type(self)):
             if self._take(name, value):
                 return
             self._refuse(name, "set")

@@ -97,11 +97,11 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         return 2 * self._count
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        self._block = block_id
         missing = self._missing
         for shard in self._shards_of[variable.id]:
             missing[shard] -= 1
             if not missing[shard]:
+                self._block = block_id
                 missing[shard] = self._parts[shard]
                 self.partners.put(shard, block_id, self._gradients[shard])
 

@@ -220,8 +220,11 @@ class CodecBank:
             return
         _, epoch, batch, variable = packets[0][1].head
         if (epoch, batch) == self._step and variable < len(self.open) and self.open[variable]:
-            self.heard += [(sender, variable) for sender, _ in packets]
-            self.receive_all(variable, [(sender, message.content) for sender, message in packets])
+            contents = []
+            for sender, message in packets:
+                self.heard.append((sender, variable))
+                contents.append((sender, message.content))
+            self.receive_all(variable, contents)
         elif variable == self._word:
             # nothing is missing from a worker that computes a later batch already
             if (epoch, batch) <= self._step:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parallel_sgd.codec.interfaces import copies_of
+from nn.extension import is_ours
+from parallel_sgd.codec.interfaces import Tracking, copies_of
 from parallel_sgd.engine.block_tree import Copy
 
 from ..engine.progress import COLUMNS, NOBODY, History, Row, Stretch
@@ -29,6 +30,8 @@ class Recorder:
 
     def __init__(self, bank: CodecBank, attempt: int, begun: History, table: LedgerTable | None = None) -> None:
         self._bank = bank
+        # a codec of this project says nothing unless it is derived from Tracking, and need not be asked in each batch
+        self._tracking = [each for each in bank.codecs if isinstance(each, Tracking) or not is_ours(type(each))]
         self._attempts = begun.attempts
         self._attempt = begun.attempts + attempt
         self._stretches = list(begun.stretches)
@@ -57,7 +60,7 @@ class Recorder:
 
     def _nodes(self) -> tuple[int, ...]:
         told: tuple[int, ...] | None = None
-        for codec in self._bank.codecs:
+        for codec in self._tracking:
             copies = copies_of(codec)
             # a codec that does not keep track says nothing about the others
             if copies is not None:
