@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check"]
+__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "warn_of"]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -67,11 +67,21 @@ def check(package: str) -> None:
         )
         raise NotInstalled(f"{told} in {sys.executable}: {instead}", name=lacking[0])
     for name in NEEDED if NEEDED[package] else ():
-        if name == package or not (problem := _problem(name)):
+        if name == package:
             continue
-        if name in NEEDED[package]:
+        if name in NEEDED[package] and (problem := _problem(name)):
             _tell_alone()
             raise HiddenPackage(problem, name=name)
+        warn_of(name)
+
+
+def warn_of(package: str) -> None:
+    """Warn where a package that the program may not need is hidden.
+
+    Args:
+        package: its name.
+    """
+    if problem := _problem(package):
         warnings.warn(problem, RuntimeWarning, stacklevel=1)  # once for all packages, as it comes from one line
 
 

@@ -16,6 +16,8 @@ __all__ = ["DEFAULT_PORT", "PARAMETER_SERVER", "SUBMITTER", "Address", "NodeAssi
 
 DEFAULT_PORT = 15387
 """Port on which a worker listens unless told."""
+LAST_PORT = 65535
+"""The highest port of TCP."""
 SUBMITTER = -1
 PARAMETER_SERVER = -2
 """Node ids of these two; workers have their number."""
@@ -55,8 +57,8 @@ class Address(NamedTuple):
         if not separator:
             return cls(host, default_port)
         # isdigit takes digits of all scripts, and int() of very many raises an error of its own
-        if not (port_text.isascii() and port_text.isdigit()) or len(port_text) > 5 or int(port_text) > 65535:
-            raise ValueError(f"The port of an address must be a number from 0 to 65535, got {text!r}.")
+        if not (port_text.isascii() and port_text.isdigit()) or len(port_text) > 5 or int(port_text) > LAST_PORT:
+            raise ValueError(f"The port of an address must be a number from 0 to {LAST_PORT}, got {text!r}.")
         return cls(host, int(port_text))
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from nn.lazy import lazily
+from nn.lazy import lazily, look_beside
 
 if TYPE_CHECKING:
     from nn import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nn.optimizer import IOptimizer
     from nn.value import Buffer, Input, Placeholder, Value, Variable
 
+look_beside(__file__)
 __all__ = [
     "Buffer", "IOptimizer", "Input", "Placeholder", "Value", "Variable", "activation", "callback", "constraint", "data",
     "dataset", "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "onnx", "operation",

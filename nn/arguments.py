@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -217,6 +217,11 @@ def sequence(owner: object, name: str, value: Any, of: str) -> list[Any]:
         with suppress(TypeError):
             return list(value)
     raise TypeError(f"{_name(owner)} '{name}' must be a list of {of}, got {short(value)}")
+
+
+def is_list(value: object) -> bool:
+    """Tell whether a value has members, and is no text; an array of no axis has none, though its type is iterable."""
+    return isinstance(value, Iterable) and not isinstance(value, str) and getattr(value, "shape", None) != ()
 
 
 def path(owner: object, name: str, value: Any, of: str = "") -> str:

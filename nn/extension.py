@@ -450,22 +450,42 @@ def checked_call(function: Called) -> Called:
     if bound:
         del parameters[0]
 
+    def misfit(args: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
+        # an object's method by its name alone, as other messages have it
+        name = function.__name__ if own else function.__qualname__
+        owner = type(args[0]).__name__ if own and args else ""
+        shown = {"__init__": owner, "__call__": f"A call of {owner}"}.get(name, f"{name}()")
+        package = "layer()" if name == "__call__" else ""
+        return unfit(shown, parameters, args[bound:], keywords, package=package)
+
+    return answering(function, misfit)
+
+
+def answering(
+    function: Called,
+    misfit: Callable[[tuple[Any, ...], dict[str, Any]], str | None] | None = None,
+    always: tuple[type[Exception], ...] = (),
+) -> Called:
+    """Let a public function raise an error that is an answer to its caller (`is_answer`) without the frames behind the call.
+
+    Args:
+        function: the function or method.
+        misfit: given the arguments of a call that raised TypeError, returns the answer where they do not fit, else None: the
+            error is then one of the function's own.
+        always: kinds of errors that are answers wherever they were raised; TypeError and ValueError are looked at.
+    """
+
+    told: tuple[type[Exception], ...] = (TypeError, ValueError, *always)
+
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
         try:
             return function(*args, **keywords)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, TypeError):
-                # an object's method by its name alone, as other messages have it
-                name = function.__name__ if own else function.__qualname__
-                owner = type(args[0]).__name__ if own and args else ""
-                shown = {"__init__": owner, "__call__": f"A call of {owner}"}.get(name, f"{name}()")
-                package = "layer()" if name == "__call__" else ""
-                problem = unfit(shown, parameters, args[bound:], keywords, package=package)
-                # where the arguments fit, the error is one of the function's own
-                if problem is not None:
-                    raise TypeError(problem) from None
-            if is_answer(error):
+        except told as error:
+            problem = misfit(args, keywords) if misfit is not None and isinstance(error, TypeError) else None
+            if problem is not None:
+                raise TypeError(problem) from None
+            if isinstance(error, always) or is_answer(error):
                 raise error.with_traceback(None) from None
             raise
 

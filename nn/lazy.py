@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
+
+_PROJECT: Final = "parallel_sgd"
+_OWN: Final = os.path.join("nn", "__init__.py")
 
 
 def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -53,6 +57,24 @@ def unknown(package: str, name: str) -> AttributeError:
         here = name_here(package, name)
         told = f"; here it is {here}" if here else ""
     return AttributeError(f"module {package!r} has no attribute {name!r}{told}", name=name, obj=module)
+
+
+def look_beside(package: str) -> None:
+    """Warn where Python finds something else under the name `parallel_sgd` than the package that is installed with `nn`.
+
+    A program that is called `parallel_sgd.py`, or has such a file beside it, gets its own file by that name, and then an error
+    about a circular import or a missing attribute, which no line of ours raises.
+
+    Args:
+        package: the `__init__.py` of `nn`.
+    """
+    spec = find_spec(_PROJECT) if _PROJECT not in sys.modules else sys.modules[_PROJECT].__spec__
+    found = spec.origin if spec is not None else None
+    # By the texts of both, which is fast: links and other spellings are left to what is then called.
+    if found is not None and found != package.removesuffix(_OWN) + _OWN.replace("nn", _PROJECT):
+        import _psgd_packages  # noqa: PLC0415 - as below
+
+        _psgd_packages.warn_of(_PROJECT)
 
 
 def _imported(module: str) -> ModuleType:

@@ -19,7 +19,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import checked_call, is_answer, listed, unfit
+from nn.extension import answering, checked_call, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling, uninterrupted
@@ -83,17 +83,11 @@ def called_with(
                 if name in bound and bound.get(other) is not None:
                     both = f"{bound[name]!r} and {bound[other]!r}"
                     raise ValueError(f"parallel() takes '{name}' or '{other}', which is the same, got both, {both}")
-            try:
-                with asked_by(call_of(sys._getframe(1), list(given))):
-                    return method(self, make(*args, **given))
-            except (NetworkError, JobFailed) as error:
-                # the frames behind this one are ours: they say nothing that the sentence does not
-                raise error.with_traceback(None) from None
-            except (TypeError, ValueError) as error:
-                if is_answer(error):
-                    raise error.with_traceback(None) from None
-                raise
+            # the frame behind that of `answering` is the caller's
+            with asked_by(call_of(sys._getframe(2), list(given))):
+                return method(self, make(*args, **given))
 
+        call = answering(call, always=(NetworkError, JobFailed))
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}\n\nArgs:\n{_described()}\n"
         return call

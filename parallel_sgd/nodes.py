@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,8 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     """
     positive("worker_cnt", worker_cnt)
     check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
+    if not isinstance(filename, (str, os.PathLike)):
+        raise TypeError(f"parse_worker() 'filename' must be the path of a node file, got {filename!r:.80}")
     path = Path(filename)
     content = _read(path)
     workers = content["Worker"]

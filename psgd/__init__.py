@@ -50,12 +50,13 @@ _psgd_packages.check(__name__)
 
 import argparse
 import contextlib
-import math
 import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rpc.support.option_parser import above_0, number, positive
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -99,32 +100,6 @@ def _run(module: str) -> int:
     # loaded here, by name: a program that uses only the options needs neither
     # within `run_program`: what the import prints, and an error of it, goes by its streams, too
     return int(import_module("rpc.support.console").run_program(lambda: int(import_module(module).main())))
-
-
-def positive(text: str) -> int:
-    """Parse the `text` of an option, an integer from 1 on; the `type` of such an option, as those below."""
-    # of a ValueError argparse would tell no more than the name of this function
-    with contextlib.suppress(ValueError):
-        if (value := int(text)) > 0:
-            return value
-    raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
-
-
-def above_0(text: str) -> float:
-    """Parse the `text` of an option, a number above 0."""
-    value = number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
-    return value
-
-
-def number(text: str) -> float:
-    """Parse the `text` of an option, any number but infinity and NaN."""
-    with contextlib.suppress(ValueError):
-        # `float` takes the words nan and inf, too
-        if math.isfinite(value := float(text)):
-            return value
-    raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
 
 
 def existing(text: str) -> Path:

@@ -18,6 +18,7 @@ from parallel_sgd.commands.nodes import known_nodes
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_NETWORK, EXIT_OK, EXIT_USAGE
 from rpc.submit.run_folder import none_in, path_of
 from rpc.support.console import EXIT_NOT_SHOWN, show_result
+from rpc.support.option_parser import port_number
 
 from .cli import Task
 
@@ -49,7 +50,7 @@ def page(parser: argparse.ArgumentParser) -> Task:
         metavar="JOB",
         help="show what the workers of the node file run, this job or, without JOB, the newest one, and how they stand",
     )
-    parser.add_argument("--port", type=int, default=0, help="port on this machine (default: a free one)")
+    parser.add_argument("--port", type=port_number, default=0, help="port on this machine (default: a free one)")
     options.add_known_nodes(parser)
     parser.epilog = (
         "The page is for this machine alone, at the address that is printed, with its token; from elsewhere: "
@@ -150,8 +151,6 @@ def _page(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page.live import LivePage  # noqa: PLC0415 - as above
 
     try:
-        if not 0 <= given.port < 1 << 16:
-            raise ValueError(f"--port must be a number from 0 to 65535, got {given.port}")
         source = _source(given)
     except (ValueError, TypeError, OSError, KeyFileError) as error:
         _say(str(error))

@@ -32,7 +32,7 @@ from .protocol import ANY_CODE as ANY_CODE
 from .protocol import MAX_TEXT as MAX_TEXT
 from .protocol import NO_CODE as NO_CODE
 from .protocol import Attempt as Attempt
-from .protocol import Bytes, JobState, Note, Percent, RunState, Secret, Sha256
+from .protocol import Bytes, JobState, Note, Percent, RunState, Secret, Sentence, Sha256
 from .protocol import Length as Length
 from .protocol import Node as Node
 from .protocol import Operation as Operation
@@ -204,6 +204,17 @@ class Progress(Operation):
     note: Note = ""
 
 
+class Remark(Operation):
+    """Sentence of the job process of the node on what goes wrong there while the job goes on, such as a full disk, or that it
+    is `over`.
+    """
+
+    job: str
+    node: Node
+    text: Sentence
+    over: bool = False
+
+
 class Jobs(Operation):
     """Jobs of an agent, newest last: id, title, node, state, start (seconds since 1970), nodes of the attempt, names of the
     newest files that the job keeps there, such as its checkpoints, and more.
@@ -308,6 +319,13 @@ class Advanced(Operation):
     note: Note = ""
 
 
+class Warned(Operation):
+    """Sentence for the submitter on what goes wrong at this node while the job goes on, or that it is `over`."""
+
+    text: Sentence
+    over: bool = False
+
+
 class SecurityEvent(Operation):
     """Event for the agent's audit log: the hash of loaded code, a rejected visitor."""
 
@@ -372,8 +390,22 @@ FROM_SUBMITTER = (
     *FROM_DOCTOR,
 )
 FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
-FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, Tailed, *FILES, *TO_DRIVER, *TO_DOCTOR)
+FROM_AGENT = (
+    Accepted,
+    Refused,
+    State,
+    Progress,
+    Remark,
+    Heartbeat,
+    Notice,
+    Verdict,
+    Jobs,
+    Tailed,
+    *FILES,
+    *TO_DRIVER,
+    *TO_DOCTOR,
+)
 TO_JOB_PROCESS = (Begin, Visitor, Halt, Lose, Suspect)
-FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
+FROM_JOB_PROCESS = (Took, Reached, Advanced, Warned, SecurityEvent)
 CODE_TO_JOB = (Load, Answers, DoCommit)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

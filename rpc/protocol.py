@@ -48,8 +48,11 @@ class Length(Immutable):
 Node = Annotated[int, range(-2, 1 << 20)]
 Attempt = Annotated[int, range(1 << 31)]
 Percent = Annotated[int, range(101)]
+MOST_SENTENCE = 500
+"""Letters of a sentence on what goes wrong at a node."""
 MOST_NOTE = 120
 Note = Annotated[str, Length(0, MOST_NOTE)]
+Sentence = Annotated[str, Length(0, MOST_SENTENCE)]
 Bytes = Annotated[int, range(1 << 53)]
 Secret = Annotated[bytes, Length(32, 32)]
 Sha256 = Annotated[str, Matching("[0-9a-f]{64}")]

@@ -251,7 +251,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--psgd asgd", r": --psgd AsynchronizedSGD cannot run --codec Plain, "),
         ("--optimizer x", r"--optimizer 'x' is unknown.* Known: .*PSGDOptimizer"),
         ("--codec x", r"--codec 'x' is unknown.* Known: .*EFSign, .*FedAvg, .*Plain, .*QSGD, .*TopK"),
-        ("--optimizer adam", r"--optimizer 'adam' is unknown.* 'adam' is a word of --gradient-descent\."),
+        ("--optimizer adam", r"--optimizer 'adam' is a rule of gradient descent: --gradient-descent adam$"),
         ("--gradient-descent psgd", r"--gradient-descent 'psgd' is unknown.* 'psgd' is a word of --optimizer\."),
         ("--block-size 0", r": --block-size must be a positive integer, got 0"),
         ("--checkpoint-every x", r": --checkpoint-every must be 'epoch', .*, or off, got 'x'"),

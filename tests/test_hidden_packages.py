@@ -80,7 +80,7 @@ def test_an_interactive_python_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("door", ["worker.py", "job_submit.py", "-m psgd", "-m psgd submit", "-m psgd worker"])
-@pytest.mark.parametrize("name", ["network", "nn", "rpc"])
+@pytest.mark.parametrize("name", ["network", "nn", "rpc", "parallel_sgd"])
 def test_a_command_tells_it_in_one_line_and_ends_with_2(door: str, name: str, tmp_path: Path) -> None:
     hide(tmp_path, name)
     if door.endswith(".py"):
@@ -123,6 +123,26 @@ def test_a_notebook_tells_it(tmp_path: Path) -> None:
     # a kernel looks in PYTHONPATH before its own folder, in which it looks before installed packages
     finished = python(tmp_path, "elsewhere/run.py", PYTHONPATH="")
     assert finished.stdout.startswith(f"HiddenPackage {sentence(tmp_path, 'network')}"), finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("program", ["parallel_sgd.py", "mine.py"])
+@pytest.mark.parametrize("after", ["import parallel_sgd\nparallel_sgd.ParallelSGD", "from parallel_sgd import ParallelSGD"])
+def test_a_file_of_the_name_of_the_project_is_told_by_the_first_of_our_packages(
+    program: str, after: str, tmp_path: Path
+) -> None:
+    """Before Python's error about a circular import, or a name that is missing, which is raised by no line of ours."""
+    hide(tmp_path, "parallel_sgd")
+    (tmp_path / program).write_text(f"import nn\n{after}\n")
+    finished = python(tmp_path, program)
+    assert finished.returncode == 1 and finished.stderr.count(sentence(tmp_path, "parallel_sgd")) == 1, finished.stderr
+    assert finished.stderr.index("hides") < finished.stderr.index("Traceback")
+
+
+def test_a_file_of_another_name_of_ours_is_nothing_to_a_program_of_nn(tmp_path: Path) -> None:
+    for name in ("network", "rpc", "executor", "psgd"):
+        hide(tmp_path, name)
+    finished = python(tmp_path, "-c", "import nn")
+    assert (finished.returncode, finished.stderr) == (0, "")
 
 
 def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ one) follows. Times are ns, us, ms, s or min; rates are bit, kbit, mbit or gbit 
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
+from numbers import Integral
 from typing import Any
 
 from network.names import did_you_mean
@@ -62,6 +65,34 @@ class Step:
         return (epoch, batch) >= (self.epoch, self.batch or 0)
 
 
+def _check_kind(owner: object, kind: object, known: Collection[str]) -> None:
+    if not isinstance(kind, str) or kind not in known:
+        raise ValueError(f"{type(owner).__name__} 'kind' must be one of {', '.join(known)}, got {kind!r:.80}")
+
+
+def _check_integers(owner: object, least: int, **given: object) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{type(owner).__name__} '{name}' must be an integer of at least {least}, got {value!r:.80}")
+
+
+def _check_numbers(owner: object, **given: object) -> None:
+    for name, value in given.items():
+        # written so that NaN is refused as well
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise ValueError(f"{type(owner).__name__} '{name}' must be a number >= 0, got {value!r:.80}")
+
+
+def _given(**values: object) -> dict[str, object]:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _check_step(owner: object, step: object) -> None:
+    if not isinstance(step, Step):
+        raise TypeError(f"{type(owner).__name__} 'step' must be a Step, such as Step(epoch=0, batch=2), got {step!r:.80}")
+
+
 @dataclass(frozen=True)
 class ProcessFault:
     """Fault of the process of a node when it begins a step.
@@ -73,6 +104,8 @@ class ProcessFault:
         attempt: counted from 0; None is every one.
         seconds: duration of a stop or hang (None: for ever).
         code: exit code of `exit`.
+
+    Raises: TypeError or ValueError naming the argument, the expectation and the value that came.
     """
 
     kind: str
@@ -81,6 +114,13 @@ class ProcessFault:
     attempt: int | None = FIRST
     seconds: float | None = None
     code: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_kind(self, self.kind, PROCESS_KINDS)
+        _check_integers(self, PARAMETER_SERVER, node=self.node)
+        _check_step(self, self.step)
+        _check_integers(self, FIRST, **_given(attempt=self.attempt, code=self.code))
+        _check_numbers(self, **_given(seconds=self.seconds))
 
     def __str__(self) -> str:
         code = "" if self.code is None else f" code {self.code}"
@@ -103,6 +143,8 @@ class LinkFault:
         jitter: seconds at most that are added to `delay`.
         rate: bytes per second.
         share: part of the messages, from 0 to 1.
+
+    Raises: TypeError or ValueError naming the argument, the expectation and the value that came.
     """
 
     kind: str
@@ -116,6 +158,20 @@ class LinkFault:
     jitter: float = 0.0
     rate: float = 0.0
     share: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_kind(self, self.kind, LINK_KINDS)
+        _check_integers(self, PARAMETER_SERVER, sender=self.sender, receiver=self.receiver)
+        if not isinstance(self.both, bool):
+            raise TypeError(f"LinkFault 'both' must be True or False, got {self.both!r:.80}")
+        if self.step is not None:
+            _check_step(self, self.step)
+        _check_integers(self, FIRST, **_given(attempt=self.attempt))
+        _check_numbers(
+            self, **_given(seconds=self.seconds), delay=self.delay, jitter=self.jitter, rate=self.rate, share=self.share
+        )
+        if self.share > 1:
+            raise ValueError(f"LinkFault 'share' must be a number from 0 to 1, got {self.share!r}")
 
     def __str__(self) -> str:
         link = f"{node_text(self.sender)}{'-' if self.both else '>'}{node_text(self.receiver)}"

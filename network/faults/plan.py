@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from numbers import Integral
 
 from .fault import Fault, LinkFault, ProcessFault, Step, node_text, parse_fault
 
@@ -42,8 +43,18 @@ class FaultPlan:
     """
 
     def __init__(self, faults: Iterable[Fault] = (), seed: int = 0) -> None:
-        self.faults = tuple(faults)
-        self.seed = seed
+        try:
+            self.faults = tuple(faults)
+        except TypeError:
+            self.faults = ()
+            wrong: list[object] = [faults]
+        else:
+            wrong = [each for each in self.faults if not isinstance(each, Fault)]
+        if wrong:
+            raise TypeError(f"FaultPlan 'faults' must be Fault objects, as FaultPlan.parse() makes them, got {wrong[0]!r:.80}")
+        if isinstance(seed, bool) or not isinstance(seed, Integral):
+            raise TypeError(f"FaultPlan 'seed' must be an integer, got {seed!r:.80}")
+        self.seed: int = int(seed)
         # 0 for each clause: a fault that never fired shows in the report
         self.counts: Counter[str] = Counter({str(fault): 0 for fault in self.faults})
         self.log: list[str] = []

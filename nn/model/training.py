@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import numpy as np
 
@@ -204,10 +204,15 @@ def where_not_finite(model: TrainedNetwork, batch: Batch, loss: float) -> str:
     return f"the first that is not finite is {found}" if found else "samples, layers and variables are finite"
 
 
+FIRST_LINE: Final = 10.0
+"""Seconds of an epoch after which a program without a bar is told how far it is."""
+
+
 class Progress:
     """One line per epoch with its results, for any width of the terminal; a bar in its place while the epoch lasts.
 
-    Where there is no terminal, or one that does not say how wide it is, there is no bar; nothing at all if silent.
+    Where there is no terminal, or one that does not say how wide it is, there is no bar: of an epoch that takes longer than
+    `FIRST_LINE` seconds a line tells how far it is, and others follow after twice the time each. Nothing at all if silent.
 
     Args:
         title: text before the bar.
@@ -219,11 +224,29 @@ class Progress:
         from tqdm import tqdm  # noqa: PLC0415 - a tenth of the time of `import nn`, and workers show no bar
 
         self._title, self._silent = title, silent
+        self._samples, self._done = samples, 0
         self._began = perf_counter()
+        self._due = self._began + FIRST_LINE
         hidden = silent or not _columns(sys.stderr)
         self._bar = tqdm(total=samples, desc=title, unit=" samples", leave=False, disable=hidden)
         self._stream = sys.stdout if in_notebook() else sys.stderr
-        self.advance, self._write = self._bar.update, tqdm.write
+        self.advance: Callable[[int], object] = self._count if hidden and not silent else self._bar.update
+        self._write = tqdm.write
+
+    def _count(self, samples: int) -> None:
+        """Count samples that were trained; tell how many there are when it is time."""
+        self._done += samples
+        now = perf_counter()
+        if now < self._due:
+            return
+        took = now - self._began
+        self._due = self._began + 2 * took
+        told = f"{self._done:,} samples"
+        if self._samples is not None and self._done < self._samples:
+            left = took * (self._samples - self._done) / self._done
+            told = f"{100 * self._done // self._samples} % of {self._samples:,} samples, about {left:.0f} s left"
+        self._write(f"{self._title}: {took:.0f} s, {told}", file=self._stream)
+        self._stream.flush()
 
     def finish(self, results: Mapping[str, float]) -> None:
         """Show the results of the epoch, and the seconds it took."""

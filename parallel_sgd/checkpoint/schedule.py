@@ -26,7 +26,7 @@ def checked_every(every: Every) -> Every:
 
     Raises: ValueError for anything else.
     """
-    if every is None or every == OFF:
+    if every is None or (isinstance(every, str) and every == OFF):
         return None
     # True is an int, and would mean every batch
     if isinstance(every, int) and not isinstance(every, bool) and every >= 1:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from nn.arrays import Array, empty
-from rpc.support.logs import get_logger
+from rpc.support.logs import DISK_REFUSES, DISK_TAKES, get_logger
 
 from ..engine.progress import Position
 from .snapshot import Snapshot
@@ -131,11 +131,13 @@ class Writer:
             path = self._store.save(snapshot)
         except Exception as error:  # noqa: BLE001  after any error training goes on, and so does this thread
             self.failures += 1
-            _log.warning("The checkpoint after %s could not be saved, training goes on: %s.", position, error)
+            words = "The checkpoint after %s could not be saved, training goes on: %s."
+            _log.warning(words, position, error, extra=DISK_REFUSES)
         else:
             self.saved = position
             size = sum(array.nbytes for array in snapshot.arrays.values())
-            _log.info("Checkpoint after %s: %s, %s bytes in %.3f s.", position, path, size, time.monotonic() - start)
+            seconds = time.monotonic() - start
+            _log.info("Checkpoint after %s: %s, %s bytes in %.3f s.", position, path, size, seconds, extra=DISK_TAKES)
         # refused ones, too: an epoch must not wait for ever to be told because a disk is full
         self.tried = position
         # after the checkpoint, which is what a restart needs
@@ -143,7 +145,8 @@ class Writer:
             try:
                 self._model.save(snapshot)
             except Exception as error:  # noqa: BLE001  here too
-                _log.warning("The model after %s could not be saved, training goes on: %s.", position, error)
+                words = "The model after %s could not be saved, training goes on: %s."
+                _log.warning(words, position, error, extra=DISK_REFUSES)
 
 
 class Copies:

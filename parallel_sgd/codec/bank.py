@@ -29,6 +29,7 @@ from .interfaces import (
     CheckingPackets,
     Codec,
     CountingPackets,
+    Misused,
     Packets,
     Remembering,
     TakingLate,
@@ -249,7 +250,10 @@ class CodecBank:
         if self._likes[variable] is None:
             # without `expect` the first own block tells the form
             self._likes[variable] = Like.of(content)
-        packets = self.codecs[variable].update_blocks(kind(content, block_id))
+        try:
+            packets = self.codecs[variable].update_blocks(kind(content, block_id))
+        except Misused as error:
+            raise TypeError(f"{error}{self._of_packet(variable, None)}") from None
         if packets is not None:
             self._post(variable, packets)
         self._blocks += 1 if kind is BlockWeight else 2
@@ -297,6 +301,8 @@ class CodecBank:
                     answers = list(answers)
             except (ProtocolError, Unusable) as error:
                 raise self._bad_content(variable, sender, str(error), content) from error
+            except Misused as error:
+                raise TypeError(f"{error}{self._of_packet(variable, sender)}") from None
             except (AttributeError, LookupError, TypeError, ValueError) as error:
                 frames = own_frames(error.__traceback__)
                 if frames and not (isinstance(error, ValueError) and frames[0][0].f_code.co_name == "check"):
@@ -310,11 +316,10 @@ class CodecBank:
                 raise
             if answers is not None:
                 try:
-                    self._post(variable, answers)
+                    self._post(variable, answers, "receive_late" if late else "receive_blocks", sender)
                 except ValueError as error:  # an answer to whom there is not
                     if not _is_ours(type(codec).receive_blocks):
-                        what = f"{self._names[variable]}.receive_blocks returned what cannot be sent"
-                        raise ValueError(f"{what}: {str(error).rstrip('.')}{self._of_packet(variable, sender)}") from error
+                        raise
                     raise self._bad_content(variable, sender, f"ValueError: {error}", content) from error
         # the result is looked at once (`BlockExchange.read`) after others had a part in it
         self.merged[variable] = not passes_on
@@ -325,7 +330,8 @@ class CodecBank:
     def _of_packet(self, variable: int, sender: int | None) -> str:
         """Return the packet that an error belongs to, in words that follow those of the error."""
         epoch, batch = self._step
-        return f" for a packet of node {sender}, {self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
+        packet = "" if sender is None else f"a packet of node {sender}, "
+        return f" for {packet}{self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
 
     def _bad_content(self, variable: int, sender: int | None, reason: str, content: object) -> BadContent:
         # by place of the first wrong number the message names the one variable of a vector
@@ -369,7 +375,7 @@ class CodecBank:
         self._enter(variable)
         codec = self.codecs[variable]
         if isinstance(codec, Answering):
-            self._post(variable, codec.answer(node))
+            self._post(variable, codec.answer(node), "answer")
         # `_post` may have handed packets to the system: these seconds are sending, and counted there
         watch.encode += watch.clock() - start - (watch.send - sent)
 
@@ -424,7 +430,8 @@ class CodecBank:
         """Let the codec try to save an overdue result; return True when it sent something."""
         self._enter(variable)
         # packets to nodes that are gone do not count: nothing was tried then
-        return self._post(variable, self.codecs[variable].do_something_to_save_yourself()) > 0
+        method = "do_something_to_save_yourself"
+        return self._post(variable, self.codecs[variable].do_something_to_save_yourself(), method) > 0
 
     def flush(self) -> None:
         """Let corked packets leave."""
@@ -519,12 +526,34 @@ class CodecBank:
             f"{self._names[variable]} must return None, a netEncapsulation or an iterable of them, got {type(got).__name__}"
         )
 
-    def _post(self, variable: int, packets: Packets) -> int:
+    def _post(self, variable: int, packets: Packets, method: str = "update_blocks", sender: int | None = None) -> int:
+        """Post packets that a method of a codec returned; return their number.
+
+        Args:
+            variable: place of the codec.
+            packets: what it returned.
+            method: its name, for messages.
+            sender: of the packet that it was given, for messages.
+
+        Raises: TypeError or ValueError for what cannot be sent, which names codec, method and variable unless they are ours.
+        """
         if packets is None:
             return 0
+        try:
+            return self._post_all(variable, packets)
+        except (TypeError, ValueError) as error:
+            # a generator of the author's fails in words of its own
+            if own_frames(error.__traceback__) or _is_ours(getattr(type(self.codecs[variable]), method)):
+                raise
+            what = f"{self._names[variable]}.{method} returned what cannot be sent: {str(error).rstrip('.')}"
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"{what}{self._of_packet(variable, sender)}") from error
+
+    def _post_all(self, variable: int, packets: netEncapsulation | Iterable[netEncapsulation]) -> int:
         if isinstance(packets, netEncapsulation):
             packets = (packets,)
-        elif not isinstance(packets, Iterable):
+        # an array is a row of numbers, which are no packets either
+        elif not isinstance(packets, Iterable) or isinstance(packets, np.ndarray):
             raise self._no_packet(variable, packets)
         self.settled = False
         count = bytes_sent = overhead_sent = 0

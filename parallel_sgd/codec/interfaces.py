@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import GenericAlias, MappingProxyType
+from types import FrameType, GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -52,6 +53,15 @@ class BlockSum(BlockWeight):
         return self.block_id - 1, self.block_id + 1
 
 
+class Misused(TypeError):
+    """Error of a codec that calls a method of its base class with what that does not take."""
+
+
+def _where(frame: FrameType) -> str:
+    """Return the place of a call, in words that follow those of an error."""
+    return f", in {frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
+
+
 class netEncapsulation:
     """Packet with a content for one node or several. The guide lists the types that may travel.
 
@@ -66,11 +76,16 @@ class netEncapsulation:
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, targets: int | Iterable[int], content: object) -> None:
-        try:
-            # NumPy's integers are ids, too: assignments may hold them
-            self.targets: tuple[int, ...] = (targets,) if isinstance(targets, (int, np.integer)) else tuple(targets)
-        except TypeError:
-            raise TypeError(f"netEncapsulation 'targets' must be a node id or several, got {targets!r}") from None
+        # NumPy's integers are ids, too: assignments may hold them
+        if isinstance(targets, (int, np.integer)):
+            self.targets: tuple[int, ...] = (targets,)
+        else:
+            try:
+                self.targets = tuple(targets)
+            except TypeError:
+                self.targets = (targets,)  # type: ignore[assignment] # refused below
+            if isinstance(targets, bytes) or not all(isinstance(target, (int, np.integer)) for target in self.targets):
+                raise TypeError(f"netEncapsulation 'targets' must be a node id or several, got {targets!r}")
         self.content = content
 
     def target(self) -> list[int]:
@@ -319,15 +334,23 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
             content: the array, added to the result that is there, if any.
             operation: None adds; otherwise `operation(old or None, content)` replaces the result.
 
-        Raises: TypeError where `content` is None.
+        Raises: TypeError where `content`, or what `operation` returns, is None, or has another shape than the result that it is
+            added to; names the method and the line that called it.
         """
-        if content is None:
-            raise TypeError(f"{type(self).__name__}.set_result() takes an array, got None")
         old = self._result
-        if operation is not None:
-            self._result = operation(old, content)
-        else:
-            self._result = content if old is None else old + content
+        result = content if operation is None or content is None else operation(old, content)
+        if result is None:
+            by = "" if content is None else " from 'operation'"
+            raise Misused(f"{type(self).__name__}.set_result() takes an array, got None{by}{_where(sys._getframe(1))}")
+        if operation is None and old is not None:
+            # NumPy would repeat the smaller one; `np.shape`, as of lists the engine tells later
+            if np.shape(old) != np.shape(result):
+                shapes = f"{np.shape(result)} for a result of shape {np.shape(old)}"
+                raise Misused(
+                    f"{type(self).__name__}.set_result() adds arrays of one shape, got {shapes}{_where(sys._getframe(1))}"
+                )
+            result = old + result
+        self._result = result
 
     def get_result(self) -> Array | None:
         """Return the result, or None when there is none; the codec has none from then on."""

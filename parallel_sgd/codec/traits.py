@@ -93,11 +93,10 @@ class Traits:
 
     def __post_init__(self) -> None:
         for name in ("takes", "gives"):
-            if getattr(self, name) not in _MEANINGS:
-                raise ValueError(
-                    f"Traits '{name}' must be 'gradients', 'updates', 'parameters' or None, got {getattr(self, name)!r}"
-                )
-        if self.scope not in SCOPES:
+            value = getattr(self, name)
+            if not isinstance(value, (str, type(None))) or value not in _MEANINGS:
+                raise ValueError(f"Traits '{name}' must be 'gradients', 'updates', 'parameters' or None, got {value!r}")
+        if not isinstance(self.scope, str) or self.scope not in SCOPES:
             raise ValueError(f"Traits 'scope' must be 'variable' or 'model', got {self.scope!r}")
         if not isinstance(self.packets, PacketTraits):
             raise TypeError(f"Traits 'packets' must be PacketTraits(..), got {type(self.packets).__name__}")

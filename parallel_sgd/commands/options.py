@@ -20,6 +20,7 @@ from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
 from rpc.submit.run_folder import path_of
+from rpc.support.option_parser import counted, number
 
 from ..checkpoint.resume import run_at
 from ..options.job_options import MEANT, JobOptions
@@ -83,7 +84,7 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     """
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = add_nodes(parser, count)
-    nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
+    nodes.add_argument("--local", type=counted, metavar="N", help="start N workers on this machine for this job")
     data = parser.add_argument_group("data")
     data.add_argument(
         "--dataset",
@@ -99,7 +100,7 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
         help="applied in order, such as shuffle,imagecls:flatten=false,channels=true, or none (default: shuffle,imagecls)",
     )
     training = parser.add_argument_group("training")
-    training.add_argument("--learn-rate", type=float, help="first parameter of the rule (default: the rule's)")
+    training.add_argument("--learn-rate", type=number, help="first parameter of the rule (default: the rule's)")
     faults = parser.add_argument_group("faults")
     output = add_output(parser)
     groups = {"nodes": nodes, "data": data, "training": training, "faults": faults, "output": output}
@@ -157,7 +158,7 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
         file: default of the node file; None for no default.
     """
     nodes = parser.add_argument_group("nodes")
-    nodes.add_argument("-n", "--worker-count", type=int, metavar="N", help=count)
+    nodes.add_argument("-n", "--worker-count", type=counted, metavar="N", help=count)
     default = "" if file is None else f" (default: {file})"
     nodes.add_argument("--workers", default=file, metavar="FILE", help=f"node file{default}")
     nodes.add_argument(

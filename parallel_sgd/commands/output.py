@@ -57,6 +57,8 @@ _NO_NAME: Final = frozenset(
     }
 )
 """Words before a text in quotation marks that is a value, or the name of something else."""
+_NAME_AFTER: Final = frozenset({("cannot", "run"), ("word", "of")})
+"""The same before an option, as in "Ring cannot run 'ps'"."""
 _OF_OPTIONS: Final = frozenset({"learn_rate", "redundancy"})
 """Arguments that a part gets from the options alone; another one, such as the bits of a codec, is no option of that name."""
 _TEXTS: Final = (
@@ -90,7 +92,8 @@ def by_flags(text: str, options: argparse.Namespace) -> str:
         # a class or a function before the name has an argument of this name, too
         of_part = before[:1].isupper() or before.endswith("()")
         # behind another text in quotation marks it is one more value
-        is_value = found["name"] and (before in _NO_NAME or before.startswith("--") or before.endswith("',"))
+        of_value = before in _NO_NAME and tuple(words[-2:]) not in _NAME_AFTER
+        is_value = found["name"] and (of_value or before.startswith("--") or before.endswith("',"))
         if is_value or (of_part and name not in _OF_OPTIONS):
             return found[0]
         if found["name"]:

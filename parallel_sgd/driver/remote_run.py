@@ -116,7 +116,10 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
             keep_identities(run.path, loop.identities)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         with spared("What the page says of the end"):
-            outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
+            problems = result.ledger.problems if result.ledger else ()
+            outcome.done(
+                result, result.failures, problems, notes=[f"Node({node}): {text}" for node, text in coordinator.remarks]
+            )
     result.report = outcome.page
     with spared("What is left for the end of the workers"):
         if isinstance(nodes, LocalNodes) and not result.failures:

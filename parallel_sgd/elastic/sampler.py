@@ -47,7 +47,7 @@ class ElasticSampler:
         self.samples = arguments.integer(self, "samples", samples, minimum=0)
         self.batch_size = arguments.integer(self, "batch_size", batch_size, minimum=1)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
-        self.shuffle = shuffle
+        self.shuffle = arguments.flag(self, "shuffle", shuffle)
         self.epoch = 0
         self.processed = 0
         self._dealt = 0

@@ -163,7 +163,7 @@ class Clients(Configurable, configured=True):
             )
 
     def _checked_test(self, test: float | Own) -> float | Own:
-        if test == OWN:
+        if isinstance(test, str) and test == OWN:
             if not (self.split is None or isinstance(self.split, OwnSplit)):
                 raise ValueError(
                     f"Clients 'test' can be 'own' where clients have the samples that the data set gives them, without a "

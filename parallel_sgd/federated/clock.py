@@ -123,6 +123,8 @@ class ClientClock(Configurable, configured=True):
 
 def _plain(given: Any) -> Any:
     """Return a value in the form that `get_config` gives: numbers of Python, and lists of these."""
+    if isinstance(given, np.ndarray) and not given.ndim:
+        return given.item()
     if isinstance(given, (list, tuple, np.ndarray)):
         return [_plain(each) for each in given]
     return given.item() if isinstance(given, np.generic) else given

@@ -147,7 +147,8 @@ class WeightedSampler(FixedSampler, configured=True):
     def __init__(self, number: int, weights: Sequence[float] | None = None) -> None:
         super().__init__(number)
         if weights is not None:
-            weights = [arguments.number(self, f"weights[{n}]", each, 0) for n, each in enumerate(weights)]
+            given = arguments.sequence(self, "weights", weights, "numbers")
+            weights = [arguments.number(self, f"weights[{n}]", each, 0) for n, each in enumerate(given)]
             if sum(each > 0 for each in weights) < number:
                 raise ValueError(
                     f"WeightedSampler 'weights' must be above 0 for {number} clients at least, got {weights!r:.80}"

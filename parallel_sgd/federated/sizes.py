@@ -130,7 +130,7 @@ def checked_sizes(given: Any, clients: int) -> Sizes | tuple[int, ...] | None:
     """
     if given is None or isinstance(given, Sizes):
         return given
-    if isinstance(given, (list, tuple, np.ndarray)):
+    if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.ndim):
         if len(given) != clients:
             raise ValueError(f"Clients 'sizes' must hold a number for each of {clients} clients, got {len(given)}")
         return tuple([arguments.integer("Clients", f"sizes[{place}]", each, minimum=0) for place, each in enumerate(given)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -196,11 +196,12 @@ class RowsSplit(Split):
     takes_sizes: ClassVar[bool] = False
 
     def __init__(self, rows: Sequence[Sequence[int] | Rows]) -> None:
-        if not isinstance(rows, Iterable):
-            raise TypeError(f"RowsSplit 'rows' must hold lists of sample numbers, got {rows!r:.80}")
         found = []
-        for place, given in enumerate(rows):
-            each = np.asarray(given)
+        for place, given in enumerate(arguments.sequence(self, "rows", rows, "lists of sample numbers")):
+            try:
+                each = np.asarray(given)
+            except ValueError:  # lists of several lengths
+                each = np.empty((0, 0))
             if each.ndim != 1 or (each.size and each.dtype.kind not in "iu"):
                 raise TypeError(f"RowsSplit 'rows' must hold lists of sample numbers, got {given!r:.80} for client {place}")
             found.append(each.astype(np.int64))

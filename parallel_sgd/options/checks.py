@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from collections.abc import Callable, Hashable, Mapping, Sized
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
@@ -128,9 +128,9 @@ def seed(name: str, value: Any) -> int:
 
 def threads(name: str, value: Any) -> int | str:
     """Check that a value is a positive integer or `auto`."""
-    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    if (not isinstance(value, str) or value != "auto") and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f"'{name}' must be a positive integer or 'auto', got {value!r}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def bits(name: str, value: Any) -> str | None:
@@ -190,7 +190,7 @@ def callbacks(name: str, value: Any) -> tuple[Callback, ...]:
     """Check that a value is a list of callbacks."""
     if isinstance(value, Callback):
         raise TypeError(f"'{name}' must be a list of callbacks, got {type(value).__name__}; write [...]")
-    if not isinstance(value, Iterable) or isinstance(value, str):
+    if not arguments.is_list(value):
         raise TypeError(f"'{name}' must be a list of callbacks, got {type(value).__name__}")
     return tuple(arguments.instance("parallel()", name, callback, Callback) for callback in value)
 
@@ -198,7 +198,7 @@ def callbacks(name: str, value: Any) -> tuple[Callback, ...]:
 def writers(name: str, value: Any) -> tuple[Any, ...]:
     """Check that a value is a list of writers, or of modules of the shape of `wandb`."""
     # nothing given: the writers' module need not be loaded
-    if not isinstance(value, str) and isinstance(value, Sized) and not len(value):
+    if arguments.is_list(value) and isinstance(value, Sized) and not len(value):
         return ()
     from ..writers import interface  # noqa: PLC0415 - for a job with writers
 
@@ -210,7 +210,7 @@ def weights(name: str, value: Any) -> dict[Any, Any] | str | None:
 
     Those of a model of several outputs are a mapping from the names of outputs to one of these.
     """
-    if value is None or value == BALANCED:
+    if value is None or (isinstance(value, str) and value == BALANCED):
         return None if value is None else BALANCED
     if not isinstance(value, Mapping):
         got = repr(value) if isinstance(value, str) else type(value).__name__

@@ -237,7 +237,7 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
     checkpoint_every=about(
         "when to save, on each node: 'epoch', a number of batches, seconds as in '30s', or None; by default every "
         "epoch where `on_failure` starts again and on local workers, else never.",
-        lambda _, value: value if value == AUTO else checked_every(value),
+        lambda _, value: value if isinstance(value, str) and value == AUTO else checked_every(value),
         flag(
             "--checkpoint-every",
             "faults",
@@ -491,7 +491,8 @@ class JobOptions(Options):
         epoch = self.epoch if self.epochs is None else self.epochs
         # the other names are None from here on, so that no code can read a stale one
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
-        checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
+        written = {"mission_title": "mission_title" if self.job_title is None else "job_title"}
+        checked = {name: about.check(written.get(name, name), getattr(given, name)) for name, about in options()}
         for name, value in checked.items():
             # bounds of a job file hold for programs, too: else `psgd verify` could not read what was trained
             if isinstance(value, (int, float)) and value > 0:  # a number that is too small has a sentence of its own

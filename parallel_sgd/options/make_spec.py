@@ -408,7 +408,8 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
 def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:
     if inspect.isabstract(assignment_type):
         raise TypeError(f"'assignment_type' must be a complete class derived from ISetting, got {shown(assignment_type)}")
-    if not callable(assignment_type):
+    other = isinstance(assignment_type, type) and not issubclass(assignment_type, ISetting)
+    if other or not callable(assignment_type):
         raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
     try:
         assignment = assignment_type(worker_count, redundancy)

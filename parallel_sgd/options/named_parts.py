@@ -39,6 +39,10 @@ OptimizerName: TypeAlias = Literal[
 RuleName: TypeAlias = Literal[WordOfRule, "gradientdecay"]
 
 
+class _OfAnother(UnknownName):
+    """Error for a word of another part that says already where it belongs."""
+
+
 def optimizer(option: str, word: str) -> Any:
     """Return the optimizer, which decides about the values that workers exchange: `psgd`, `localupdate`, ...
 
@@ -57,7 +61,7 @@ def optimizer(option: str, word: str) -> Any:
         if _with_suffix(word, rules).lower() not in rules:
             raise
         here = f"--gradient-descent {word}" if option.startswith("-") else f"gd_type={word!r}"
-        raise UnknownName(f"{option} {word!r} is a rule of gradient descent: {here}") from None
+        raise _OfAnother(f"{option} {word!r} is a rule of gradient descent: {here}") from None
 
 
 def rule(option: str, word: str) -> Any:
@@ -192,6 +196,8 @@ def read(part: str, option: str, word: str) -> Any:
     """
     try:
         return READERS[part](option, word)
+    except _OfAnother:
+        raise
     except UnknownName as error:
         # a word alone: others may be the names of files, which would be imported
         others = [name for other, name in _OPTIONS.items() if other != part and word.isidentifier() and _is_read(other, word)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rpc.support.files import append, open_below, publish
-from rpc.support.logs import get_logger
+from rpc.support.logs import DISK_REFUSES, DISK_TAKES, get_logger
 
 NODE: Final = "Node"
 """Column of tables that several workers share: the number of the worker."""
@@ -62,7 +62,8 @@ class Table:
             # told once while the disk is full, not with every save
             if not self._refused:
                 self._refused = True
-                _log.warning("%s cannot be written, training goes on and its rows are kept: %s.", self._path, error.strerror)
+                words = "%s cannot be written, training goes on and its rows are kept: %s."
+                _log.warning(words, self._path, error.strerror, extra=DISK_REFUSES)
 
     def close(self) -> None:
         """Bring the rows into the file.
@@ -80,7 +81,7 @@ class Table:
         self._begun, self._text = True, ""
         if self._refused:
             self._refused = False
-            _log.info("%s is written again.", self._path)
+            _log.info("%s is written again.", self._path, extra=DISK_TAKES)
 
 
 @dataclass(frozen=True)

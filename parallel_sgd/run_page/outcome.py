@@ -85,6 +85,7 @@ class Outcome:
         failures: Mapping[int, tuple[str, str]],
         problems: Sequence[str] = (),
         simulated: Simulated | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         """Enter a good end.
 
@@ -93,6 +94,7 @@ class Outcome:
             failures: those of nodes that could be done without.
             problems: those of the ledger of the run.
             simulated: the times of a run on simulated nodes.
+            notes: what went wrong at nodes while the job went on, a sentence each.
         """
         self._end = {
             "state": "done",
@@ -100,6 +102,7 @@ class Outcome:
             "failures": [[node, *told] for node, told in failures.items()],
             "problems": list(problems),
             **({} if simulated is None else {"simulated": _times_of(simulated)}),
+            **({"notes": list(notes)} if notes else {}),
         }
 
     def ended_by(self, error: BaseException) -> None:

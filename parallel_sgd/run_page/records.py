@@ -280,9 +280,9 @@ class RunRecords:
 
     @property
     def went_well(self) -> bool:
-        """Whether the run has ended with its result, and no node failed on the way."""
+        """Whether the run has ended with its result, no node failed on the way, and none has told of what went wrong."""
         outcome = self.outcome
-        return outcome.get("state") == "done" and not (outcome.get("incidents") or outcome.get("failures"))
+        return outcome.get("state") == "done" and not any(outcome.get(key) for key in ("incidents", "failures", "notes"))
 
     def costs(self) -> dict[int, list[tuple[str, float, float]]]:
         """Return, for each worker, the codecs of its variables, with the seconds that they encoded and merged."""

@@ -68,6 +68,9 @@ def events(records: RunRecords) -> list[Event]:
         nodes = [int(node) for node, *_ in outcome["failures"]]
         said = f"{_begin(people(nodes))} did not end well; the others went on without, because they hold the same blocks."
         found.append(Event("Not all ended well", [("Who failed", said), ("What is lost", "Nothing that the result needs.")]))
+    if outcome.get("state") == "done" and outcome.get("notes"):
+        told = [("What it was", " ".join(map(str, outcome["notes"])))]
+        found.append(Event("Something went wrong on the way, and the job went on", told, is_failure=False))
     return found
 
 

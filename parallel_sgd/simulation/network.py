@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from network.faults.fault import LinkFault
+from network.nodes import PARAMETER_SERVER
+from nn.arguments import instance, integer, sequence
 
 from .arrivals import Arrival, Usage
 from .flows import Flows
@@ -75,8 +77,13 @@ def network_of(platform: Platform, nodes: Sequence[int], seed: int = 0) -> LinkN
         seed: of the draws of jitter.
 
     Raises:
+        TypeError: An argument is of another kind.
         ValueError: The platform has too few hosts, or speeds.
     """
+    call = "network_of()"
+    instance(call, "platform", platform, Platform)
+    nodes = [integer(call, "nodes", node, PARAMETER_SERVER) for node in sequence(call, "nodes", nodes, "node ids")]
+    seed = integer(call, "seed", seed, 0)
     if platform.ports == FAIR:
         return Flows(platform, nodes, seed)
     return Queues(platform, nodes, seed)

@@ -123,6 +123,7 @@ class Platform:
         # alpha-beta knows ports alone: any number of flows would cross an inner link, each at its full rate
         inner = self.shape in (RING, FAT_TREE, TWO_SITES) or self.backbone is not None
         self._default("model", FLOW if inner else ALPHA_BETA)
+        _among("model", self.model, MODELS)
         self._default("ports", FIFO if self.model == STORE_AND_FORWARD else FAIR)
         self._check_words()
         self._check_numbers()
@@ -147,7 +148,6 @@ class Platform:
             object.__setattr__(self, name, tuple(map(tuple, rows)))
 
     def _check_words(self) -> None:
-        _among("model", self.model, MODELS)
         _among("ports", self.ports, PORTS)
         _among("duplex", self.duplex, (FULL, HALF))
         _among("factors", self.factors, tuple(FACTORS))
@@ -350,7 +350,7 @@ def _is_number(value: object) -> bool:
 
 
 def _among(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         near = did_you_mean(value, allowed).rstrip("?") if isinstance(value, str) else ""
         raise ValueError(f"The platform's '{name}' must be one of {', '.join(allowed)}, got {value!r}{near}.")
 

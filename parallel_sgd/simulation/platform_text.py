@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from network.names import did_you_mean
 from network.units import RATE, TIME, rate_of, rate_text, seconds_of, time_text
+from nn.arguments import instance, short
 from rpc.support.files import parsed_toml, read_toml
 
 from ..record.plain import toml_of
@@ -98,6 +99,8 @@ def parse_platform(text: str) -> Platform:
     Raises:
         ValueError: naming the field, the expectation, and the text that came.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"parse_platform() 'text' must be a text such as 'star 1Gbit/s 50us', got {short(text)}")
     return _Text(text).platform()
 
 
@@ -221,6 +224,8 @@ def platform_from_toml(text: str) -> Platform:
     Raises:
         ValueError: naming the key, the expectation, and the value that came.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"platform_from_toml() 'text' must be the text of a TOML file, got {short(text)}")
     return _from_table(parsed_toml(text))
 
 
@@ -272,7 +277,11 @@ def platform_to_toml(platform: Platform) -> str:
 
     Args:
         platform: any; fields with their defaults are left out, but for model and ports.
+
+    Raises:
+        TypeError: It is no platform.
     """
+    instance("platform_to_toml()", "platform", platform, Platform)
     lines = []
     for field in fields(platform):
         value = getattr(platform, field.name)

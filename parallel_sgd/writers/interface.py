@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
+from nn.arguments import is_list
 from nn.callback import Callback
 from nn.extension import check_like
 from rpc.support.logs import get_logger
@@ -90,7 +91,7 @@ def as_writer(owner: str, given: Any) -> Writer:
 
 def check_writers(name: str, writers: Any) -> tuple[Writer, ...]:
     """Check the option `writers` of a job, and return the writers."""
-    if isinstance(writers, (str, Mapping)) or not isinstance(writers, Iterable):
+    if isinstance(writers, Mapping) or not is_list(writers):
         raise TypeError(f"'{name}' must be a list of writers, got {type(writers).__name__}; write [...]")
     return tuple(as_writer(f"'{name}'", writer) for writer in writers)
 

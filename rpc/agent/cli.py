@@ -28,7 +28,7 @@ from ..support.console import run_program, show_result
 from ..support.files import read_text
 from ..support.forks import catch
 from ..support.logs import attach_console
-from ..support.option_parser import OptionParser, program_name
+from ..support.option_parser import OptionParser, counted, program_name
 from ..support.processors import limit_met
 from .agent import Agent
 from .registration import SYSTEMS
@@ -76,9 +76,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _add_own_address(parser, "address to listen on", "TCP port", EVERY, "; 0 picks a free one")
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
-    parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
+    parser.add_argument("--slots", type=counted, metavar="N", help="jobs at the same time (default: 1)")
     parser.add_argument(
-        "--output-mib", type=int, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
+        "--output-mib", type=counted, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
     )
     parser.add_argument(
         "--metrics-port",

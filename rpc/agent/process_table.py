@@ -23,10 +23,12 @@ from ..messages import (
     Operation,
     Progress,
     Refused,
+    Remark,
     SecurityEvent,
     State,
     Suspect,
     Verdict,
+    Warned,
 )
 from ..support.identity import host_name, process_name
 from ..support.logs import clean
@@ -237,6 +239,10 @@ class ProcessTable:
             said = State(job, node, said.state, said.detail)
         elif isinstance(said, Advanced):
             said = Progress(job, node, said.percent, said.note)
+        elif isinstance(said, Warned):
+            level = logging.INFO if said.over else logging.WARNING
+            self._logger.log(level, "Job %s: %s", supervisor.name, clean(said.text))
+            said = Remark(job, node, said.text, said.over)
         elif isinstance(said, (Notice, Verdict)):
             text = said.headline if isinstance(said, Verdict) else said.describe()
             self._logger.warning("Job %s: %s", supervisor.name, clean(text))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from network.keys import Keyring
-from network.nodes import DEFAULT_PORT
+from network.nodes import DEFAULT_PORT, LAST_PORT
 
 from ..errors import SettingsError
 from ..messages import ANY_CODE
@@ -73,10 +73,10 @@ class AgentSettings:
                 f"The address to listen on must be a host, got {self.listen!r}; the port is an option of its own: "
                 f"--listen {host} --port {port}."
             )
-        if not 0 <= self.port <= 65535:
-            raise SettingsError(f"The port must be a number from 0 to 65535, got {self.port}.")
-        if self.metrics_port is not None and not 0 <= self.metrics_port <= 65535:
-            raise SettingsError(f"--metrics-port must be a number from 0 to 65535, got {self.metrics_port}.")
+        if not 0 <= self.port <= LAST_PORT:
+            raise SettingsError(f"The port must be a number from 0 to {LAST_PORT}, got {self.port}.")
+        if self.metrics_port is not None and not 0 <= self.metrics_port <= LAST_PORT:
+            raise SettingsError(f"--metrics-port must be a number from 0 to {LAST_PORT}, got {self.metrics_port}.")
         if self.metrics_port and self.metrics_port == self.port:
             raise SettingsError(f"--metrics-port must be another port than that of the worker, got {self.port} for both.")
         if self.slots < 1:

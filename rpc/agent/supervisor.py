@@ -34,6 +34,7 @@ from ..messages import (
     Suspect,
     Took,
     Visitor,
+    Warned,
 )
 from ..process_channel import ProcessChannel, make_channel
 from ..protocol import is_node
@@ -270,7 +271,7 @@ class Supervisor:
     def _take(self, operation: Operation) -> list[object]:
         if isinstance(operation, Took):
             self._untaken = max(0, self._untaken - 1)
-        elif isinstance(operation, (Advanced, SecurityEvent)):
+        elif isinstance(operation, (Advanced, SecurityEvent, Warned)):
             if isinstance(operation, Advanced):
                 self.percent, self.note = operation.percent, operation.note
             self._tell(operation)

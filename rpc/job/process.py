@@ -38,12 +38,26 @@ from ..executable import AbsExecutable, ReplyPackage, content_of
 from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..machine import Tick
-from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, DoCommit, Load, Loaded, Prepared, Reached, SecurityEvent
+from ..messages import (
+    TO_JOB_PROCESS,
+    Advanced,
+    Answers,
+    Asks,
+    Begin,
+    DoCommit,
+    Load,
+    Loaded,
+    Prepared,
+    Reached,
+    SecurityEvent,
+    Warned,
+)
 from ..process_channel import ProcessChannel
+from ..protocol import MOST_SENTENCE
 from ..support.console import open_descriptors
 from ..support.files import RESULT_FILE, when_there_is_room, write_result
 from ..support.forks import OwnProcess, catch, close_in_children
-from ..support.logs import CleanFormatter, get_logger
+from ..support.logs import DISK_REFUSES, CleanFormatter, clean, get_logger
 from ..support.places import without_places
 from . import rendezvous
 from .acceptor import ORPHANED, JobAcceptor
@@ -57,6 +71,31 @@ NAME: Final = "psgd-job"
 OUTPUT = "out"
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
 _READY = (1,)  # head of the READY message between peers
+
+
+class DiskHandler(logging.Handler):
+    """Handler that tells the submitter when the disk of this node begins to refuse what is written, and when it takes it again,
+    by the records that are marked `DISK_REFUSES` and `DISK_TAKES`.
+
+    Args:
+        tell: sends a sentence, and whether it is the end of what went wrong.
+        folder: folder that a sentence names by itself, since its place says nothing elsewhere.
+    """
+
+    def __init__(self, tell: Callable[[str, bool], None], folder: Path) -> None:
+        super().__init__()
+        self._tell, self._folder = tell, folder
+        self._refuses = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the sentence of the first record of a kind; others stay in the log, which nobody reads while a job runs."""
+        disk = getattr(record, "disk", None)
+        if disk is None or self._refuses == (disk == DISK_REFUSES["disk"]):
+            return
+        self._refuses = not self._refuses
+        more = " Its log tells what else is refused." if self._refuses else ""
+        said = clean(without_places(record.getMessage(), self._folder), MOST_SENTENCE - len(more) - 3)
+        self._tell(said + more, not self._refuses)
 
 
 class JobProcess:
@@ -77,6 +116,9 @@ class JobProcess:
         self.controller = Controller(begin.node, {})
         self.acceptor = JobAcceptor(channel, begin, self.controller.admit, self.halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
+        # by the root: any package may log what the submitter is to hear
+        self._teller = DiskHandler(lambda text, over: self.acceptor.tell(Warned(text, over)), self.output)
+        logging.getLogger().addHandler(self._teller)
         self._process = OwnProcess()
         self._sources: list[str] = []
 

@@ -14,15 +14,29 @@ from network.nodes import SUBMITTER
 
 from ..dialing import watch_for_silence
 from ..errors import UnknownJob
-from ..messages import Fetch, FetchEnd, Heartbeat, Notice, Operation, Progress, Standing, State, Stop, Subscribe, Verdict, parse
+from ..messages import (
+    Fetch,
+    FetchEnd,
+    Heartbeat,
+    Notice,
+    Operation,
+    Progress,
+    Remark,
+    Standing,
+    State,
+    Stop,
+    Subscribe,
+    Verdict,
+    parse,
+)
 from ..support.files import is_safe_name
 from ..support.identity import is_job_id
-from ..support.logs import SUBMIT_LOGGER, attach_console, clean, cleaned
+from ..support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, attach_console, clean, cleaned
 from .downloads import FILE_OPERATIONS, Downloads
 from .run_folder import RunFolder, run_name
 from .terminal import ProgressDisplay
 
-_FROM_AGENT = (State, Standing, Progress, Heartbeat, Notice, Verdict)
+_FROM_AGENT = (State, Standing, Progress, Remark, Heartbeat, Notice, Verdict)
 
 
 class Reclaimer:
@@ -182,6 +196,9 @@ class JobStatus:
             self._take_standing(node, told)
         elif isinstance(told, Progress):
             self._show(told)
+        elif isinstance(told, Remark):
+            level = logging.INFO if told.over else logging.WARNING
+            self._logger.log(level, "Node(%s): %s", told.node, clean(told.text), extra=PLAIN if told.over else HEADLINE)
         elif isinstance(told, Verdict) and told.rank == 2:  # a consequence of the loss of another node
             self._logger.info("%s", told.headline)
         elif isinstance(told, (Notice, Verdict)):

@@ -169,6 +169,11 @@ class Coordinator(JobOutcome):
         # the kernels as they were asked for, not as chosen: a new set of hosts may have another best
         self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
+    @property
+    def remarks(self) -> list[tuple[int, str]]:
+        """What job processes of this attempt told while it went on, (node, sentence) each: the newest hundred."""
+        return list(self._loop.remarks)
+
     # ---- submission
 
     def submit_group(

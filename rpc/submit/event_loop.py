@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from ..errors import InvalidTransition
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from ..liveness.limits import AWAKE_SECONDS, LATE_SECONDS
-from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect, Tailed
+from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, Remark, State, Stop, Suspect, Tailed
 from ..support.files import RESULT_FILE, read_result
-from ..support.logs import DETAIL, IN_BRIEF, clean
+from ..support.logs import DETAIL, HEADLINE, IN_BRIEF, PLAIN, clean
 from ..verdict import is_loss
 from .connections import Connections, Gone, Heard, JobMessages
 from .downloads import FILE_OPERATIONS, Downloads
@@ -32,6 +33,7 @@ from .terminal import Interrupts, ProgressDisplay
 if TYPE_CHECKING:
     from .tailing import TableTail
 
+MOST_REMARKS = 100
 _UNFINISHED = ("starting", "running", "unknown")
 # the words in which a session tells that the other end has closed, not that it has fallen silent
 _BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)}
@@ -94,6 +96,7 @@ class EventLoop:
         self._logger, self._clock = logger, clock
         self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
         self._display, self._shows = display, False
+        self.remarks: deque[tuple[int, str]] = deque(maxlen=MOST_REMARKS)  # node and sentence, the newest
         self.tables: TableTail | None = None
 
     @property
@@ -253,6 +256,10 @@ class EventLoop:
             self._progress[node] = operation
             if self._shows:
                 self._display.update(node, operation.percent, operation.note)
+        elif isinstance(operation, Remark):
+            level = logging.INFO if operation.over else logging.WARNING
+            self._logger.log(level, "Node(%s): %s", node, clean(operation.text), extra=PLAIN if operation.over else HEADLINE)
+            self.remarks.append((node, clean(operation.text)))
         elif isinstance(operation, Tailed):
             if self.tables is not None:
                 self.tables.take(node, operation)

@@ -26,6 +26,7 @@ from ..messages import (
     Notice,
     Operation,
     Progress,
+    Remark,
     State,
     Subscribe,
     Tail,
@@ -229,6 +230,8 @@ class Follower:
             self._keep(said)
         elif isinstance(said, Progress) and said.job == self.job:
             self.progress[said.node] = said.percent, clean(said.note)
+        elif isinstance(said, Remark) and said.job == self.job:
+            self.notices.append(f"Node({said.node}): {clean(said.text)}")
         elif isinstance(said, (Notice, Verdict)) and said.job == self.job:
             self.notices.append(clean(said.describe(), 2000))
         elif isinstance(said, State) and said.job == self.job and said.detail:

@@ -111,7 +111,7 @@ def checked_policy(policy: str) -> Policy:
     Raises: ValueError for one that does not exist.
     """
     for known in POLICIES:
-        if policy == known:
+        if isinstance(policy, str) and policy == known:
             return known
     raise ValueError(
         f"'on_failure' must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}{did_you_mean(policy, POLICIES)}"

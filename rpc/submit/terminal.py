@@ -20,9 +20,11 @@ from network.transport import Waker
 
 from ..support.console import console_stream
 from ..support.forks import catch
-from ..support.logs import ConsoleFilter, clean, in_notebook, is_quiet, is_short
+from ..support.logs import BRIEF, ConsoleFilter, clean, in_notebook, is_quiet, is_short
 
 PROGRESS: Final = "Current progress: %s | Running"
+FIRST_LINE: Final = 30.0
+"""Seconds of a job after which a short console without a terminal tells how far it is."""
 
 
 class _View:
@@ -69,7 +71,7 @@ class ProgressDisplay:
     def add(self, node: int, percent: int, note: str = "") -> None:
         self._state = dict(sorted([*self._state.items(), (node, (percent, clean(note)))]))
         # a new line for a worker that has done nothing yet says nothing
-        if not isinstance(self._shown, _PlainLines):
+        if not isinstance(self._shown, (_PlainLines, _FewLines)):
             self._shown.show(self._state, node)
 
     def __contains__(self, node: int) -> bool:
@@ -91,7 +93,7 @@ class ProgressDisplay:
 def _lines_or_bars(logger: logging.Logger) -> _View:
     # in a file, carriage returns of bars would be one long line
     if not sys.stderr.isatty():
-        return _PlainLines(logger)
+        return _FewLines(logger) if is_short() else _PlainLines(logger)
     return _OneBar() if is_short() else _Bars()
 
 
@@ -102,6 +104,61 @@ class _PlainLines(_View):
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
         shown = " ".join(f"Worker({node}):{percent:3d}%" for node, (percent, _) in state.items())
         self._logger.info(PROGRESS, shown)
+
+
+class _FewLines(_View):
+    """Lines of a short console without a terminal: one after `FIRST_LINE` seconds, others after twice the time each, so that an
+    epoch that takes long is not silent, and a long job has no long log.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._pace = _Pace()
+        self._due = FIRST_LINE
+
+    def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
+        """Go on from 0; the time goes on, too."""
+        self._pace.restart()
+
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """Tell the mean of all workers, and the time, when it is due."""
+        words = self._pace.told(state)
+        if self._pace.seconds >= self._due:
+            self._due = 2 * self._pace.seconds
+            self._logger.info("%s", ", ".join(words), extra=BRIEF)
+
+
+class _Pace:
+    """Pace of all workers together: how far they are on average, for how long, and for how long still."""
+
+    def __init__(self) -> None:
+        self._began = self._since = monotonic()
+        self._first: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first attempt began."""
+        return monotonic() - self._began
+
+    def restart(self) -> None:
+        """Begin an attempt: the time that is left goes by its own pace."""
+        self._since, self._first = monotonic(), None
+
+    def told(self, state: Mapping[int, tuple[int, str]]) -> list[str]:
+        """Return the mean of `state`, the seconds so far, and about how many are left where that is known."""
+        mean = mean_of(state)
+        self._first = mean if self._first is None else self._first
+        now = monotonic()
+        words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) != 1)}", f"{now - self._began:.0f} s"]
+        # by the pace of this attempt, which may have begun beyond 0
+        if self._first < mean < 100:
+            words.append(f"about {(now - self._since) * (100 - mean) / (mean - self._first):.0f} s left")
+        return words
+
+
+def mean_of(state: Mapping[int, tuple[int, str]]) -> float:
+    """Return the mean percentage of workers."""
+    return sum(percent for percent, _ in state.values()) / max(len(state), 1)
 
 
 class _ConsoleBar(tqdm):  # type: ignore[misc]  # tqdm has no types
@@ -193,7 +250,7 @@ class _OneBar(_View):
 
     def _all(self, state: Mapping[int, tuple[int, str]], note: str = "") -> dict[int, tuple[int, str]]:
         self._bars.label = f"{len(state)} worker{'s' * (len(state) != 1)}"
-        return {0: (sum(percent for percent, _ in state.values()) // max(len(state), 1), note)}
+        return {0: (int(mean_of(state)), note)}
 
     def close(self) -> None:
         """Take the bar away."""
@@ -205,11 +262,10 @@ class _Bar(_View):
 
     def __init__(self) -> None:
         self._handle: Any = None
-        self._began = self._since = monotonic()
-        self._first: float | None = None
+        self._pace = _Pace()
 
     def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
-        self._since, self._first = monotonic(), None
+        self._pace.restart()
         self._show(state, "starts again" if self._handle else "")
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
@@ -217,14 +273,8 @@ class _Bar(_View):
         self._show(state, next((note for _, note in sorted(state.values()) if note), ""))
 
     def _show(self, state: Mapping[int, tuple[int, str]], note: str) -> None:
-        mean = sum(percent for percent, _ in state.values()) / max(len(state), 1)
-        self._first = mean if self._first is None else self._first
-        now = monotonic()
-        words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) != 1)}", f"{now - self._began:.0f} s"]
-        # by the pace of this attempt, which may have begun beyond 0
-        if self._first < mean < 100:
-            words.append(f"about {(now - self._since) * (100 - mean) / (mean - self._first):.0f} s left")
-        self._draw(mean, ", ".join([*words, note] if note else words))
+        words = self._pace.told(state)
+        self._draw(mean_of(state), ", ".join([*words, note] if note else words))
 
     def _draw(self, mean: float, text: str) -> None:
         from IPython.display import display  # noqa: PLC0415 - is there in a notebook

@@ -26,6 +26,8 @@ from network.errors import ProtocolError
 from network.frames import FrameReader
 from network.wire import Kind, Limits, pack
 
+from .logs import DISK_REFUSES
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
@@ -347,7 +349,8 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
             if not is_full(error) or time.monotonic() >= deadline:
                 raise
             if not warned:
-                logger.warning("%s cannot be written: %s. Trying again for up to %g s.", what, error.strerror, ROOM_SECONDS)
+                words = "%s cannot be written: %s. Trying again for up to %g s."
+                logger.warning(words, what, error.strerror, ROOM_SECONDS, extra=DISK_REFUSES)
             warned = True
         time.sleep(PAUSE_SECONDS)
 

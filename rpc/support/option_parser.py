@@ -3,17 +3,65 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from network.names import did_you_mean
+from network.nodes import LAST_PORT
 
 _NEAR: Final = 0.7
 """Share of letters that a near option has alike: with less, such as 0.67, `--gpus` would be `--ps`, and `--watch` `--wait`."""
+
+_EXPECTED: Final[Mapping[Any, str]] = MappingProxyType({int: "an integer", float: "a number"})
+"""Types of arguments whose texts Python reads by itself, with what they expect."""
+
+
+def positive(text: str) -> int:
+    """Parse the `text` of an option, an integer from 1 on; the `type` of such an option, as those below."""
+    # of a ValueError argparse would tell no more than the name of this function
+    with contextlib.suppress(ValueError):
+        if (value := int(text)) > 0:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+
+
+def counted(text: str) -> int:
+    """Parse the `text` of an option, a number of things; one below 1 is left to the check of the value."""
+    with contextlib.suppress(ValueError):
+        return int(text)
+    return positive(text)
+
+
+def number(text: str) -> float:
+    """Parse the `text` of an option, any number but infinity and NaN."""
+    with contextlib.suppress(ValueError):
+        # `float` takes the words nan and inf, too
+        if math.isfinite(value := float(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
+
+
+def above_0(text: str) -> float:
+    """Parse the `text` of an option, a number above 0."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
+    return value
+
+
+def port_number(text: str) -> int:
+    """Parse the `text` of an option, the port of an address, or 0 for a free one."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := int(text)) <= LAST_PORT:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a number from 0 to {LAST_PORT}, got {text!r}")
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -89,10 +137,30 @@ class OptionParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
         if action.choices is not None and value not in action.choices:
-            known = ", ".join(repr(each) for each in action.choices)
+            known = ", ".join(map(str, action.choices))
             meant = {} if action.option_strings else self.meant
             near = did_you_mean(value, [*meant, *action.choices], quoted=False, meant=meant)
-            raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {known}){near}")
+            raise argparse.ArgumentError(action, f"must be one of {known}, got {value!r}{near}")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            # argparse's own tells the name of the type, as in "invalid int value"
+            if action.type not in _EXPECTED:
+                raise
+            raise argparse.ArgumentError(action, f"must be {_EXPECTED[action.type]}, got {arg_string!r}") from None
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            # argparse's own, "expected one argument", does not tell which kind of value it is
+            if not action.option_strings:
+                raise
+            shown = self._get_formatter()._format_args(action, (action.metavar or action.dest.upper()))  # type: ignore[arg-type]
+            form = f"{action.option_strings[-1]} {shown}"
+            raise argparse.ArgumentError(action, f"needs a value, as in '{form}', got none") from None
 
     def error(self, message: str) -> NoReturn:
         """Complain, and exit with status 2."""

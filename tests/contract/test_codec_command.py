@@ -80,7 +80,10 @@ def test_the_command_line(own: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["QSGD", "--parameters", '{"bits": 4}']) == 0
     for name, told in [
         ("Bare", r"TypeError: Bare.__init__\(\) must call super\(\).__init__\(node_id\)"),
-        ("Silent", r"TimeoutError: .* of epoch 1, batch 1: all have sent, but Silent has set no result\."),
+        (
+            "Silent",
+            r"TimeoutError: .* of epoch 1, batch 1: all have sent, but Silent has set no result: Silent\.receive_blocks .*\.",
+        ),
         ("Packed", r"BadContent: Node\(0\) sent what cannot be used, for Packed, .* must be float32 .*"),
         (
             "Broken",

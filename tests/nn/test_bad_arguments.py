@@ -6,9 +6,7 @@ So do samples. Values that parts take are not looked at in general: `tests/nn/te
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,8 @@ import pytest
 
 import nn
 from nn.dataset import transforms
+
+from ..bad_arguments import Odd, arguments, faults
 
 PACKAGES = (
     *(nn.layer, nn.activation, nn.loss, nn.metric, nn.gradient_descent, nn.initializer, nn.regularizer, nn.constraint),
@@ -39,31 +39,6 @@ DATASETS = (
 LEFT_OUT = frozenset({"CachedDecoder", "Fragment", "Model", "ModelFileError", "Functional"})
 
 
-class Odd:
-    """An object of no kind that anything takes."""
-
-    def __repr__(self) -> str:
-        # without the address: it is part of names of tests, which are the same in each process
-        return "Odd()"
-
-
-BAD: dict[str, Any] = {
-    "object": Odd(),
-    "array": np.arange(3.0),
-    "number in an array": np.array(3),
-    "texts": np.array(["a", "b"]),
-    "frame": pd.DataFrame({"a": [1]}),
-    "bytes": b"ab",
-    "set": {1},
-    "dict": {"a": 1},
-    "NaN": float("nan"),
-    "complex": 1j,
-    "decimal": Decimal(2),
-    "text": "nonsense",
-    "negative": np.int64(-3),
-    "class": int,
-    "nested": [[1], [2, 3]],
-}
 GIVEN: dict[str, Any] = {
     "shape": [2, 3],
     "dims": (2, 1),
@@ -105,9 +80,7 @@ def parts() -> Iterator[tuple[type[Any], str]]:
     for kind in (*kinds, nn.Input, nn.Variable, nn.dataset.pad_sequences):
         if inspect.isabstract(kind) or not callable(kind) or kind.__name__ in LEFT_OUT or not kind.__name__[0].isupper():
             continue
-        for parameter in inspect.signature(kind).parameters.values():
-            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                yield kind, parameter.name
+        yield from ((kind, name) for name in arguments(kind))
 
 
 def needed(kind: type[Any]) -> dict[str, Any]:
@@ -117,24 +90,19 @@ def needed(kind: type[Any]) -> dict[str, Any]:
     return {**found, "steps": [transforms.Shuffle()]} if kind is transforms.Chain else found
 
 
-def faults(kind: type[Any], name: str) -> Iterator[str]:
-    aliases = getattr(kind.__init__, "aliases", {})
-    words = [name, TOGETHER.get((kind.__name__, name), name), *(each for each, meant in aliases.items() if meant == name)]
-    for bad, value in BAD.items():
-        try:
-            kind(**{**needed(kind), name: value})
-        except (TypeError, ValueError, FileNotFoundError) as error:
-            place = traceback.extract_tb(error.__traceback__)[-1].filename
-            if not any(word in str(error) for word in words) or "/nn/" not in place:
-                yield f"{kind.__name__}({name}={bad}): {type(error).__name__} {error} [{place}]"
-
-
 KINDS = list(dict.fromkeys(kind for kind, _ in parts()))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_argument_of_a_wrong_kind_is_named(kind: type[Any]) -> None:
-    found = [fault for each, name in parts() if each is kind for fault in faults(kind, name)]
+    found = [
+        fault
+        for each, name in parts()
+        if each is kind
+        for fault in faults(
+            kind, name, needed(kind), [TOGETHER[kind.__name__, name]] if (kind.__name__, name) in TOGETHER else ()
+        )
+    ]
     assert not found, "\n".join(found)
 
 

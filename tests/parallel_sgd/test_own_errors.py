@@ -14,9 +14,9 @@ from nn.callback import Callback
 from nn.dataset import ArrayDataset
 from nn.layer import Dense
 from nn.model import SequentialModel
-from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd import ParallelSGD, in_process, local_workers, simulated
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.codec import Codec, Plain, SyncPS
+from parallel_sgd.codec import Codec, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.compose import PS, AllToAll, Every, LocalRule, MergeRule, Neighbours
 from parallel_sgd.codec.pipeline import QSGD, GradientStage
 
@@ -134,3 +134,154 @@ def test_an_error_of_a_part_is_its_own(case: str, tmp_path: Path) -> None:
     packet = rf" for a packet of node {sender}, variable \d( \(dense_1/\w+\))?, epoch 1, batch 1"
     assert re.fullmatch(told + packet * bool(sender), first), first
     assert re.fullmatch(rf"Node\({node}\) of the job raised it\.", others[0])
+
+
+class Exchanging(Codec):
+    """Codec that is right: sends its block to the other worker, and takes the mean."""
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.mine = block_weight.content
+        return netEncapsulation(1 - self.node_id, block_weight.content)
+
+    def receive_blocks(self, content: Any) -> Any:
+        self.set_result((content + self.mine) / 2)
+
+
+class SetsNone(Exchanging):
+    def receive_blocks(self, content: Any) -> Any:
+        self.set_result(None)  # type: ignore[arg-type]
+
+
+class SetsList(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.set_result([0.0])  # type: ignore[arg-type]
+
+
+class SetsTwice(Exchanging):
+    def receive_blocks(self, content: Any) -> Any:
+        self.set_result(content)
+        self.set_result(content[..., :1])
+
+
+class SetsNothing(Exchanging):
+    def receive_blocks(self, content: Any) -> Any:
+        pass
+
+
+class SetsOther(Exchanging):
+    def receive_blocks(self, content: Any) -> Any:
+        self.set_result(content[:1])
+
+
+class SendsNothing(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        return None
+
+
+class NeverDone(Exchanging):
+    def is_done(self) -> bool:
+        return False
+
+
+class Empty(Exchanging):
+    def is_done(self) -> bool:
+        return True
+
+    def get_result(self) -> Any:
+        return None
+
+
+class SendsArray(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        return block_weight.content
+
+
+class SendsObject(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        return netEncapsulation(1 - self.node_id, object())
+
+
+class SendsAway(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        return netEncapsulation(7, block_weight.content)
+
+
+class AnswersAway(Exchanging):
+    def receive_blocks(self, content: Any) -> Any:
+        self.set_result(content)
+        return netEncapsulation(7, content)
+
+
+class SendsToSelf(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        return netEncapsulation(self.node_id, block_weight.content)
+
+
+class SendsToAll(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        return netEncapsulation("all", block_weight.content)  # type: ignore[arg-type]
+
+
+class Writes(Exchanging):
+    def update_blocks(self, block_weight: Any) -> Any:
+        block_weight.content[...] = 0
+
+
+VARIABLE = r"variable \d \(dense_1/\w+\)"
+WHERE = rf" for {VARIABLE}, epoch 1, batch 1"
+PACKET = rf" for a packet of node [01], {VARIABLE}, epoch 1, batch 1"
+STEP = rf"{VARIABLE} of epoch 1, batch 1: "
+# agents tell files by their places below the folder of the program
+LINE = rf"\(.*{re.escape(Path(__file__).name)}:\d+\)"
+UNSENT = r"returned what cannot be sent: "
+NODES = r"A packet must go to one of the nodes \[0, 1\], got 7"
+
+MISTAKES: dict[type[Codec], str] = {
+    SetsNone: rf"SetsNone\.set_result\(\) takes an array, got None, in receive_blocks {LINE}{PACKET}",
+    SetsList: rf"SetsList must give {VARIABLE} an array of floats of shape \(.*\), got list",
+    SetsTwice: r"SetsTwice\.set_result\(\) adds arrays of one shape, got \(.*1,?\) for a result of shape \(.*3,?\)"
+    rf", in receive_blocks {LINE}{PACKET}",
+    SetsNothing: STEP
+    + r"all have sent, but SetsNothing has set no result: SetsNothing\.receive_blocks or update_blocks must call",
+    SetsOther: r"SetsOther must give variable 0 \(dense_1/kernel\) an array of floats of shape \(4, 3\), got float32 \(1, 3\)",
+    SendsNothing: STEP + r"nothing came from node\(s\) \d; nor has SendsNothing sent anything from here",
+    NeverDone: STEP + r"NeverDone has set a result, but NeverDone\.is_done\(\) does not say so",
+    Empty: STEP + r"Empty\.is_done\(\) says that there is one, but Empty\.get_result\(\) has returned None",
+    SendsArray: rf"SendsArray\.update_blocks {UNSENT}SendsArray must return None, a netEncapsulation .*, got ndarray{WHERE}",
+    SendsObject: rf"SendsObject\.update_blocks {UNSENT}builtins\.object cannot travel: send arrays, .*{WHERE}",
+    SendsAway: rf"SendsAway\.update_blocks {UNSENT}{NODES}{WHERE}",
+    AnswersAway: rf"AnswersAway\.receive_blocks {UNSENT}{NODES}{PACKET}",
+    SendsToSelf: rf"SendsToSelf\.update_blocks {UNSENT}SendsToSelf sends variable \d to its own node [01]: use set_result",
+    SendsToAll: r"netEncapsulation 'targets' must be a node id or several, got 'all'",
+    Writes: rf"Writes\.update_blocks raised ValueError: .*read-only {LINE}",
+}
+
+
+def fault_of(kind: type[Codec], nodes: Any, directory: Path) -> str:
+    """Train by a codec; return the error with its notes, by which a traceback shows it."""
+    model = SequentialModel([-1, 4], [Dense(3)], seed=1)
+    model.setup("mse")
+    x = np.ones((8, 4), np.float32)
+    given: dict[str, Any] = {"epoch": 1, "block_size": 2, "directory": directory, "verbose": 0, "ssgd_timeout_limit": 500}
+    with pytest.raises(Exception, match=r"\w") as info:
+        ParallelSGD(model, ArrayDataset(x, x[:, :3])).parallel(nodes, codec=kind, **given)
+    return "\n".join([str(info.value), *getattr(info.value, "__notes__", [])])
+
+
+@covers("RES-11")
+@pytest.mark.parametrize("place", [in_process, simulated])
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_of_a_codec_is_told_by_method_and_variable(kind: type[Codec], place: Any, tmp_path: Path) -> None:
+    found = fault_of(kind, place(2), tmp_path)
+    assert re.search(MISTAKES[kind], found), found
+
+
+@pytest.mark.processes
+@pytest.mark.share(3)
+@covers("RES-11")
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_agents_tell_a_mistake_of_a_codec_alike(kind: type[Codec], tmp_path: Path) -> None:
+    """By the job processes of agents, whose words reach the program that called `parallel()`."""
+    with local_workers(2) as nodes:
+        found = fault_of(kind, nodes, tmp_path)
+    assert re.search(MISTAKES[kind], found), found

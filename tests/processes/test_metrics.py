@@ -145,7 +145,7 @@ def test_only_with_the_option_and_only_here(own: Cluster) -> None:
         ("-1", "worker.py: --metrics-port must be a number from 0 to 65535, got -1."),
         ("65536", "worker.py: --metrics-port must be a number from 0 to 65535, got 65536."),
         ("taken", "Port {taken} on 127.0.0.1, for metrics, is in use, by "),
-        ("web", "argument --metrics-port: invalid int value: 'web'"),
+        ("web", "argument --metrics-port: must be an integer, got 'web'"),
     ],
 )
 def test_bad_values(own: Cluster, tmp_path: Path, value: str, said: str) -> None:

@@ -256,7 +256,7 @@ class StaleSynchronous(SyncSetting):
     makes = StaleSynchronizedSGD
 
     def __post_init__(self) -> None:
-        if self.staleness != math.inf:
+        if not isinstance(self.staleness, float) or self.staleness != math.inf:
             arguments.integer(self, "staleness", self.staleness, minimum=0)
 
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:

@@ -134,6 +134,10 @@ class RescuingSync(ISyncType):
         else:
             result = codec.get_result()
         if result is None:
+            if self.is_done(variable):
+                name = type(codec).__name__
+                said = f"{name}.is_done() says that there is one, but {name}.get_result() has returned None: it must return the"
+                raise RuntimeError(f"There is no result yet: {self._of(variable)}: {said} array that set_result was given.")
             raise RuntimeError(f"There is no result yet: {self._describe(variable)}.")
         self._taken[variable] = True
         # what comes from now on for this variable is late, and goes to `receive`
@@ -151,9 +155,8 @@ class RescuingSync(ISyncType):
         return True
 
     def _describe(self, variable: int) -> str:
-        """Describe a variable's batch and the parts of it that are missing; people count epochs and batches from 1."""
-        epoch, batch = self._step
-        what = f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
+        """Describe a variable's batch and the parts of it that are missing."""
+        what = self._of(variable)
         codec, assignment = self.codecs.codecs[variable], self.codecs.assignment
         # from the most exact knowledge to the least: blocks, nodes, own packets, and what the bank has heard
         blocks = sorted(codec.missing_blocks()) if isinstance(codec, Tracking) else []
@@ -169,11 +172,20 @@ class RescuingSync(ISyncType):
         # an exchange is mutual in most codecs: those to whom this one sends are those from whom it hears
         partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
         silent = sorted(partners - heard - {codec.node_id})
-        return (
-            f"{what}: nothing came from node(s) {listed(silent)}"
-            if silent
-            else f"{what}: all have sent, but {type(codec).__name__} has set no result"
-        )
+        name = type(codec).__name__
+        if silent:
+            # where nobody sends, the author has forgotten it: the others run the same code
+            nothing = "" if self.codecs.accounts.targets(variable) else f"; nor has {name} sent anything from here"
+            return f"{what}: nothing came from node(s) {listed(silent)}{nothing}"
+        if codec._result is not None:
+            return f"{what}: {name} has set a result, but {name}.is_done() does not say so"
+        remedy = f"{name}.receive_blocks or update_blocks must call set_result once it has all parts"
+        return f"{what}: all have sent, but {name} has set no result: {remedy}"
+
+    def _of(self, variable: int) -> str:
+        """Return the variable and the batch; people count epochs and batches from 1."""
+        epoch, batch = self._step
+        return f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
 
 
 def listed(numbers: list[int]) -> str:

@@ -120,7 +120,8 @@ class WeightedMean(MergeRule):
     def __init__(self, weights: Sequence[float] | None = None) -> None:
         self.weights = None
         if weights is not None:
-            self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in weights]
+            given = arguments.sequence(self, "weights", weights, "numbers")
+            self.weights = [arguments.number(self, "weights", weight, 0, open_low=True) for weight in given]
 
     def combine(self, parts: Sequence[Array], weights: Sequence[float], round_: Round | None = None) -> Array:
         return weighted_mean(parts, weights)

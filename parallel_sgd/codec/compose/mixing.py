@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nn.arguments import number, sequence
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Draw, PayloadError, Pipeline
 from parallel_sgd.codec.pipeline.stage import Remembers, room_for, share
@@ -83,7 +84,9 @@ class Gossip(Neighbours):
             if matrix != "ring":
                 raise ValueError(f"Gossip 'matrix' must be 'ring' or a matrix, got {matrix!r}")
             return
-        a = np.asarray(matrix, np.float64)
+        rows = [sequence(self, "matrix", row, "numbers") for row in sequence(self, "matrix", matrix, "rows")]
+        even = len({*map(len, rows)}) == 1
+        a = np.array([[number(self, "matrix", each) for each in row] for row in rows] if even else 0)
         square = a.ndim == 2 and a.shape[0] == a.shape[1]
         if not square or (a < 0).any() or abs(a - a.T).max() > TOLERANCE or abs(a.sum(axis=1) - 1).max() > TOLERANCE:
             raise ValueError(f"Gossip 'matrix' must be square, symmetric, >= 0 and have rows that add up to 1, got {matrix!r}")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.arguments import instance
 from nn.arrays import Array
 from parallel_sgd.engine.unusable import check_finite
 
@@ -29,7 +30,7 @@ class Pipeline:
     """
 
     def __init__(self, stage: Stage | None = None) -> None:
-        self.stage = Chain() if stage is None else stage
+        self.stage: Stage = Chain() if stage is None else instance(self, "stage", stage, Stage)
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
         # stages in front shape the gradient, whatever way it travels
         self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))

@@ -220,7 +220,7 @@ class Chain(Stage):
 
     def __init__(self, stages: Sequence[Stage] = ()) -> None:
         self.stages: list[Stage] = []
-        for stage in stages:
+        for stage in arguments.sequence(self, "stages", stages, "stages"):
             if not isinstance(stage, Stage):
                 raise TypeError(f"a pipeline is made of stages, got {stage!r}")
             self.stages += stage.stages if isinstance(stage, Chain) else [stage]

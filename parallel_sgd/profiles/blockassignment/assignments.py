@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import ClassVar
 
+from nn.arguments import integer
 from nn.extension import checked_call
 from parallel_sgd.engine.block_tree import Span, halves
 from parallel_sgd.record.bounds import MOST_BLOCKS
@@ -125,6 +126,9 @@ class FixedBlocks:
 
     blocks: int = 4
     forms: ClassVar[tuple[str, ...]] = ("fixed:BLOCKS",)
+
+    def __post_init__(self) -> None:
+        integer("FixedBlockAssignment", "blocks", self.blocks, 1)
 
     def __call__(self, node_count: int, redundancy: int = 1) -> FixedBlockAssignment:
         """Return the assignment for `node_count` workers, `redundancy` of which compute each block.

@@ -8,6 +8,7 @@ import re
 import struct
 import sys
 import termios
+import time
 
 import numpy as np
 import pytest
@@ -274,6 +275,23 @@ def test_progress_is_one_plain_line_per_epoch_without_a_terminal(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_long_epoch_without_a_terminal_tells_how_far_it_is_at_growing_distances(capsys, monkeypatch):
+    monkeypatch.setattr(nn.model.training, "FIRST_LINE", 0.02)
+
+    slow = Slow()
+    model = classifier()
+    model.fit(*samples(400), epoch=1, batch_size=5, callbacks=[slow], verbose=1)
+    *told, result = capsys.readouterr().err.splitlines()
+    assert 1 <= len(told) <= 6, told
+    assert all(re.fullmatch(r"Epoch 1/1: \d+ s, \d+ % of 400 samples, about \d+ s left", line) for line in told[:-1])
+    assert result.startswith("Epoch 1/1: Loss ")
+    model.fit(iter([samples(5)] * 20), epoch=1, callbacks=[slow])  # of unknown length
+    told, *_ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"Epoch 2/2: \d+ s, \d+ samples", told)
+    model.fit(*samples(400), epoch=1, batch_size=5, callbacks=[slow], verbose=0)
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.fixture
 def on_terminal(monkeypatch):
     """Show something on a terminal of a size: the lines that it has been sent, also those that were written over later."""
@@ -306,6 +324,11 @@ def test_metrics_are_those_of_each_batch_whether_a_callback_follows_batches_or_n
     assert plain.fit_history()["accuracy"] == followed.fit_history()["accuracy"]
     assert [diary.batches[len(X) - 1]["accuracy"], diary.batches[-1]["accuracy"]] == plain.fit_history()["accuracy"]
     assert len({logs["accuracy"] for logs in diary.batches[:20]}) > 2
+
+
+class Slow(nn.callback.Callback):
+    def on_batch_end(self, batch, logs):
+        time.sleep(0.005)
 
 
 class Broken(nn.callback.Callback):

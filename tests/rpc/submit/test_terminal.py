@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import select
 import shutil
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import rpc.submit.terminal
 from rpc.agent.children import project_root
 from rpc.launch import local
 from rpc.launch.launcher import end_agents
@@ -74,6 +76,25 @@ def test_lines(caplog: pytest.LogCaptureFixture) -> None:
         "Current progress: Worker(0): 10% Worker(1):  0% | Running",
         "Current progress: Worker(0): 10% Worker(1):100% | Running",
     ]
+
+
+def test_a_short_console_without_a_terminal_tells_a_long_job_at_growing_distances(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not each percent: the epochs have their lines. A job that ends soon has none."""
+    caplog.set_level(logging.INFO)
+    now = 100.0
+    monkeypatch.setattr(rpc.submit.terminal, "monotonic", lambda: now)
+    with verbosity(1, short=True):
+        display = ProgressDisplay([0, 1], logger)
+        for percent in range(1, 101):
+            now += 3.0
+            display.update(0, percent, "Loss 0.5")
+            display.update(1, percent, "Loss 0.5")
+        display.close()
+    told, left = zip(*(message.rsplit(", ", 1) for message in caplog.messages), strict=True)
+    assert list(told) == [f"{percent} % of 2 workers, {3 * percent} s" for percent in (10, 20, 40, 80)]
+    assert all(re.fullmatch(r"about \d+ s left", each) for each in left)
 
 
 @covers("SUB-12")

@@ -27,7 +27,7 @@ class Cast(Quantizer):
 
     def __init__(self, format: str = "fp16") -> None:
         super().__init__()
-        if format not in _RELATIVE_ERROR:
+        if not isinstance(format, str) or format not in _RELATIVE_ERROR:
             raise ValueError(f"Cast 'format' must be 'fp16' or 'bf16', got {format!r}")
         self.format = format
 

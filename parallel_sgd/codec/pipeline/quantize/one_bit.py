@@ -23,7 +23,7 @@ class Sign(Quantizer):
 
     def __init__(self, scale: str | None = "l1") -> None:
         super().__init__()
-        if scale not in ("l1", None):
+        if scale is not None and (not isinstance(scale, str) or scale != "l1"):
             raise ValueError(f"Sign 'scale' must be 'l1' or None, got {scale!r}")
         self.scale = scale
         self._table = code_table(np.array([1, -1]), 1)

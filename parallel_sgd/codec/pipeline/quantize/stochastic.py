@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nn.arguments import integer, number
+from nn.arguments import flag, integer, number, sequence
 
 from ..stage import Draw, PayloadError, Reader, Vector, Writer
 from .quantizer import (
@@ -56,7 +56,7 @@ class QSGD(Quantizer):
         self.bucket = None if bucket is None else integer(self, "bucket", bucket, 8)
         if self.bucket is not None and self.bucket % 8:
             raise ValueError(f"QSGD 'bucket' must be a multiple of 8, so that buckets begin with whole bytes, got {bucket}")
-        if norm not in ("l2", "max"):
+        if not isinstance(norm, str) or norm not in ("l2", "max"):
             raise ValueError(f"QSGD 'norm' must be 'l2' or 'max', got {norm!r}")
         self.norm = norm
         self._levels = (1 << bits - 1) - 1
@@ -157,7 +157,7 @@ class Tern(Quantizer):
     def __init__(self, clip: float | None = 2.5, base3: bool = False) -> None:
         super().__init__()
         self.clip = None if clip is None else number(self, "clip", clip, 0, open_low=True)
-        self.base3 = bool(base3)
+        self.base3 = flag(self, "base3", base3)
         # clipping moves the large numbers, and always towards 0
         self.unbiased = self.clip is None
         self._rounder = Rounder()
@@ -242,7 +242,12 @@ class Tern(Quantizer):
 
 
 def tangent_levels(count: int) -> NDArray[np.float64]:
-    """Return the positive levels 1 / tan(k pi / (4 count)), k = count .. 1, as shares of the largest: dense near 0."""
+    """Return the positive levels 1 / tan(k pi / (4 count)), k = count .. 1, as shares of the largest: dense near 0.
+
+    Args:
+        count: number of levels, from 1 on.
+    """
+    count = integer("tangent_levels()", "count", count, 1)
     return np.array([tan(pi / 4 / count) / tan(k * pi / 4 / count) for k in range(count, 0, -1)])
 
 
@@ -267,7 +272,9 @@ class Levels(Quantizer):
         super().__init__()
         self.bits = width(self, bits)
         count = (1 << bits - 1) - 1
-        self.levels = None if levels is None else tuple(map(float, levels))
+        self.levels: tuple[float, ...] | None = None
+        if levels is not None:
+            self.levels = tuple(number(self, "levels", each) for each in sequence(self, "levels", levels, "numbers"))
         positive = tangent_levels(count) if self.levels is None else np.array(self.levels)
         if len(positive) != count or positive[-1] != 1 or not (np.diff(positive, prepend=0) > 0).all():
             raise ValueError(f"Levels 'levels' must be {count} numbers above 0 that rise to 1, got {levels}")

@@ -1,0 +1,55 @@
+"""While the disk of a node is full its submitter says so, in a sentence, and so does the report."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+import nn
+from nn.dataset import ArrayDataset
+from parallel_sgd import ParallelSGD, local_workers
+from parallel_sgd.record.files import OUTCOME
+from rpc.support.logs import SUBMIT_LOGGER
+from tests.fulldisk import fill, small_disk
+
+pytestmark = pytest.mark.processes
+
+
+class Filling(nn.callback.Callback):
+    """Takes all room of a disk from the second epoch to the seventh, in the first worker."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        if epoch == 1:
+            fill(Path(self.file))
+        elif epoch == 7:
+            Path(self.file).unlink()
+
+
+def test_the_submitter_and_the_report_tell_of_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, SUBMIT_LOGGER)
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)], seed=1)
+    model.setup("mse")
+    x = nn.random.keyed(1, "x").normal(size=(40, 4)).astype("f4")
+    with small_disk(tmp_path / "disk", 20_000) as disk, local_workers(1, work_dir=disk) as nodes:
+        result = ParallelSGD(model, ArrayDataset(x, x[:, :3])).parallel(
+            nodes,
+            epoch=12,
+            block_size=4,
+            checkpoint_every="epoch",
+            callbacks=[Filling(str(disk / "other"))],
+            directory=tmp_path,
+        )
+    said = [line for line in caplog.messages if re.match(r"Node\(0\): .*(goes on|again|Checkpoint)", line)]
+    assert result.report is not None and len(said) == 2, said
+    assert re.search("Node\\(0\\): .* (cannot be written|could not be saved), training goes on.*: .*No space left", said[0])
+    assert re.search("Node\\(0\\): .*( is written again|Checkpoint after )", said[1])
+    notes = json.loads((result.report.parent / OUTCOME).read_text())["notes"]
+    assert [line.partition("Node(0): ")[2] for line in said] == [note.removeprefix("Node(0): ") for note in notes]
+    assert "Something went wrong on the way, and the job went on" in result.report.read_text()
