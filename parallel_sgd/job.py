@@ -235,7 +235,8 @@ def run_job(
         with following(spec.options.writers, spec.config, console) as followers:
             result = _train(spec, arrays, followers)
             try:
-                with telling("What the writers get at the end", _log), spared("What the writers get at the end"):
+                what = "What the writers get at the end" if spec.options.writers else "The console of the job"
+                with telling(what, _log), spared(what):
                     followers.done(lambda: result.history)
             finally:  # the hash of a file holds once no writer adds to it
                 try:

@@ -264,7 +264,7 @@ def test_a_refused_key_is_told_with_its_place() -> None:
         (None, {"HOME": "/home/me"}, "/home/me/.config/psgd/key"),
     ):
         told = advised(refused, goal, given, key_origin(given, environ))
-        assert str(told) == f"wrong key. That key is from {place}; --key-file names another."
+        assert str(told) == f"wrong key. That key is from {place}; 'key_file' names another."
         assert isinstance(told, Refused) and told.hint == Hint.BAD_KEY
     assert advised(refused, goal) is refused
     assert advised(busy := Refused(Hint.BUSY, "busy"), goal, origin="a") is busy
