@@ -26,6 +26,7 @@ from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
 from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.paths import told_path
+from parallel_sgd.record.run import NOT_BEGUN
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
@@ -149,6 +150,8 @@ class Outcome:
                 kept = checkpoint_of(records) is not None
             if not kept and state == "stopped":
                 _log.info("%s", why_none(records), extra=BRIEF)
+        if state == "done" and self.page is None:
+            _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF)
         if self.page is not None and state != "done":
             _log.info("report   %s", shown(self.page), extra=COPIED)
         if kept and (again := line_to_go_on()):
@@ -167,7 +170,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
         try:
             # before the place of the report
-            with telling("The job", _log):
+            with telling(lambda: "The job" if run.has_begun else NOT_BEGUN, _log):
                 yield outcome
         except BaseException as error:
             with uninterrupted():

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from nn.callback import Callback
+from nn.dataset import SimData
 from parallel_sgd.run_page import outcome
 from parallel_sgd.writers.console import JobConsole
 from parallel_sgd.writers.live import Followers
+from rpc.submit import RunFolder
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.statements import covers
 
@@ -108,6 +110,41 @@ def test_how_a_run_goes_on_is_told_without_its_report(
         train(directory=tmp_path, callbacks=[Press()], checkpoint_every=every)
     said = caplog.messages[-1]
     assert said == ("It cannot go on, for it kept no checkpoints." if every is None else f"go on    {CALL}")
+
+
+class Stopped(SimData):
+    """Data that are long in coming."""
+
+    def load(self) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return super().load()
+
+
+@covers("SUB-44")
+def test_a_job_that_had_not_begun_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While its data are loaded, and before its run is there."""
+    for stopped in (lambda: train(Stopped(samples=120, features=6, classes=3), directory=tmp_path), None):
+        caplog.clear()
+        if stopped is None:
+            monkeypatch.setattr(RunFolder, "begin", pressing(RunFolder.begin))
+        with pytest.raises(KeyboardInterrupt):
+            stopped() if stopped else train(directory=tmp_path)
+        assert caplog.messages == ["The job, of which nothing had been trained, was stopped by Ctrl-C."]
+        assert not list(tmp_path.glob("runs/P-SGD-*"))
+
+
+@covers("SUB-44")
+def test_a_run_that_is_done_says_where_its_models_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where its report is stopped."""
+    monkeypatch.setattr(outcome, "write_page", pressing(outcome.write_page))
+    with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+        train(directory=tmp_path)
+    assert caplog.messages[-1] == f"The run is done, and its models are in {tmp_path}/runs/P-SGD-1."
+    assert list(tmp_path.glob("runs/P-SGD-1/*/MODEL-*.model"))
 
 
 @covers("SUB-44")
