@@ -124,7 +124,7 @@ def advised(
         origin: the same in words, None where it is unknown.
     """
     if isinstance(error, Refused) and error.hint == Hint.BAD_KEY and origin is not None:
-        return Refused(error.hint, f"{error} That key is from {origin}; --key-file names another.")
+        return Refused(error.hint, f"{error} That key is from {origin}; 'key_file' names another.")
     if not isinstance(error, CannotConnect):
         return error
     if not error.refused:

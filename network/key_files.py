@@ -23,6 +23,19 @@ KEY_VARIABLE = "PSGD_KEY"
 _FILE_LIMIT = 1024
 
 
+def by_flag(text: str) -> str:
+    """Return an error of this package in the words of a command, which has the flag `--key-file` in place of the argument
+    `key_file` of programs.
+
+    >>> by_flag("Key file key is a link; name another with 'key_file'.")
+    'Key file key is a link; name another with --key-file.'
+
+    Args:
+        text: the error.
+    """
+    return text.replace("'key_file'", "--key-file")
+
+
 def default_key_path(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `$XDG_CONFIG_HOME/psgd/key`, else `~/.config/psgd/key`; KeyFileError when this user has no home directory."""
     base = environ.get("XDG_CONFIG_HOME", "")
@@ -33,7 +46,7 @@ def default_key_path(environ: Mapping[str, str] = os.environ) -> Path:
         return Path(home if os.path.isabs(home) else Path.home(), ".config", "psgd", "key")
     except RuntimeError:
         raise KeyFileError(
-            f"This user has no home directory to keep a key in; give --key-file or set {KEY_FILE_VARIABLE}."
+            f"This user has no home directory to keep a key in; give 'key_file' or set {KEY_FILE_VARIABLE}."
         ) from None
 
 
@@ -59,7 +72,7 @@ def load_key_file(path: str | os.PathLike[str]) -> Keyring:
     if keyring is None:
         raise KeyFileError(
             f"Key file {path} does not exist; copy it from a machine of the cluster and 'chmod 600' it, "
-            f"name another one with --key-file, or make a new one with 'psgd worker --new-key --key-file {path}'."
+            f"name another one with 'key_file', or make a new one with 'psgd worker --new-key --key-file {path}'."
         )
     return keyring
 
@@ -203,7 +216,7 @@ def _publish(path: Path, text: str) -> bool:
     except OSError as error:
         # `mkdir` tells of a file in its place that it exists
         why = f"{path.parent} is no directory" if isinstance(error, FileExistsError) else error.strerror
-        raise KeyFileError(f"Key file {path} cannot be written: {why}; name another with --key-file.") from None
+        raise KeyFileError(f"Key file {path} cannot be written: {why}; name another with 'key_file'.") from None
 
 
 def _link(draft: Path, path: Path) -> bool:

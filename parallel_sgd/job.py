@@ -34,7 +34,7 @@ from .options.job_options import MEANT, ON_CPUS, JobOptions, options
 from .options.make_spec import make_spec, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
-from .record.run import JobResult, write_run_manifest
+from .record.run import NOT_BEGUN, JobResult, write_run_manifest
 from .record.spared import spared
 
 if TYPE_CHECKING:
@@ -197,17 +197,9 @@ def run_job(
     short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
     shown = verbosity(options.verbose, short=short)
     with interrupts_put_off(), shown, telling("The job", _log):
-        if not work.model.built:
-            raise ValueError(
-                "ParallelSGD 'model' must have its variables: give it an input_shape and call setup() or compile()"
-            )
-        options = options.without_words()
-        spec = replace(make_spec(work.model, work.data, work.transform, options), about=about)
-        # after the options, since loading may take minutes
-        arrays, nodes = work.data.load() if arrays is None else arrays, options.nodes
-        spec = with_data(spec, arrays)
-        made = check_data(work.model, arrays, work.transform, spec.plan, work.data)
-        spec = with_population(spec, arrays, made)
+        with telling(NOT_BEGUN, _log):
+            spec, arrays = _prepared(work, options, about, arrays)
+        nodes = spec.options.nodes
         _log.info("Start job.")
         few = sorted(nodes.items())[:_MOST_LISTED]
         listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in few)
@@ -229,7 +221,8 @@ def run_job(
         with following(spec.options.writers, spec.config, console) as followers:
             result = _train(spec, arrays, followers)
             try:
-                with telling("What the writers get at the end", _log), spared("What the writers get at the end"):
+                what = "What the writers get at the end" if spec.options.writers else "The console of the job"
+                with telling(what, _log), spared(what):
                     followers.done(lambda: result.history)
             finally:  # the hash of a file holds once no writer adds to it
                 try:
@@ -240,6 +233,18 @@ def run_job(
                         with uninterrupted(), spared("The console of the job"):
                             console.done(result)
             return result
+
+
+def _prepared(work: Work, options: JobOptions, about: Mapping[str, Any], arrays: Arrays | None) -> tuple[JobSpec, Arrays]:
+    """Return the specification of a job, checked, and the four arrays of its data set."""
+    if not work.model.built:
+        raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup() or compile()")
+    spec = replace(make_spec(work.model, work.data, work.transform, options.without_words()), about=about)
+    # after the options, since loading may take minutes
+    arrays = work.data.load() if arrays is None else arrays
+    spec = with_data(spec, arrays)
+    made = check_data(work.model, arrays, work.transform, spec.plan, work.data)
+    return with_population(spec, arrays, made), arrays
 
 
 def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) -> JobResult:

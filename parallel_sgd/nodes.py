@@ -27,7 +27,9 @@ from .record.spared import spared
 
 
 @checked_call
-def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
+def parse_worker(
+    worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json", key_file: str | Path | None = None
+) -> NodeAssignment:
     """Return the first `worker_cnt` workers of a node file, and with `ps` its parameter server.
 
     Args:
@@ -35,6 +37,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
         ps: take the parameter server of the file, too.
         filename: path of the file. It holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or
             `host:port`.
+        key_file: the cluster key of these workers; default as in `network.Request`.
 
     Raises: ValueError naming the file, the expectation and its content; FileNotFoundError; TypeError for a `ps` that is no
     bool.
@@ -49,7 +52,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     if len(workers) < worker_cnt:
         listed = f"{len(workers)} worker{'s' * (len(workers) != 1)}"
         raise ValueError(f"The node file {path} lists {listed}, but {worker_cnt} were asked for.")
-    nodes = NodeAssignment()
+    nodes = NodeAssignment(key_file)
     try:
         if ps:
             if not isinstance(content.get("PS"), str):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from network.errors import NetworkError
+from network.key_files import by_flag
 from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import known_nodes
@@ -207,4 +208,4 @@ def _source(given: argparse.Namespace) -> Source:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"psgd: {text}\n")
+    sys.stderr.write(f"psgd: {by_flag(text)}\n")

@@ -333,6 +333,10 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
             "it had ended, or 'checkpoint_every' was None. Run 3 has one",
             "it had ended, or --checkpoint-every was off. Run 3 has one",
         ),
+        (
+            "wrong key. That key is from a; 'key_file' names another.",
+            "wrong key. That key is from a; --key-file names another.",
+        ),
         # values, arguments of parts, and words of others stay
         ("'checkpoint_every' must be 'epoch', got 'seed'", "--checkpoint-every must be 'epoch', got 'seed'"),
         ("'on_failure' must be one of 'fail', 'wait', got 'x'", "--on-failure must be one of 'fail', 'wait', got 'x'"),

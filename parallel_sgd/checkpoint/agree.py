@@ -4,6 +4,8 @@ they hold and sending those that others lack; else a node takes the checkpoint t
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ import numpy as np
 
 from network.message import Message
 from rpc import Communication
+from rpc.support.files import parsed, read_below
 
 from .choose import CheckpointOffer, Choice, choose
 from .locate import FOLDER, HeldCheckpoints, stores_of
@@ -72,14 +75,17 @@ def begin(
             # checkpoints after the choice belong to a past that is given up; left, they could be chosen after the next failure
             own_store(com).cut(choice.position)
             logger.info("%s", choice.said)
-            sent = None if snapshot is None else Resumption(snapshot, choice.whole, held.tables(com.node_id))
+            others = held.others(_staying(com))
+            sent = None if snapshot is None else Resumption(snapshot, choice.whole, held.tables(com.node_id), others)
             return StartPoint(sent, choice.said, early)
     if given is not None:
         logger.info("%s", given["said"])
         content = given["content"]
         # the submitter's paths mean something only where the node is on the same machine
-        tables = Path(given["tables"]) if given["tables"] else None
-        sent = None if content is None else Resumption(Snapshot.read(memoryview(content)), given["whole"], tables)
+        own, *others = given["tables"] or [""]
+        tables = Path(own) if own else None
+        state = None if content is None else Snapshot.read(memoryview(content))
+        sent = None if state is None else Resumption(state, given["whole"], tables, [Path(other) for other in others])
         return StartPoint(sent, given["said"], early)
     # in a later attempt it is no error: the failure may have come before the first checkpoint
     if earlier and not com.attempt:
@@ -93,11 +99,25 @@ def begin(
     return StartPoint(None, said, early)
 
 
+def _staying(com: Communication) -> list[int]:
+    """Return the nodes of this attempt that are on this agent, each of which continues the tables of its number."""
+    found = [com.node_id]
+    for folder in _jobs_folder(com).glob(f"{com.job}.*"):
+        number = folder.name[len(com.job) + 1 :]
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            # of a node of an attempt before, which has another number or another agent by now, the record stays as it was
+            if number.isdecimal() and parsed(json.loads, read_below(folder, [_RECORD])).get("attempt") == com.attempt:
+                found.append(int(number))
+    return found
+
+
 def _jobs_folder(com: Communication) -> Path:
     return com.output_directory.parent.parent
 
 
 OFFERS, CONTENT = 0, 1
+_RECORD: Final = "job.json"
+"""File of an agent that tells, in the folder of a node, the attempt that it was started for last."""
 AGREE_SECONDS: Final = 60.0
 """How long a node waits for another one's offers, and for the first megabytes of a checkpoint."""
 # slow on purpose: too long a limit delays an error, too short a one ends a good job

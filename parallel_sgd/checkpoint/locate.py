@@ -70,7 +70,20 @@ class HeldCheckpoints:
         folder = self._folders.get(node)
         if folder is None:
             return None
-        return folder / "out" if (folder / "out").is_dir() else folder
+        return _tables_in(folder)
+
+    def others(self, nodes: Iterable[int]) -> list[Path]:
+        """Return the folders with the tables of workers that are none of these `nodes`.
+
+        Args:
+            nodes: those that continue their own tables.
+        """
+        left = self._folders.keys() - set(nodes)
+        return [_tables_in(self._folders[node]) for node in sorted(left) if node >= 0]
+
+
+def _tables_in(folder: Path) -> Path:
+    return folder / "out" if (folder / "out").is_dir() else folder
 
 
 def _node_of(folder: Path) -> int | None:

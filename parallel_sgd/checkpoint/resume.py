@@ -50,7 +50,12 @@ class LocalCheckpoint:
         if source is None:
             return None
         snapshot = self.held.load(source.owner, self.choice.position)
-        return Resumption(snapshot, self.choice.whole, self.held.tables(node))
+        return Resumption(snapshot, self.choice.whole, self.held.tables(node), self._others(node))
+
+    def _others(self, node: int) -> list[Path]:
+        """Return the folders of the tables that no node continues; the first worker carries them on."""
+        workers = [worker for worker in self.choice.sources if worker >= 0]
+        return self.held.others(workers) if node == min(workers) else []
 
     def resources(self, nodes: Iterable[int]) -> dict[str, Any]:
         """Return the same for all `nodes`, in the form in which it travels.
@@ -69,9 +74,16 @@ class LocalCheckpoint:
                 of[node] = source.owner
         return {"contents": contents, "of": of, "whole": self.choice.whole, "said": self.choice.said}
 
-    def tables(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Return the folders of the tables of the part that is over, on this machine, by node."""
-        return {node: str(found.absolute()) for node in nodes if (found := self.held.tables(node)) is not None}
+    def tables(self, nodes: Iterable[int]) -> dict[int, list[str]]:
+        """Return the folders of the tables of the part that is over, on this machine, by node: its own, "" where it has none,
+        and those that it carries on for others.
+        """
+        found = {}
+        for node in nodes:
+            own, others = self.held.tables(node), self._others(node)
+            if own is not None or others:
+                found[node] = ["" if own is None else str(own.absolute()), *(str(other.absolute()) for other in others)]
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -218,6 +218,7 @@ class Resumption:
         whole: whether codecs and optimizers take their memory of single workers from it too, so that the bits are those of an
             undisturbed run.
         tables: folder of the tables that the node has reported before; None: there is none here.
+        others: folders of tables that no node continues, and this one carries on.
 
     Attributes: `position` of the snapshot; `owner`, the node of the state.
     """
@@ -225,6 +226,7 @@ class Resumption:
     snapshot: Snapshot
     whole: bool
     tables: Path | None = None
+    others: Sequence[Path] = ()
 
     @property
     def position(self) -> Position:
@@ -252,7 +254,7 @@ class Resumption:
 
     def earlier(self) -> Earlier | None:
         # rows after the position are cut from the tables that the next part continues
-        return None if self.tables is None else Earlier(self.tables, self.position)
+        return Earlier(self.tables, self.position, self.others) if self.tables or self.others else None
 
     def check_clients(self, clients: str) -> None:
         """Check that the job has the population of clients of the snapshot.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from network.errors import NetworkError
+from network.key_files import by_flag
 from network.keys import KeyFileError
 from rpc import SubmissionError, UnknownJob
 from rpc import program_name as called_as
@@ -107,7 +108,7 @@ def by_flags(text: str, options: argparse.Namespace) -> str:
             value = pattern.sub(form, value)
         return f"{flags[name]} {value}"
 
-    return _OFF.sub(r"\1off", _NAMED.sub(told, text).replace("parse_worker(n, ps=True)", "--ps"))
+    return _OFF.sub(r"\1off", _NAMED.sub(told, by_flag(text)).replace("parse_worker(n, ps=True)", "--ps"))
 
 
 def tell(

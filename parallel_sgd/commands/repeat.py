@@ -71,6 +71,9 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     """
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
+    # one of the file would strike again, at the very batch that comes next
+    if "resume" in given and "fault" not in given:
+        options.fault = defaults["fault"]
     judge = _judge_of(file, given, vars(given))
     # a script is code, though no class names it (RUN-6)
     _judge_discovery(judge, file, options)

@@ -199,7 +199,7 @@ def attempt_resources(
             # one content for each owner: several workers may take the same
             sent = resources[CHECKPOINT]
             content = sent["contents"].get(sent["of"].get(node))
-            tables = sent["tables"].get(node, "")
+            tables = sent["tables"].get(node, [])
             return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
         # both ask for TRANSFER; the names of their codecs differ
         return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]

@@ -62,6 +62,15 @@ class Batches:
         blocks, tail = self.block_count, self.tail
         return slice(start + block * tail // blocks, start + (block + 1) * tail // blocks)
 
+    def steps(self, dealt: Collection[Collection[int]]) -> tuple[int, int]:
+        """Count the block steps of all workers in a batch, and in the last one of an epoch.
+
+        Args:
+            dealt: the blocks of each worker.
+        """
+        every = sum(map(len, dealt))
+        return every, every - sum(map(self.idle, dealt))
+
     def idle(self, blocks: Collection[int]) -> int:
         """Count those of `blocks` that have no samples in the tail."""
         return sum(not factor for factor in self.tail_factors(blocks).values())

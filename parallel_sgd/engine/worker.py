@@ -132,6 +132,11 @@ def build_worker(
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
 
         kind = partial(ClientTraining, wiring.memories)
+    if resumption is not None and hooks.report is not None and options.clients is None:
+        header = resumption.snapshot.header
+        count = 1 + max(block for blocks in header.blocks for block in blocks)
+        then = Batches(header.samples, header.batch_size // count, count)
+        hooks.report.went_on(then.steps(header.blocks), batches.steps(plan.assignment.node_2_block))
     process = kind(plan, model, optimizer, wiring.exchange, Work(data, batches, blocks), clock, hooks, continuity)
     return Worker(model, wiring.exchange, wiring.bank.accounts.watch.timed(process.run()), callbacks)
 

@@ -49,11 +49,16 @@ def command(words: Sequence[str]) -> Callable[[], str]:
     def again() -> str:
         kept = list(words)
         # of --resume the last one counts, so it goes for the eye alone
-        for place in reversed([place for place, word in enumerate(kept) if word.partition("=")[0] in (_FLAG, _FAULT_FLAG)]):
+        for place in reversed([place for place, word in enumerate(kept) if _is_replaced(word.partition("=")[0])]):
             del kept[place : place + (1 if "=" in kept[place] else 2)]
         return shlex.join([*kept, _FLAG, _LAST])
 
     return again
+
+
+def _is_replaced(flag: str) -> bool:
+    """Tell if a flag is `--resume` or `--fault`, or one that is cut short, as a parser takes it that has taken the line."""
+    return len(flag) > len("--") and (_FLAG.startswith(flag) or _FAULT_FLAG.startswith(flag))
 
 
 def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str] | None:
@@ -66,7 +71,7 @@ def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str]
     if caller is None or str(caller.f_globals.get("__name__", "")).partition(".")[0] in NEEDED:
         return None
     # the text and the line alone: a frame that is kept would keep all that it knows
-    file, line, has_option = caller.f_code.co_filename, caller.f_lineno, _OPTION in given
+    file, line, has_option, has_fault = caller.f_code.co_filename, caller.f_lineno, _OPTION in given, _FAULT in given
     # now, as the file may be edited while the job runs; of an earlier look it may have changed
     linecache.checkcache(file)
     # cells of a notebook, too: its kernel keeps them there
@@ -75,14 +80,27 @@ def call_of(caller: FrameType | None, given: Sequence[str]) -> Callable[[], str]
     def again() -> str:
         written = _written(lines, line)
         if written is not None:
-            others = [keyword for keyword in written.keywords if keyword.arg not in (_OPTION, _FAULT)]
-            # else it comes out of a dict, and would be given twice
-            if not has_option or any(keyword.arg == _OPTION for keyword in written.keywords):
+            names = {keyword.arg for keyword in written.keywords}
+            others: list[ast.keyword] | None = [each for each in written.keywords if each.arg not in (_OPTION, _FAULT)]
+            # one that the call does not name comes out of a dict
+            if others is not None and has_fault and _FAULT not in names:
+                others = _without_fault(others)
+            # from there it would be given twice
+            if others is not None and (not has_option or _OPTION in names):
                 written.keywords = [*others, ast.keyword(_OPTION, ast.Constant(_LAST))]
                 return ast.unparse(written)
-        return f"the same call of {_METHOD}(), with {_OPTION}={_LAST!r}"
+        return f"the same call of {_METHOD}(), with {_OPTION}={_LAST!r}" + f" and {_FAULT}=None" * has_fault
 
     return again
+
+
+def _without_fault(keywords: list[ast.keyword]) -> list[ast.keyword] | None:
+    """Return keywords with all dicts among them (`**options`) in one that has no fault; None where there is no dict."""
+    dicts = [keyword.value for keyword in keywords if keyword.arg is None]
+    if not dicts:
+        return None
+    merged = ast.Dict([*[None] * len(dicts), ast.Constant(_FAULT)], [*dicts, ast.Constant(None)])
+    return [*(keyword for keyword in keywords if keyword.arg is not None), ast.keyword(None, merged)]
 
 
 def _written(lines: Sequence[str], line: int) -> ast.Call | None:

@@ -16,7 +16,7 @@ from nn.model.history import VALIDATION, History
 
 from .door import Door, RecordError
 from .over_clients import columns_over_clients, is_over_clients, lines_over_clients
-from .tables import Column, Columns, by_node, node_of, read_table, warn
+from .tables import Column, Columns, by_node, joined, node_of, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
@@ -71,6 +71,8 @@ _OF_ROUNDS: Final = {
     "late": "Late",
 }
 _OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "of": "of", "samples": "Samples"}
+KINDS: Final = ("TR", "EV", "BY", "CL", "RO", "CT", "DE")
+"""Kinds of the tables of which a history is made."""
 _TENTH: Final = 0.1
 #: Figures of clients and rounds that are whole numbers.
 _COUNTS: Final = frozenset((_OF_CLIENTS | _OF_ROUNDS | _OF_TESTS).keys()) - {
@@ -107,7 +109,9 @@ class JobHistory(History):
     when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`;
     `client_tests`, a row per epoch and client, one `of` so many, with `samples` that are held out, with loss and metrics on
     these; `told`, how many block steps have a row, by epoch and batch; `untold`, the number of those that a killed worker had
-    not written yet, by epoch. The figures of such an epoch in training are made of the rows of the other workers there.
+    not written yet, or has taken with it, by epoch. The figures of such an epoch in training are made of the rows of the other
+    workers there; `parts`, the block steps of the batches of a training that went on. A worker that has another number since
+    then has the rows of before under the number that it had.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -133,6 +137,7 @@ class JobHistory(History):
         self.rows = list(epochs)
         self.told: Counter[tuple[int, int]] = Counter()
         self.untold: dict[int, int] = {}
+        self.parts = Parts()
         # made when they are asked for: a dict would make all
         self.workers: Mapping[int, JobHistory] = workers if isinstance(workers, _Workers) else dict(workers or {})
 
@@ -146,38 +151,33 @@ class JobHistory(History):
         Args:
             files: by node, the files that it has left.
         """
-        found: dict[int, tuple[Table, Table]] = {}
-        # by node, since `BY` tables are of servers, too
-        sent: dict[int, Table] = {}
-        visits: dict[int, Table] = {}
-        rounds: dict[int, Table] = {}
-        tests: dict[int, Table] = {}
+        # by kind and number; `BY` tables are of servers, too
+        found: defaultdict[str, defaultdict[int, list[Table]]] = defaultdict(lambda: defaultdict(list))
         for node, paths in sorted(files.items()):
-            tables: dict[str, Table] = {}
-            for path in (path for path in paths if path.name.startswith(("TR-", "EV-", "BY-", "CL-", "RO-", "CT-"))):
+            for path in (path for path in paths if path.name.startswith(tuple(f"{kind}-" for kind in KINDS))):
                 kind, table = path.name.partition("-")[0], Columns()
                 try:
                     table, remark = read_table(Door(path.parent), path)
                 except RecordError as error:
                     remark = f"Node({node}): {error}."
                 warn([remark])
-                if node_of(path.name) is not None:
-                    tables[kind] = table
-                elif kind == "BY":
-                    sent |= by_node(table)
+                if (number := node_of(path.name)) is not None:
+                    found[kind][number].append(table)
                 else:
-                    found |= {other: (rows, {}) for other, rows in by_node(table).items()}
-            if "TR" in tables:
-                found[node] = tables["TR"], tables.get("EV", {})
-            if "BY" in tables:
-                sent[node] = tables["BY"]
-            if "CL" in tables:
-                visits[node] = tables["CL"]
-            if "RO" in tables:
-                rounds[node] = tables["RO"]
-            if "CT" in tables:
-                tests[node] = tables["CT"]
-        return cls.of(found, sent, visits, rounds, tests)
+                    for other, rows in by_node(table).items():
+                        found[kind][other].append(rows)
+        return cls.of_kinds(found)
+
+    @classmethod
+    def of_kinds(cls, found: Mapping[str, Mapping[int, Sequence[Table]]]) -> JobHistory:
+        """Make the history in tables.
+
+        Args:
+            found: by kind and number of the worker, its tables; there are several where workers have changed their numbers.
+        """
+        every = {kind: {node: joined(tables) for node, tables in sorted(found.get(kind, {}).items())} for kind in KINDS}
+        trained = {node: (table, every["EV"].get(node, {})) for node, table in every["TR"].items()}
+        return cls.of(trained, *(every[kind] for kind in KINDS[2:]))
 
     @classmethod
     def of(
@@ -187,6 +187,7 @@ class JobHistory(History):
         visits: Mapping[int, Table] | None = None,
         rounds: Mapping[int, Table] | None = None,
         tests: Mapping[int, Table] | None = None,
+        parts: Mapping[int, Table] | None = None,
     ) -> JobHistory:
         """Make the history in the columns of tables.
 
@@ -196,10 +197,14 @@ class JobHistory(History):
             visits: `CL` of each worker.
             rounds: `RO` of each worker, in which all have the same rows.
             tests: `CT` of each worker.
+            parts: `DE` of each worker, of which all have the same rows from when they began.
         """
+        dealt = Parts.of((parts or {}).values())
         traffic = _traffic(sent or {})
         every = list(tables.values())
-        steps, epochs, told, untold = _rows([trained for trained, _ in every], [tested for _, tested in every], bool(visits))
+        steps, epochs, told, untold = _rows(
+            [trained for trained, _ in every], [tested for _, tested in every], bool(visits), dealt
+        )
         whole = cls(
             steps,
             epochs,
@@ -209,7 +214,7 @@ class JobHistory(History):
             _placed(rounds or {}, _OF_ROUNDS, ("round",)),
             _placed(tests or {}, _columns_of_tests(tests or {}), ("epoch", "client")),
         )
-        whole.told, whole.untold = told, untold
+        whole.told, whole.untold, whole.parts = told, untold, dealt
         whole._add_bytes(bool(sent))
         whole._add_clients()
         whole._add_tests()
@@ -496,23 +501,69 @@ def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Seque
     return [row for _, row in sorted(found.items())]
 
 
-def over_epoch(batches: Sequence[tuple[int, Figures]]) -> tuple[Figures, int]:
+class Parts:
+    """Parts of a training that went on, of which each may deal its batches to other workers.
+
+    Args:
+        rows: for each part the epoch and batch with which it begins, the block steps of all workers in a batch, and those in
+            the last batch of an epoch.
+    """
+
+    def __init__(self, rows: Iterable[tuple[int, int, int, int]] = ()) -> None:
+        self._rows = sorted(set(rows))
+
+    @classmethod
+    def of(cls, tables: Iterable[Table]) -> Parts:
+        """Make the parts in tables `DE`; of a worker that came later there are only the last ones."""
+        names = ("Epochs", "Batches", "Steps", "Last")
+        return cls(
+            (int(epoch), int(batch), int(steps), int(last))
+            for table in tables
+            for epoch, batch, steps, last in zip(*(table.get(name, ()) for name in names), strict=False)
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def steps(self, epoch: int, batches: Sequence[int]) -> list[tuple[int, int]]:
+        """Return for each batch of an epoch its block steps, and those that it would have as a whole batch.
+
+        Args:
+            epoch: number of the epoch, from 1.
+            batches: numbers of its batches, from 1, of which the last is that of the epoch.
+        """
+        found = []
+        for batch in batches:
+            known = [row for row in self._rows if row[:2] <= (epoch, batch)]
+            _, _, steps, last = known[-1] if known else self._rows[0]
+            found.append((last if batch == batches[-1] else steps, steps))
+        return found
+
+
+def over_epoch(batches: Sequence[tuple[int, Figures]], steps: Sequence[tuple[int, int]] = ()) -> tuple[Figures, int]:
     """Return the mean over an epoch, and how many block steps have no row.
 
     A batch counts by its blocks, also where a killed worker took rows with it: without them a mean over rows would lean towards
-    the end of the epoch. Only the last batch, the tail, may have fewer blocks than the others.
+    the end of the epoch. Only the last batch, the tail, may have fewer blocks than the others. Where the workers have changed
+    within the epoch, a batch has as many samples as before, dealt to another number of blocks, and counts as much.
 
     Args:
         batches: for each batch in order the number of its rows, and their mean.
+        steps: for each batch its block steps, and those of a whole one, see `Parts`; by default the most that any has, and
+            those that are there in the last.
     """
     counts = [count for count, _ in batches]
-    weights = [max(counts)] * (len(counts) - 1) + counts[-1:] if len(counts) > 1 else counts
+    most = max(counts)
+    steps = steps or [(most, most)] * (len(counts) - 1) + [(counts[-1], most)]
+    # in steps of the last part: whole numbers, so that a mean over equal parts is that over rows
+    unit = steps[-1][1]
+    weights = [unit] * (len(counts) - 1) + [steps[-1][0]]
     names = dict.fromkeys(name for _, row in batches for name in row)
     found = {}
     for name in names:
         known = [(weight, row[name]) for weight, (_, row) in zip(weights, batches, strict=True) if name in row]
         found[name] = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
-    return found, sum(weights) - sum(counts)
+    return found, sum(max(0, own - count) for (own, _), count in zip(steps, counts, strict=True))
 
 
 def lost_steps(number: int) -> str:
@@ -521,7 +572,7 @@ def lost_steps(number: int) -> str:
 
 
 def _rows(
-    trained: Sequence[Table], tested: Sequence[Table], of_clients: bool = False
+    trained: Sequence[Table], tested: Sequence[Table], of_clients: bool = False, parts: Parts | None = None
 ) -> tuple[list[Figures], list[Figures], Counter[tuple[int, int]], dict[int, int]]:
     """Return the rows per step and per epoch of some workers together, and as `JobHistory` has them `told` and `untold`.
 
@@ -529,6 +580,7 @@ def _rows(
         trained: tables `TR`.
         tested: tables `EV`.
         of_clients: whether steps are of clients, of which a batch may have any number.
+        parts: those of a training that went on.
     """
     steps: defaultdict[tuple[int, int], list[Figures]] = defaultdict(list)
     for table in trained:
@@ -550,16 +602,23 @@ def _rows(
     for table in tested:
         for place, number in enumerate(table.get("Epoch", ())):
             tests[int(number)].append({name: float(table[name][place]) for name in table if name != "Epoch"})
-    means, untold = {epoch: _mean(rows) for epoch, rows in epochs.items()}, {}
-    if len(trained) > 1 and not of_clients:
+    means = {epoch: _mean(rows) for epoch, rows in epochs.items()}
+    untold: dict[int, int] = {}
+    if (len(trained) > 1 or parts) and not of_clients:
         places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for at in sorted(steps):
             places[at[0]].append(at)
         for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
             counts = [told[at] for at in places[epoch]]
+            dealt = parts.steps(epoch, [batch for _, batch in places[epoch]]) if parts else []
             # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
-            if min(counts[:-1], default=counts[-1]) < max(counts):
-                means[epoch], untold[epoch] = over_epoch([(told[at], _mean(steps[at])) for at in places[epoch]])
+            if (
+                len(set(counts[:-1])) > 1
+                or counts[-1] > max(counts[:-1], default=counts[-1])
+                or (dealt and counts != [own for own, _ in dealt])
+            ):
+                means[epoch], lost = over_epoch([(told[at], _mean(steps[at])) for at in places[epoch]], dealt)
+                untold |= {epoch: lost} if lost else {}
     by_epoch = [
         {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
         for epoch in sorted(epochs.keys() | tests.keys())

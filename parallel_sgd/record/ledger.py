@@ -108,7 +108,7 @@ class Ledger:
         # of each block the claim of the first table counts
         keys, first, place = _by_block(claims, source)
         twice = _twice(claims, source, first[place], place, grid.redundancy)
-        problems = [*_holes(keys, grid), *_doubles(claims, place, twice)]
+        problems = [*_holes(keys, claims[first, ATTEMPT], grid), *_doubles(claims, place, twice)]
         counted = np.zeros(len(claims), bool)
         counted[first] = True
         every[stands, COMMITTED] = counted | twice
@@ -147,26 +147,54 @@ def _twice(
     return doubled
 
 
-def _holes(keys: Table, grid: Grid) -> list[str]:
+def _holes(keys: Table, attempts: NDArray[np.int64], grid: Grid) -> list[str]:
+    """List the blocks that were not applied, and those that there are not.
+
+    Args:
+        keys: epoch, batch and block of each block that was applied.
+        attempts: the attempt of each.
+        grid: the blocks that were to be applied.
+    """
     there = {tuple(key) for key in keys.tolist()}
     wanted: set[tuple[Any, ...]] = set()
     room = 4 * len(keys) + _MOST_LACKING
+    # a job before may have dealt its batches to other workers; within an attempt all batches have as many blocks
+    sizes_of = {each: int(keys[attempts == each, BLOCK].max()) + 1 for each in set(attempts.tolist()) if grid.resumed}
     for epoch in range(1, grid.epochs + 1):
-        batches, blocks = grid.batches, grid.blocks
-        own = keys[keys[:, EPOCH] == epoch]
-        if grid.resumed and (epoch < grid.epochs or epoch <= grid.before) and len(own):
-            # a job before may have had another size of epoch: it must be complete in itself
-            batches, blocks = int(own[:, BATCH].max()), int(own[:, BLOCK].max()) + 1
-        room -= batches * blocks
-        if room < 0:
-            return [
-                f"of epoch {epoch} {len(own)} of {batches * blocks} blocks were applied, and others of other epochs were not"
-            ]
-        wanted.update((epoch, batch, block) for batch in range(1, batches + 1) for block in range(blocks))
+        place = keys[:, EPOCH] == epoch
+        own, batches = keys[place], grid.batches
+        # a job before may have had another size of epoch: it must be complete in itself
+        of_before = grid.resumed and (epoch < grid.epochs or epoch <= grid.before) and len(own) > 0
+        if of_before:
+            batches = int(own[:, BATCH].max())
+        known = sizes_of if of_before else {**sizes_of, max(sizes_of, default=0): grid.blocks}
+        sizes = _sizes(own, attempts[place], known) if grid.resumed else {}
+        if (room := room - batches * max([grid.blocks, *sizes.values()])) < 0:
+            every = batches * grid.blocks
+            return [f"of epoch {epoch} {len(own)} of {every} blocks were applied, and others of other epochs were not"]
+        blocks = grid.blocks
+        for batch in range(1, batches + 1):
+            # one that was not applied at all has as many as the one before
+            blocks = sizes.get(batch, blocks)
+            wanted.update((epoch, batch, block) for block in range(blocks))
     lacking = [f"{_place(key)} was not applied" for key in sorted(wanted - there)]
     return _shortened(lacking) + _shortened(
         [f"{_place(key)} does not exist, but was applied" for key in sorted(there - wanted)]
     )
+
+
+def _sizes(own: Table, attempts: NDArray[np.int64], sizes_of: Mapping[int, int]) -> dict[int, int]:
+    """Return how many blocks each batch of an epoch has, where any of them was applied.
+
+    Args:
+        own: the blocks of the epoch that were applied.
+        attempts: the attempt of each.
+        sizes_of: by attempt, the blocks of its batches.
+    """
+    found: dict[int, int] = {}
+    for batch, attempt in sorted({*zip(own[:, BATCH].tolist(), attempts.tolist(), strict=True)}):
+        found[batch] = max(found.get(batch, 0), sizes_of[attempt])
+    return found
 
 
 def _doubles(claims: Table, place: NDArray[np.int64], twice: NDArray[np.bool_]) -> list[str]:

@@ -1,7 +1,7 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
 (BA), and for each codec in it (BY); per client of a round (CL), per client and epoch on samples that are held out (CT), per
 round of clients with a clock (RO), and per client (PO); per codec (CO); per variable and epoch (WH); per process that trained
-(ID); per block that was applied (LEDGER).
+(ID); per block that was applied (LEDGER); per part of a training that went on (DE).
 """
 
 from __future__ import annotations
@@ -47,7 +47,15 @@ ROUNDS: Final = "RO"
 POPULATION: Final = "PO"
 """Kind of the table of the samples of each client and class, which the first worker of a job with clients has."""
 ROUND_COLUMNS: Final = ("Round", "Epochs", "Batches", "Begins", "Ends", "Asked", "Counted", "Lost", "Late")
+DEALT: Final = "DE"
+"""Kind of the table of the parts of a training that went on: how many block steps all workers have in a batch, from which batch
+on."""
+DEALT_COLUMNS: Final = ("Steps", "Epochs", "Batches", "Last", "Tables")
+"""Its columns. `Last` are the steps in the last batch of an epoch, and `Tables` how many tables `TR` of other numbers lie
+beside it, for a reader of the running job."""
 _AT_THE_END = ("AC", "CO")
+FIGURES: Final = ("TR", "EV", "BY", CLIENTS, CLIENT_TESTS)
+"""Kinds of the tables of which figures of an epoch are made, which workers carry on for those that are no more."""
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
 _MOST_WAITING: Final = 32  # block steps, and
@@ -105,9 +113,42 @@ class TrainingReport:
             tables.append(Table(path, [head, *rows, *own], lasting=bool(rows)))
             if kind == "EV":
                 self._evaluated = len(rows)
+        self._carried = 0
+        if earlier is not None:
+            further = {CLIENTS: CLIENT_COLUMNS, CLIENT_TESTS: (*CLIENT_TEST_COLUMNS, *metrics)}
+            self._carry(directory, title, earlier, {**dict(zip(KINDS, heads, strict=True)), **further})
         self._steps, self._evaluations, self._epochs, self._packets, *others = tables
         self._batches, self._packets_of_batches, self._costs, self._hashes, _ = others
         self._every = tables
+
+    def _carry(self, directory: Path, title: str, earlier: Earlier, heads: Mapping[str, Sequence[str]]) -> None:
+        """Write the rows of workers that no longer have a table of their number here, each under the number that it had."""
+        for number in earlier.numbers():
+            for kind in FIGURES if number != self._node else ():
+                path = directory / f"{kind}-{title}-N({number}).csv"
+                if rows := earlier.rows(path, number, heads[kind]):
+                    Table(path, [heads[kind], *rows])
+                    self.paths.append(path)
+                    self._carried += kind == "TR"
+
+    def went_on(self, before: tuple[int, int], now: tuple[int, int]) -> None:
+        """Write the table of the parts of a training that went on.
+
+        Args:
+            before: block steps of all workers in a batch, and in the last one of an epoch, up to here.
+            now: the same from here on.
+        """
+        if self._earlier is None:
+            return
+        path, (epoch, batch) = self.steps_path.with_name(DEALT + self.steps_path.name[2:]), self._earlier.position
+        # all workers write the same, so that of any number will do
+        names = ((path.with_name(f"{DEALT}-N({number}).csv"), number) for number in (self._node, *self._earlier.numbers()))
+        known = (self._earlier.rows(file, number, DEALT_COLUMNS) for file, number in names)
+        rows = next(filter(None, known), [[*map(str, (before[0], 1, 1, before[1], 0))]])
+        # the last column is of the process that writes
+        kept = [(*row[:-1], self._carried) for row in rows]
+        Table(path, [DEALT_COLUMNS, *kept, (now[0], epoch + 1, batch + 1, now[1], self._carried)])
+        self.paths.append(path)
 
     def clients(self) -> Callable[[tuple[float | int, ...]], None]:
         """Begin the table of the clients that this worker trains, and return a function that adds one of a round: a row of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
@@ -17,6 +19,7 @@ from rpc.support.logs import DISK_REFUSES, DISK_TAKES, get_logger
 NODE: Final = "Node"
 """Column of tables that several workers share: the number of the worker."""
 _MODE = 0o666  # less the bits of the user's mask
+_OF_STEPS: Final = re.compile(r"TR-.*-N\(([0-9]{1,9})\)\.csv")
 _log = get_logger("parallel_sgd.record.report")
 
 
@@ -86,19 +89,52 @@ class Table:
 
 @dataclass(frozen=True)
 class Earlier:
-    """Tables in `folder` of a run that goes on after `position`, (epochs, batches of the next one) completed."""
+    """Tables of a part of a run that is over, which goes on after a position.
 
-    folder: Path
+    Args:
+        folder: that of the tables that the node has left; None where it has left none here.
+        position: completed epochs, and completed batches of the next one.
+        others: folders of tables that no node of the next part continues, as of workers that have another number by now.
+    """
+
+    folder: Path | None
     position: tuple[int, int]
+    others: Sequence[Path] = ()
+
+    @property
+    def _folders(self) -> list[Path]:
+        return [*([] if self.folder is None else [self.folder]), *self.others]
+
+    def numbers(self) -> list[int]:
+        """List the workers of which there are rows of steps."""
+        matches = (_OF_STEPS.fullmatch(file.name) for folder in self._folders for file in folder.glob("TR-*.csv"))
+        return sorted({int(match[1]) for match in matches if match})
 
     def rows(self, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
         """Return the rows of the table that `path` continues, up to the position, of a ledger all; none where it has other
         columns.
+
+        Args:
+            path: the table.
+            node_id: number of its node.
+            head: its columns.
         """
+        found: list[list[str]] = []
+        for folder in self._folders:
+            # a worker that has changed its number twice has left rows of one number in two places, and some in both
+            known = Counter(map(tuple, found))
+            for row in self._rows_in(folder, path, node_id, head):
+                if known[tuple(row)] > 0:
+                    known[tuple(row)] -= 1
+                else:
+                    found.append(row)
+        return found
+
+    def _rows_in(self, folder: Path, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
         kind = path.name.partition("-")[0]
         # a run that goes on may have another title, so a table of its kind will do
-        found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
-        opened = next(filter(None, (_opened(self.folder, file.name) for file in found)), None)
+        names = [folder / path.name, *sorted(folder.glob(f"{kind}-*-N({node_id}).csv"))]
+        opened = next(filter(None, (_opened(folder, file.name) for file in names)), None)
         if opened is None:
             return []
         with io.TextIOWrapper(opened, "utf-8", "replace", newline="") as file:

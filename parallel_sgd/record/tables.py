@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -29,6 +30,7 @@ __all__ = [
     "Columns",
     "TableRows",
     "by_node",
+    "joined",
     "node_of",
     "read_columns",
     "read_hashes",
@@ -129,6 +131,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         },
         _number,
     ),
+    "DE": ({"Steps": _COUNT, "Epochs": _EPOCH, "Batches": _BATCH, "Last": _COUNT, "Tables": _COUNT}, _texts),
     "CT": ({"Epoch": _EPOCH, "Client": _COUNT, "of": _COUNT, "Samples": _COUNT}, _number),
     "PO": ({}, _COUNT),
     "RO": (
@@ -309,6 +312,28 @@ def read_columns(path: Path) -> Columns:
         return read_table(Door(path.parent), path)[0]
     except RecordError:
         return {}
+
+
+def joined(tables: Sequence[Mapping[str, Column]]) -> Mapping[str, Column]:
+    """Return the rows of tables of one kind and number: a worker that has another number by now has left its rows under the one
+    that it had, in the files of another node.
+
+    Args:
+        tables: the tables; those with other columns than the first are left out, and rows that several have are there once.
+    """
+    first, *others = tables
+    if not others:
+        return first
+    found = Counter(zip(*first.values(), strict=False))
+    for table in others:
+        if [*table] == [*first]:
+            found |= Counter(zip(*table.values(), strict=False))
+    rows = sorted(found.elements(), key=lambda row: _moment(dict(zip(first, row, strict=True))))
+    return {name: list(column) for name, column in zip(first, zip(*rows, strict=True), strict=False)} or first
+
+
+def _moment(row: Mapping[str, float | str]) -> tuple[float | str, ...]:
+    return tuple(row[name] for name in ("Epochs", "Epoch", "Batches", "Total") if name in row)
 
 
 def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:

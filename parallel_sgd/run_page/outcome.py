@@ -26,14 +26,15 @@ from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
 from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.paths import told_path
+from parallel_sgd.record.run import NOT_BEGUN
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
-from rpc.submit import RunFolder, interrupted, telling, uninterrupted
+from rpc.submit import Run, RunFolder, interrupted, telling, uninterrupted
 from rpc.submit.run_folder import shown
 from rpc.support.files import publish
-from rpc.support.logs import COPIED, HEADLINE, SUBMIT_LOGGER, get_logger
+from rpc.support.logs import BRIEF, COPIED, HEADLINE, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
 
 from .records import RunRecords
@@ -134,15 +135,29 @@ class Outcome:
             self._story = lines(records)
         self.page = write_page(records)
 
-    def tell_how_it_goes_on(self) -> None:
-        """Log where the page is, and the call or command that lets the run go on, if it is not done and has a checkpoint."""
-        from .story import checkpoint_of  # noqa: PLC0415 - as above
+    def tell_how_it_goes_on(self, folder: Path) -> None:
+        """Log where the page is and, unless the run is done, the call or command that lets it go on; of a run that was stopped
+        and has no checkpoint, that it begins anew.
 
-        state = self._end["state"]
+        Args:
+            folder: that of the run.
+        """
+        state, kept = self._end["state"], False
+        if state in ("failed", "stopped"):
+            from .story import checkpoint_of, why_none  # noqa: PLC0415 - as above
+
+            # after Ctrl-C the tables may not have been read, which a run on agents alone needs here
+            records = self.records or RunRecords(folder, Run.read(folder), self._about)
+            if not (kept := checkpoint_of(records) is not None) and self.records is None:
+                records = replace(RunRecords.read(folder), outcome=self._about)
+                kept = checkpoint_of(records) is not None
+            if not kept and state == "stopped":
+                _log.info("%s", why_none(records), extra=BRIEF)
+        if state == "done" and self.page is None:
+            _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF)
         if self.page is not None and state != "done":
             _log.info("report   %s", shown(self.page), extra=COPIED)
-        ended = state in ("failed", "stopped")
-        if ended and self.records is not None and checkpoint_of(self.records) and (again := line_to_go_on()):
+        if kept and (again := line_to_go_on()):
             _log.info("go on    %s", again, extra=COPIED)
 
 
@@ -158,7 +173,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
         try:
             # before the place of the report
-            with telling("The job", _log):
+            with telling(lambda: "The job" if run.has_begun else NOT_BEGUN, _log):
                 yield outcome
         except BaseException as error:
             with uninterrupted():
@@ -176,7 +191,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                         _log.warning("Ctrl-C stopped the report; 'psgd report %s' writes it.", shown(run.path))
                         raise interrupted() from None
                     finally:
-                        outcome.tell_how_it_goes_on()
+                        # short, and the last that is said
+                        with uninterrupted():
+                            outcome.tell_how_it_goes_on(run.path)
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)

@@ -23,10 +23,11 @@ from rpc.submit import Run
 if TYPE_CHECKING:
     from parallel_sgd.record.history import JobHistory
 
-_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|CT|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
+_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|CT|DE|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
 #: Tables that workers without tables of their own share; those files name no node.
 _OF_ALL: Final = ("TR-", "BY-")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
+_WORK = re.compile(r".*\.(?:ps(\d+)|(\d+))")
 _OUT: Final = "out"
 #: Begin of the name of a folder in which local workers write while they run: `agent-<k>/<job>.<node>/out`.
 _AGENT: Final = "agent-"
@@ -159,6 +160,7 @@ class RunRecords:
         logs: the last lines of each log.
         problems: the files that do not have the form of their kind, such as a link in the place of a table, a sentence each.
         cut_off: files of JSON that were not written to their end, a sentence each.
+        carried: by kind and number tables of workers that have another number now, or none, each by that which it had.
     """
 
     folder: Path
@@ -169,19 +171,21 @@ class RunRecords:
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: Sequence[str] = ()
     cut_off: Sequence[str] = ()
+    carried: Mapping[str, Mapping[int, Sequence[Mapping[str, Column]]]] = field(default_factory=dict)
 
     @cached_property
     def history(self) -> JobHistory:
         """History in the tables of the run."""
         from parallel_sgd.record.history import JobHistory  # noqa: PLC0415 - batches alone need none
 
-        return JobHistory.of(
-            {node: (tables["TR"], tables.get("EV", {})) for node, tables in self.tables.items() if "TR" in tables},
-            *(
-                {node: tables[kind] for node, tables in self.tables.items() if kind in tables}
-                for kind in ("BY", "CL", "RO", "CT")
-            ),
-        )
+        found: dict[str, dict[int, list[Mapping[str, Column]]]] = {}
+        for node, tables in self.tables.items():
+            for kind, table in tables.items():
+                found.setdefault(kind, {})[node] = [table]
+        for kind, others in self.carried.items():
+            for node, more in others.items():
+                found.setdefault(kind, {}).setdefault(node, []).extend(more)
+        return JobHistory.of_kinds(found)
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -209,6 +213,7 @@ class RunRecords:
         """
         door = Door(folder)
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}
+        carried: dict[str, dict[int, list[Mapping[str, Column]]]] = {}
         logs: dict[str, list[str]] = {}
         ledger: Mapping[str, Column] = {}
         ledgers: list[str] = []
@@ -229,15 +234,20 @@ class RunRecords:
             cut_off.append(OUTCOME)
         except RecordError as error:
             problems.append(str(error))
-        for place in _places(door, current):
+        for place, is_over in _places(door, current):
+            # rows of attempts before that count are in tables of the newest, if that has begun
+            skipped = is_over and bool(tables)
             # logs lie beside the folder of the tables
             beside = [place[:-1]] if place[-1] == _OUT else []
             for name in sorted("/".join((*way, name)) for way in (place, *beside) for name in door.names(*way)):
                 file, inside = name.rpartition("/")[2], name.count("/") == len(place)
                 known = _TABLE.fullmatch(file) if inside else None
-                if known and known[1] == "BY" and read is not None:
+                if known and (skipped or (known[1] == "BY" and read is not None)):
                     continue  # a part of it would give wrong sums
                 try:
+                    if known and int(known[2]) != _owner(place):
+                        carried.setdefault(known[1], {}).setdefault(int(known[2]), []).append(table(name))
+                        continue
                     # the first of a kind counts: places are in the order in which they are to be believed
                     if known and known[1] not in tables.get(int(known[2]), {}):
                         tables.setdefault(int(known[2]), {})[known[1]] = table(name)
@@ -268,7 +278,7 @@ class RunRecords:
             run, cut_off = None, [_RECORD, *cut_off]
         except RecordError as error:
             run, problems = None, [str(error), *problems]
-        return cls(folder, run, outcome, dict(sorted(tables.items())), ledger, logs, problems, cut_off)
+        return cls(folder, run, outcome, dict(sorted(tables.items())), ledger, logs, problems, cut_off, carried)
 
     @cached_property
     def batches(self) -> dict[int, Sequence[Batch]]:
@@ -297,8 +307,18 @@ class RunRecords:
         return found
 
 
-def _places(door: Door, current: bool) -> list[tuple[str, ...]]:
-    """List where files of nodes are: those that came home, then those of local workers, of the newest attempt first."""
+def _owner(place: tuple[str, ...]) -> int | None:
+    """Return the node whose folder this is: that of its files at home, or that in which it works."""
+    if (match := _FOLDER.fullmatch(place[0])) is not None:
+        return int(match[1])
+    match = _WORK.fullmatch(place[1])
+    return None if match is None else -int(match[1]) if match[1] else int(match[2])
+
+
+def _places(door: Door, current: bool) -> list[tuple[tuple[str, ...], bool]]:
+    """List where files of nodes are, and whether they are of an attempt that is over: those that came home, then those of local
+    workers, of the newest attempt first.
+    """
     folders = door.names(folders=True)
     retrieved = [(name,) for name in folders if _FOLDER.fullmatch(name)]
     works = {
@@ -308,9 +328,10 @@ def _places(door: Door, current: bool) -> list[tuple[str, ...]]:
         for job in door.names(agent, folders=True)
         if _OUT in door.names(agent, job, folders=True)
     }
-    newest = max(works.values(), default=0) if current else 0
+    newest = max(works.values(), default=0)
     # the newest attempt first, so that its tables count
-    return [*retrieved, *sorted((place for place in works if works[place] >= newest), key=lambda place: -works[place])]
+    kept = sorted((place for place in works if works[place] >= newest or not current), key=lambda place: -works[place])
+    return [*((place, False) for place in retrieved), *((place, works[place] < newest) for place in kept)]
 
 
 def read_run(door: Door) -> Run | None:

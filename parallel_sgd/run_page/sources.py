@@ -166,7 +166,7 @@ class ClusterSource:
         tables = {node: own for node, own in records.tables.items() if node in current}
         environment = machine_of(self._given, sum(node >= 0 for node in current))
         outcome = {"state": state, "environment": environment} if entries else {}
-        records = RunRecords(self.folder, None, outcome, tables, {}, records.logs)
+        records = RunRecords(self.folder, None, outcome, tables, {}, records.logs, carried=records.carried)
         if state == "failed":
             records = self._with_story(records, entries)
         shares = [percent / 100 for node, (percent, _) in follower.progress.items() if node in current]

@@ -276,9 +276,9 @@ def _lost(records: RunRecords) -> str:
         parts.append("No batch had been trained, as far as the tables tell.")
     if (kept := checkpoint_of(records)) is not None:
         parts.append(f"{kept}: {_AGAIN} from it.")
-    elif settings.get("checkpoint_every") != "None" and _nodes(records) == ON_AGENTS:
+    elif not _keeps_none(records) and _nodes(records) == ON_AGENTS:
         parts.append(f"If its agents have kept checkpoints, {_AGAIN} from the newest.")
-    elif settings.get("checkpoint_every") != "None" and _nodes(records) == ON_LAUNCHED_AGENTS:
+    elif not _keeps_none(records) and _nodes(records) == ON_LAUNCHED_AGENTS:
         parts.append("Checkpoints that its workers had end with the workers, which the program itself had launched.")
     else:
         parts.append("There is no checkpoint.")
@@ -299,6 +299,21 @@ def checkpoint_of(records: RunRecords) -> str | None:
     total, each = far
     needed = each if every == EPOCH else int(every) if every.isdecimal() and len(every) < _MOST_DIGITS else total + 1
     return "Its agents have checkpoints" if total >= needed else None
+
+
+def why_none(records: RunRecords) -> str:
+    """Tell why a run that was stopped has no checkpoint that is known of."""
+    if _keeps_none(records):
+        return "It cannot go on, for it kept no checkpoints."
+    if _nodes(records) == ON_AGENTS:
+        return f"If its agents have kept checkpoints, {_AGAIN} from the newest."
+    if _nodes(records) == ON_LAUNCHED_AGENTS:
+        return "It cannot go on: its checkpoints ended with its workers, which the program itself had launched."
+    return "It cannot go on, for it was stopped before its first checkpoint: it begins again at epoch 1."
+
+
+def _keeps_none(records: RunRecords) -> bool:
+    return str((records.outcome.get("settings") or {}).get("checkpoint_every")) == "None"
 
 
 def _nodes(records: RunRecords) -> str:

@@ -16,7 +16,7 @@ from rpc.support.processors import usable_cores
 
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import COUNTED, EPOCH, Figures, JobHistory, lost_steps, over_epoch
+from ..record.history import COUNTED, EPOCH, Figures, JobHistory, Parts, lost_steps, over_epoch
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
@@ -42,7 +42,9 @@ class JobConsole:
         self._began = monotonic()
         self._head = False
         self._told = 0
-        self._steps: defaultdict[int, list[tuple[int, Figures]]] = defaultdict(list)
+        #: by epoch: batch, number of rows, their mean
+        self._steps: defaultdict[int, list[tuple[int, int, Figures]]] = defaultdict(list)
+        self._parts = Parts()
         nodes = spec.options.nodes
         self._workers = len(nodes.worker_ids)
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
@@ -87,18 +89,21 @@ class JobConsole:
 
     def take(self, history: JobHistory) -> None:
         """Tell the epochs that a piece of the history completes; steps come once each, in order."""
+        self._parts = history.parts or self._parts
         for row in history.steps:
             # after a restart rows of epochs that were told come again
             if row[EPOCH] > self._told:
                 # steps of clients are as many as have taken part
                 count = 1 if history.clients else history.told[int(row[EPOCH]), int(row["batch"])]
-                self._steps[int(row[EPOCH])].append((count, {name: row[name] for name in row if name not in _KEYS}))
+                figures = {name: row[name] for name in row if name not in _KEYS}
+                self._steps[int(row[EPOCH])].append((int(row["batch"]), count, figures))
         for row in history.rows:
             tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
             # with its evaluation an epoch is complete
             if tests and row[EPOCH] > self._told:
                 steps = self._steps[int(row[EPOCH])]
-                means, untold = over_epoch(steps) if steps else ({}, 0)
+                dealt = self._parts.steps(int(row[EPOCH]), [batch for batch, *_ in steps]) if self._parts and steps else []
+                means, untold = over_epoch([(count, figures) for _, count, figures in steps], dealt) if steps else ({}, 0)
                 self._tell({EPOCH: row[EPOCH], **means, **tests}, untold)
 
     def take_all(self, history: JobHistory) -> None:

@@ -20,7 +20,7 @@ from rpc.support.logs import get_logger
 from ..errors import JobFailed
 from ..record.history import BYTES, COUNTS, JobHistory
 from ..record.spared import spared
-from ..record.tables import Columns, TableRows
+from ..record.tables import Columns, TableRows, node_of
 from .console import JobConsole
 from .interface import DONE, FAILED, Config, Traffic, Writer, Writers
 
@@ -36,9 +36,11 @@ _ORDER = {
     "CL": (["Seconds", "Epochs", "Batches"], list[str]()),
     "RO": (["Round", "Epochs", "Batches"], list[str]()),
     "CT": (["Epoch", "Client", "of"], list[str]()),
+    "DE": (["Steps", "Epochs", "Batches", "Last", "Tables"], list[str]()),
 }
 _EVALUATIONS: Final = "EV"
 _TESTS: Final = "CT"
+_PARTS: Final = "DE"
 #: Kinds of the tables that have no batch, and the column of the epoch; all others have epoch and batch in their second and
 #: third column.
 _BY_EPOCH: Final = {_EVALUATIONS: -1, _TESTS: 0}
@@ -89,10 +91,16 @@ class _Lines:
 
 
 class _Worker:
-    """Tables of a worker, as far as they are there: `TR`, `EV`, `BY`, and of clients `CL`, `RO` and `CT`."""
+    """Tables of a worker, as far as they are there: `TR`, `EV`, `BY`, of a training that went on `DE`, and of clients `CL`,
+    `RO` and `CT`.
+
+    Attribute: `others`, tables of workers that have another number now, or none, by that which they had; they lie beside its
+    own, and have no further rows.
+    """
 
     def __init__(self) -> None:
         self._tables = {kind: _Lines(kind) for kind in _ORDER}
+        self.others: defaultdict[int, _Worker] = defaultdict(_Worker)
 
     def add(self, kind: str, at: int, data: bytes) -> None:
         # a later attempt begins the file anew
@@ -114,8 +122,10 @@ class _Worker:
         """Place before which all is complete: the rows of its batches, their packets, and with the last one of an epoch the
         evaluation.
         """
-        steps, packets, visits, rounds = (self._tables[kind] for kind in ("TR", "BY", "CL", "RO"))
-        if not steps.rows:
+        steps, packets, visits, rounds, parts = (self._tables[kind] for kind in ("TR", "BY", "CL", "RO", _PARTS))
+        # the table of the parts comes before all `TR`, and those of others may come behind the own one
+        awaited = int(parts.rows[-1][-1]) if parts.rows else 0
+        if not steps.rows or sum(other._tables["TR"].begun for other in self.others.values()) < awaited:
             return _START
         last, ends = _place(steps.rows[-1]), [self._trained(steps.rows)]
         # a table of packets has a row of the last batch whenever it is written, and none before the first time
@@ -144,7 +154,10 @@ class _Worker:
         """Return the columns of the tables from one place up to before another; rows before the first place are forgotten."""
         found = {}
         for kind, table in self._tables.items():
-            if kind in _BY_EPOCH:
+            if kind == _PARTS:
+                # of all epochs: each figure needs to know in which part its batches are
+                found[kind] = table.columns(table.rows)
+            elif kind in _BY_EPOCH:
                 column = _BY_EPOCH[kind]
                 # of evaluations all are kept, which tell how far the worker is
                 if kind == _TESTS:
@@ -207,7 +220,8 @@ class LiveFigures:
         kind = name.partition("-")[0]
         if kind in _ORDER and worker in self._workers:
             try:
-                self._workers[worker].add(kind, at, data)
+                number, tables = node_of(name), self._workers[worker]
+                (tables if number in (worker, None) else tables.others[number]).add(kind, at, data)
             # its figures would be wrong or late for all; at the end they are read from the files
             except Exception as error:  # noqa: BLE001  a worker may send anything
                 self._give_up(error)
@@ -223,10 +237,12 @@ class LiveFigures:
             # the slowest worker decides: a figure is the mean over all
             end = self._tested(min((worker.next for worker in self._workers.values()), default=_START))
             if end > self._next:
-                found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
-                tables = {node: (each["TR"], each[_EVALUATIONS]) for node, each in found.items()}
-                others = ({node: each[kind] for node, each in found.items()} for kind in ("BY", "CL", "RO", _TESTS))
-                self._log(JobHistory.of(tables, *others))
+                found: defaultdict[str, defaultdict[int, list[Columns]]] = defaultdict(lambda: defaultdict(list))
+                for own, worker in self._workers.items():
+                    for node, tables in ((own, worker), *worker.others.items()):
+                        for kind, columns in tables.between(self._next, end).items():
+                            found[kind][node].append(columns)
+                self._log(JobHistory.of_kinds(found))
                 self._next = end
         except Exception as error:  # noqa: BLE001  a worker may send anything
             self._give_up(error)

@@ -19,7 +19,7 @@ from typing import Any
 
 from network import VERSION
 from network.errors import NetworkError
-from network.key_files import create_key_file, default_key_path
+from network.key_files import by_flag, create_key_file, default_key_path
 
 from ..errors import SettingsError
 from ..job.hardening import refuse_inspection
@@ -300,7 +300,7 @@ def _say(text: str) -> None:
 
 
 def _explain(error: Exception) -> int:
-    sys.stderr.write(f"{_program_name()}: {error}\n")
+    sys.stderr.write(f"{_program_name()}: {by_flag(str(error))}\n")
     return EXIT_USAGE
 
 

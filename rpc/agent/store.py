@@ -309,7 +309,7 @@ class WorkDirectory:
             if status.st_uid != os.getuid() or status.st_mode & 0o077:
                 raise NetworkError(
                     f"The work directory {self.path} must belong to this user and be closed to others (mode 0700); "
-                    f"choose another --work-dir, or 'chmod 700' it if it is meant for this alone."
+                    f"choose another one, or 'chmod 700' it if it is meant for this alone."
                 )
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             # held for life: the kernel lets go of it however this process ends
@@ -318,9 +318,7 @@ class WorkDirectory:
                 folder.mkdir(mode=0o700, exist_ok=True)
         except BlockingIOError:
             self.close()
-            raise NetworkError(
-                f"The work directory {self.path} is used by another worker; choose another --work-dir."
-            ) from None
+            raise NetworkError(f"The work directory {self.path} is used by another worker; choose another one.") from None
         except OSError as error:
             self.close()
             # `mkdir` tells of a file in its place that it exists

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from network import VERSION
 from network.dial import Target, advised, dial_all
 from network.errors import ClosedByUs, NetworkError, PeerLost
-from network.key_files import find_keys, key_origin
+from network.key_files import by_flag, find_keys, key_origin
 from network.keys import Key
 from network.loopback import misplaced
 from network.nodes import Address
@@ -62,7 +62,7 @@ def examine(
         workers: list[Worker] = []
         for place, address in enumerate(addresses):
             if place in errors:
-                workers.append(Worker(address, str(advised(errors[place], address, key_file, origin))))
+                workers.append(Worker(address, by_flag(str(advised(errors[place], address, key_file, origin)))))
             else:
                 workers.append(_asked(address, sessions[place]))
         asked = [place for place, worker in enumerate(workers) if worker.status is not None]

@@ -173,7 +173,8 @@ class EventLoop:
         # before waiting: there may be room in the line of an agent now
         self.handoffs.send()
         if self.tables is not None and self._shows:
-            self.tables.ask(self.failures)
+            # where all end together another attempt may follow: what the tables of this one still get counts there
+            self.tables.ask({} if self.end_together else self.failures)
         deadlines = [self.downloads.deadline, self.monitor.deadline, *self.groups.deadlines]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, limit] if limit is not None else waits, default=None)

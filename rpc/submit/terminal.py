@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from html import escape
 from time import monotonic
@@ -359,12 +359,12 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterator[None]:
+def telling(what: str | Callable[[], str], logger: logging.Logger, *, whole: bool = False) -> Iterator[None]:
     """Log that Ctrl-C has stopped the block, in a line that begins with `what`, unless it was told already, and end a plain
     program without a traceback.
 
     Args:
-        what: name of the block that is stopped.
+        what: name of the block that is stopped, or a function that returns it as it is then.
         logger: takes the line.
         whole: the blocks within are parts, of which the user knows nothing, so they leave the line to this one.
     """
@@ -379,7 +379,7 @@ def telling(what: str, logger: logging.Logger, *, whole: bool = False) -> Iterat
     except KeyboardInterrupt as error:
         # a second one comes while the first, which was told, is on its way
         if not _was_told(error, earlier):
-            logger.warning("%s was stopped by Ctrl-C.", what)
+            logger.warning("%s was stopped by Ctrl-C.", what if isinstance(what, str) else what())
         raise interrupted() from None
     finally:
         _is_part.reset(before)

@@ -19,7 +19,7 @@ from network.acceptor import Accept, Acceptor, Authenticated
 from network.dial import CannotConnect, Target, advised, dial, dial_all
 from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
 from network.hello import Hint, Refused
-from network.key_files import key_origin
+from network.key_files import by_flag, key_origin
 from network.keys import Key, Keyring
 from network.nodes import Address
 from network.session import Session
@@ -264,8 +264,9 @@ def test_a_refused_key_is_told_with_its_place() -> None:
         (None, {"HOME": "/home/me"}, "/home/me/.config/psgd/key"),
     ):
         told = advised(refused, goal, given, key_origin(given, environ))
-        assert str(told) == f"wrong key. That key is from {place}; --key-file names another."
+        assert str(told) == f"wrong key. That key is from {place}; 'key_file' names another."
         assert isinstance(told, Refused) and told.hint == Hint.BAD_KEY
+        assert by_flag(str(told)) == f"wrong key. That key is from {place}; --key-file names another.", "to a command"
     assert advised(refused, goal) is refused
     assert advised(busy := Refused(Hint.BUSY, "busy"), goal, origin="a") is busy
 

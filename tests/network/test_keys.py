@@ -219,7 +219,7 @@ def test_what_is_no_key_file_is_refused_at_once(faulty: Path, name: str, fault: 
     again = os.open(faulty / "target", os.O_RDONLY)
     os.close(again)
     assert again == probe
-    with pytest.raises(KeyFileError, match=r"empty/key cannot be written: .*; name another with --key-file"):
+    with pytest.raises(KeyFileError, match=r"empty/key cannot be written: .*; name another with 'key_file'"):
         create_key_file(faulty / "empty" / "key")
 
 
@@ -290,7 +290,7 @@ def test_the_configuration_directory(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", homeless)
-    with pytest.raises(KeyFileError, match=r"no home directory .*--key-file or set PSGD_KEY_FILE"):
+    with pytest.raises(KeyFileError, match=r"no home directory .*'key_file' or set PSGD_KEY_FILE"):
         default_key_path({})
 
 

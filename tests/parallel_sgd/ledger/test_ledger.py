@@ -85,6 +85,22 @@ def test_an_earlier_job_had_another_batch() -> None:
     assert ledger(before + after[:-1], grid=grid).problems == ("block 1 of epoch 2, batch 3 was not applied",)
 
 
+def test_another_batch_within_an_epoch() -> None:
+    """A job goes on within an epoch with three blocks of a batch in place of two: what lacks in either part is found."""
+    before, after = list(Stretch(0, 0, 0, 2, (0, 1)).rows()), list(Stretch(1, 0, 2, 3, (0, 1, 2)).rows())
+    for grid in (Grid(1, 3, 3, resumed=True), Grid(1, 3, 3, resumed=True, before=1), Grid(2, 3, 3, resumed=True)):
+        more = list(Stretch(1, 1, 0, 3, (0, 1, 2)).rows()) if grid.epochs > 1 else []
+        assert ledger(before + after + more, grid=grid).problems == ()
+        assert ledger(before[1:] + after + more, grid=grid).problems == ("block 0 of epoch 1, batch 1 was not applied",)
+        assert ledger(before[:2] + after + more, grid=grid).problems == (
+            "block 0 of epoch 1, batch 2 was not applied",
+            "block 1 of epoch 1, batch 2 was not applied",
+        )
+    assert ledger(before + after[:-1], grid=Grid(1, 3, 3, resumed=True)).problems == (
+        "block 2 of epoch 1, batch 3 was not applied",
+    )
+
+
 def test_the_table_of_a_worker(tmp_path: Path) -> None:
     """What a restart has undone and copies that were not needed are not committed; a row that was cut off is none."""
     path = tmp_path / "LEDGER-t-N(1).csv"

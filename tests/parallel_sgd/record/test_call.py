@@ -48,11 +48,23 @@ def told(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
         # it would strike again, at the very batch that comes next
         ("line = job.parallel(0, fault='kill 1@e2.b3', epoch=4)", "job.parallel(0, epoch=4, resume='last')"),
         ("more = {'epoch': 4}\nline = job.parallel(0, **more)", "job.parallel(0, **more, resume='last')"),
+        (
+            "more = {'epoch': 4, 'fault': 'kill 1@e2.b3'}\nline = job.parallel(0, **more, seed=7)",
+            "job.parallel(0, seed=7, **{**more, 'fault': None}, resume='last')",
+        ),
+        (
+            "one, two = {'fault': 'kill 1@e2.b3'}, {'seed': 7}\nline = job.parallel(0, **one, **two)",
+            "job.parallel(0, **{**one, **two, 'fault': None}, resume='last')",
+        ),
         # would be given twice
         ("more = {'resume': 'a'}\nline = job.parallel(0, **more)", FALLEN_BACK),
         # which of the two is not known
         ("line = job.parallel(0) or job.parallel(1)", FALLEN_BACK),
         ("train = job.parallel\nline = train(0)", FALLEN_BACK),
+        (
+            "train = job.parallel\nline = train(0, fault='kill 1@e2.b3')",
+            "the same call of parallel(), with resume='last' and fault=None",
+        ),
         ("job.epoch = '4 épochs'\nline = job.parallel(job.epoch)", "job.parallel(job.epoch, resume='last')"),
     ],
 )
@@ -105,6 +117,8 @@ def test_who_asks_first_is_told(told: Callable[[str], Any]) -> None:
         (["psgd", "submit", "--resume", "20261120-173000-9f86d081", "--local", "2"], "psgd submit --local 2 --resume last"),
         (["psgd", "submit", "--resume=runs/a-1", "-n", "2"], "psgd submit -n 2 --resume last"),
         (["psgd", "submit", "--fault", "kill 1@e2.b3", "-n", "2", "--fault=+1s 0>1"], "psgd submit -n 2 --resume last"),
+        # cut short, as the parser takes them
+        (["psgd", "submit", "--faul", "kill 1@e2.b3", "-n", "2", "--res=runs/a-1"], "psgd submit -n 2 --resume last"),
     ],
 )
 def test_a_command(words: list[str], line: str) -> None:

@@ -12,12 +12,18 @@ from typing import Any
 import pytest
 
 from nn.callback import Callback
+from nn.dataset import SimData
 from parallel_sgd.run_page import outcome
 from parallel_sgd.writers.console import JobConsole
+from parallel_sgd.writers.live import Followers
+from rpc.submit import RunFolder
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.statements import covers
 
 from .runs import train
+
+#: The call of `train`, as it goes on.
+CALL = "job.parallel(here, **{**OPTIONS, **options}, resume='last')"
 
 
 class Press(Callback):
@@ -25,6 +31,16 @@ class Press(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any) -> None:
         signal.raise_signal(signal.SIGINT)
+
+
+class Silent:
+    """A writer that keeps nothing."""
+
+    def start(self, config: Any) -> None: ...
+
+    def log(self, step: int, values: Any) -> None: ...
+
+    def finish(self, status: str) -> None: ...
 
 
 def pressing(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +87,78 @@ def test_a_report_that_is_stopped_is_written_later(
     told = [each for each in caplog.messages if "Ctrl-C" in each]
     assert told.pop() == f"Ctrl-C stopped the report; 'psgd report {tmp_path}/runs/P-SGD-1' writes it."
     assert told == ["The job was stopped by Ctrl-C."] * len(callbacks)
+
+
+@covers("SUB-44")
+@pytest.mark.parametrize("moment", ["publish", "write_page", "RunRecords.read"])
+@pytest.mark.parametrize("every", ["epoch", None])
+def test_how_a_run_goes_on_is_told_without_its_report(
+    every: str | None, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second Ctrl-C may come before its tables are read."""
+    owner, _, name = moment.rpartition(".")
+    place = outcome.RunRecords if owner else outcome
+    original = getattr(place, name)
+
+    def pressed(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(place, name, original)
+        signal.raise_signal(signal.SIGINT)
+        return original(*given, **named)
+
+    monkeypatch.setattr(place, name, pressed)
+    with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+        train(directory=tmp_path, callbacks=[Press()], checkpoint_every=every)
+    said = caplog.messages[-1]
+    assert said == ("It cannot go on, for it kept no checkpoints." if every is None else f"go on    {CALL}")
+
+
+class Stopped(SimData):
+    """Data that are long in coming."""
+
+    def load(self) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return super().load()
+
+
+@covers("SUB-44")
+def test_a_job_that_had_not_begun_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While its data are loaded, and before its run is there."""
+    for stopped in (lambda: train(Stopped(samples=120, features=6, classes=3), directory=tmp_path), None):
+        caplog.clear()
+        if stopped is None:
+            monkeypatch.setattr(RunFolder, "begin", pressing(RunFolder.begin))
+        with pytest.raises(KeyboardInterrupt):
+            stopped() if stopped else train(directory=tmp_path)
+        assert caplog.messages == ["The job, of which nothing had been trained, was stopped by Ctrl-C."]
+        assert not list(tmp_path.glob("runs/P-SGD-*"))
+
+
+@covers("SUB-44")
+def test_a_run_that_is_done_says_where_its_models_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where its report is stopped."""
+    monkeypatch.setattr(outcome, "write_page", pressing(outcome.write_page))
+    with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+        train(directory=tmp_path)
+    assert caplog.messages[-1] == f"The run is done, and its models are in {tmp_path}/runs/P-SGD-1."
+    assert list(tmp_path.glob("runs/P-SGD-1/*/MODEL-*.model"))
+
+
+@covers("SUB-44")
+@pytest.mark.parametrize("writers", [[], [Silent()]])
+def test_the_end_of_the_console_is_called_what_it_is(
+    writers: list[Silent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without writers nothing is said of what they get."""
+    monkeypatch.setattr(Followers, "done", pressing(Followers.done))
+    with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+        train(directory=tmp_path, writers=writers)
+    what = "What the writers get at the end" if writers else "The console of the job"
+    assert [each for each in caplog.messages if "Ctrl-C" in each] == [f"{what} was stopped by Ctrl-C."]
+    assert any(each.startswith("model    ") for each in caplog.messages), caplog.messages
 
 
 @covers("SUB-44")

@@ -1,0 +1,136 @@
+"""Figures of a training that goes on with other workers: those of its epochs before are what they were, and none is lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nn.dataset import Digits
+from nn.dataset.transforms import ImageCls
+from parallel_sgd import JobResult, ParallelSGD, in_process
+from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain
+from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.table import Earlier
+from parallel_sgd.run_page.records import RunRecords
+from parallel_sgd.writers.live import LiveFigures
+from tests.parallel_sgd.networks import mlp
+
+#: Samples of a batch of all workers: an epoch of Digits has 12 of them and a tail of 60 samples.
+BATCH, BATCHES = 120, 13
+LAST = 20
+"""Batches after which the job is stopped, in its second epoch; its newest checkpoint is four batches old at most."""
+
+
+class Ends(Plain):
+    """Plain exchange that raises an error after a number of batches."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.count = 0
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        self.count += 1
+        if self.count > GlobalSettings.get_params("last", default=1 << 30):
+            raise RuntimeError("it was to end here")
+        return super().update_blocks(block_weight)
+
+
+def trained(folder: Path, workers: int, epochs: int, **options: Any) -> JobResult:
+    job = ParallelSGD(mlp(), Digits(), ImageCls())
+    with in_process(workers) as nodes:
+        options = {"checkpoint_every": 4, "codec": Ends, **options}
+        return job.parallel(nodes, epoch=epochs, block_size=BATCH // workers, directory=folder, **options)
+
+
+def stopped(folder: Path, workers: int) -> None:
+    with pytest.raises(RuntimeError, match="it was to end here"):
+        trained(folder, workers, 3, codec_extra_parameters={"last": LAST})
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> JobHistory:
+    """History of three workers without a disturbance. Batches have the same samples on any number of workers."""
+    return trained(tmp_path_factory.mktemp("calm"), 3, 3).history
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (3, 1), (2, 3), (1, 2)])
+def test_within_an_epoch_on_another_number_of_workers(
+    calm: JobHistory, tmp_path: Path, caplog: pytest.LogCaptureFixture, before: int, after: int
+) -> None:
+    """Each epoch has the figures that it would have without, on the console, too; no step is called lost, no block lacks."""
+    stopped(tmp_path, before)
+    with caplog.at_level("INFO"):
+        result = trained(tmp_path, after, 3, resume="last")
+    history = result.history
+    assert history["Loss"] == pytest.approx(calm["Loss"], rel=1e-5)
+    assert history["val_Loss"] == pytest.approx(calm["val_Loss"], rel=1e-5)
+    assert history.untold == {}
+    assert result.ledger is not None and result.ledger.problems == ()
+    said = [record.getMessage() for record in caplog.records]
+    assert not [line for line in said if "lost with a worker" in line or "Not every block" in line]
+    for epoch in (2, 3):
+        (line,) = (line for line in said if line.startswith(f"epoch {epoch}/3"))
+        assert f"Loss {calm['Loss'][epoch - 1]:.4f} " in line
+    assert len(history.workers) == max(before, after)
+    for again in (JobHistory.read(result.files), RunRecords.read(tmp_path / "runs" / "latest").history):
+        assert again.rows == history.rows and again.untold == {}
+
+
+def test_epochs_before_stay_as_they_were(tmp_path: Path) -> None:
+    """To the bit, through two more runs, on fewer and on more workers; each row is under the number that its worker had."""
+    first = trained(tmp_path, 3, 2)
+    second = trained(tmp_path, 1, 3, resume="last")
+    third = trained(tmp_path, 2, 4, resume="last")
+    assert second.history.rows[:2] == first.history.rows
+    assert third.history.rows[:3] == second.history.rows
+    for history in (second.history, third.history):
+        assert {number: len(own.steps) for number, own in first.history.workers.items()} == dict.fromkeys(range(3), 2 * BATCHES)
+        assert [history.workers[2].steps[at] for at in (0, -1)] == [first.history.workers[2].steps[at] for at in (0, -1)]
+    assert [len(third.history.workers[number].steps) for number in range(3)] == [4 * BATCHES, 3 * BATCHES, 2 * BATCHES]
+
+
+def test_rows_that_are_gone_are_told(tmp_path: Path) -> None:
+    """As of a worker whose machine is gone: the epochs that it has trained lack its steps."""
+    first = trained(tmp_path, 3, 2)
+    shutil.rmtree(tmp_path / "runs" / "P-SGD-1" / "Node-2-Retrieve")
+    history = trained(tmp_path, 2, 3, resume="last").history
+    assert history.untold == {1: BATCHES, 2: BATCHES}
+    assert history["val_Loss"][:2] == first.history["val_Loss"]
+
+
+def test_a_reader_of_the_running_job_waits_for_the_tables_of_others(tmp_path: Path) -> None:
+    """They may come behind the worker's own, of which they have the batches before."""
+    trained(tmp_path, 3, 2)
+    result = trained(tmp_path, 1, 3, resume="last")
+    told: list[JobHistory] = []
+    reader = LiveFigures(lambda: None, told.append)
+    reader.begin([0])
+    tables = sorted(path for path in result.files[0] if path.suffix == ".csv")
+    assert {"TR-P-SGD-N(1).csv", "TR-P-SGD-N(2).csv", "DE-P-SGD-N(0).csv"} <= {path.name for path in tables}
+
+    def read(path: Path) -> None:
+        reader.take(0, path.name, 0, path.read_bytes())
+
+    others = [path for path in tables if path.name.startswith("TR") and not path.name.endswith("N(0).csv")]
+    for path in tables:
+        if path not in others:
+            read(path)
+    assert told == []
+    for path in others:
+        read(path)
+    (history,) = told
+    assert history.rows == result.history.rows
+
+
+def test_the_same_rows_in_two_places_count_once(tmp_path: Path) -> None:
+    """Two workers of one machine may both have carried those of a third on."""
+    head, rows = ["Time", "Epochs", "Batches", "in", "Total", "Loss"], [f"{n}.0,1,{n},4,{n},0.5" for n in range(1, 5)]
+    for name, own in (("a", rows[:3]), ("b", rows[1:])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "TR-t-N(2).csv").write_text("\n".join([",".join(head), *own, ""]))
+    earlier = Earlier(None, (1, 0), [tmp_path / "a", tmp_path / "b"])
+    assert earlier.numbers() == [2]
+    assert [row[0] for row in earlier.rows(Path("TR-x-N(2).csv"), 2, head)] == ["1.0", "2.0", "3.0", "4.0"]
