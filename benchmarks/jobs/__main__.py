@@ -22,7 +22,7 @@ JOBS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Small jobs on agents of this machine.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.jobs", description="Small jobs on agents of this machine.")
     parser.add_argument("--rounds", type=psgd.positive, default=15, help="jobs of each kind (default 15)")
     parser.add_argument("--page", action="store_true", help="what a live page costs, instead of these (some 20 minutes)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a job with --page (default 20)")
