@@ -66,9 +66,11 @@ define compile
 	rm $(VENV)-lock/body
 endef
 
-# whether an advisory names a version that is installed: asks an online service, so it is no part of `make check`
+# whether an advisory names a version that is installed: asks an online service, so it is no part of `make check`; a version of
+# which the service knows nothing, or that could not be asked for, is a failure
 audit: $(VENV)/.audit
-	$(BIN)/pip-audit --skip-editable
+	@$(BIN)/python -m pip list --disable-pip-version-check --exclude-editable --format=freeze > $(VENV)/audit.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit.txt
 
 $(VENV)/.audit: $(VENV)/.dev
 	$(INSTALL) -e . --group audit

@@ -10,7 +10,6 @@ hours; the machine should have nothing else to do.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from benchmarks.executor.workload import WORKLOADS as CALLS
 from benchmarks.jobs.__main__ import JOBS
 from benchmarks.network.workload import WORKLOADS as MESSAGES
 from benchmarks.nn.__main__ import PREDICTIONS
-from benchmarks.pairing import Result, take_turns
+from benchmarks.pairing import Result, quartiles, take_turns
 from benchmarks.recovery.__main__ import FAULTS
 
 OLD, NEW = "old", "new"
@@ -111,7 +110,7 @@ def line(name: str, old: Result, new: Result) -> str:
     if old.note or new.note:
         return f"{name:<46}not measured: {'; '.join(f'{side}: {r.note}' for side, r in ((OLD, old), (NEW, new)) if r.note)}"
     ratios = [b / a for a, b in zip(old.seconds, new.seconds, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    low, middle, high = quartiles(ratios)
     word = "slower" if middle > SLOWER and low > 1 else "faster" if middle < 1 / SLOWER and high < 1 else ""
     return f"{name:<46}{old.median:>11.4g}{new.median:>11.4g}{middle:>9.3f}   {low:.3f} {high:.3f}  {word}".rstrip()
 

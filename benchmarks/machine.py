@@ -69,17 +69,6 @@ def best(work: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def main() -> None:
-    print(
-        f"{cpu()}, {usable_cores()} cores, load {os.getloadavg()[0]:.1f}; {describe_blas()}, built for {blas()}; bare GEMM "
-        f"{product_rate() / 1e9:.0f} GFLOP/s in float32, one pass over memory {pass_rate() / 1e9:.1f} GB/s"
-    )
-
-
-if __name__ == "__main__":
-    main()
-
-
 def status(field: str) -> int:
     """Return a field of /proc/self/status in bytes: VmRSS now, VmHWM at the peak.
 
@@ -92,3 +81,14 @@ def status(field: str) -> int:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     raise ValueError(f"/proc/self/status has no {field}")
+
+
+def main() -> None:
+    print(
+        f"{cpu()}, {usable_cores()} cores, load {os.getloadavg()[0]:.1f}; {describe_blas()}, built for {blas()}; bare GEMM "
+        f"{product_rate() / 1e9:.0f} GFLOP/s in float32, one pass over memory {pass_rate() / 1e9:.1f} GB/s"
+    )
+
+
+if __name__ == "__main__":
+    main()

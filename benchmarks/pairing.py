@@ -94,6 +94,11 @@ def ratio(numerator: Result, denominator: Result) -> float:
     return statistics.median(a / b for a, b in zip(numerator.seconds, denominator.seconds, strict=True))
 
 
+def quartiles(values: Sequence[float]) -> list[float]:
+    """Return the lower quartile, the median and the upper quartile of values; of one value, that value three times."""
+    return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
+
+
 class _Contender:
     """A child process that does one round each time it is told to; it is started for the first of them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -21,7 +22,35 @@ from nn.threads import limited_to_one_thread
 
 from .sources import ROOT
 
+CHILDREN = {"benchmarks.machine", "benchmarks.growth.job"}
+"""Modules that other benchmarks start, with arguments in a fixed order or none."""
+
+
+def programs() -> list[str]:
+    """Return the modules that a guide or a docstring tells to run."""
+    texts = [path.read_text("utf-8") for folder in ("docs", "benchmarks") for path in (ROOT / folder).rglob("*.[mp][dy]")]
+    found = {name for text in texts for name in re.findall(r"python -m (benchmarks(?:\.[a-z]\w*)*)", text)}
+    return sorted(found - CHILDREN)
+
+
 MACHINE = r".+, \d+ cores, load [\d.]+; NumPy \S+, .+, built for \S+ \S+; bare GEMM (\d+) GFLOP/s in float32, .+ ([\d.]+) GB/s"
+
+
+@pytest.mark.parametrize("name", programs())
+def test_each_program_tells_its_options_and_refuses_others(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without looking at its arguments it would measure for minutes, or write files."""
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    is_package = (ROOT / name.replace(".", "/") / "__main__.py").is_file()
+    program = importlib.import_module(f"{name}.__main__" if is_package else name)
+    for given, code in (("--help", 0), ("--no-such-option", 2)):
+        monkeypatch.setattr(sys, "argv", [str(program.__file__), given])
+        with pytest.raises(SystemExit) as ended:
+            program.main()
+        said = capsys.readouterr()
+        assert ended.value.code == code
+        assert re.match(rf"usage: (python -m {name}|{name.rpartition('.')[2]}\.py) ", said.err if code else said.out)
 
 
 @pytest.mark.processes

@@ -7,13 +7,21 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.pairing import environment, take_turns
+from benchmarks.pairing import environment, quartiles, take_turns
 
 
 def prepare(argument: str) -> Callable[[], float]:
     """A contender: the number of its process is its time, and rounds that its process has done before count in tenths."""
     rounds = iter(range(10))
     return lambda: os.getpid() + next(rounds) / 10
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([7.0], [7.0] * 3), ([1.0, 2.0], [1.25, 1.5, 1.75]), ([5.0, 1.0, 4.0, 2.0, 3.0], [2.0, 3.0, 4.0])]
+)
+def test_quartiles_lie_among_the_values(values: list[float], expected: list[float]) -> None:
+    """Also those of one round."""
+    assert quartiles(values) == expected
 
 
 @pytest.mark.parametrize("anew", [True, False])

@@ -180,3 +180,9 @@ def test_the_files_of_this_project_agree() -> None:
     assert release.read(ROOT, "CHANGELOG.md", r"^## ([\d.]+)") == VERSION
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert {step.command.split()[1] for step in release.STEPS} <= targets
+
+
+def test_an_audit_that_could_not_ask_has_not_passed() -> None:
+    """Without `--strict` pip-audit ends with 0 where the service knew none of the versions."""
+    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\naudit:")[2].partition("\n\n")[0]
+    assert re.search(r"pip-audit .*--strict", recipe)

@@ -7,6 +7,7 @@ process of its own, of the job less that of the loop.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import statistics
 import subprocess
@@ -17,11 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import psgd
+
 import numpy as np
 
 import nn
 import parallel_sgd
 from benchmarks.clients.loop import Array, Learner
+from benchmarks.machine import status
 from network.nodes import NodeAssignment
 from nn.threads import limited_to_one_thread
 from parallel_sgd import Clients
@@ -124,11 +128,11 @@ def main() -> None:
         what, number, rounds = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
         with tempfile.TemporaryDirectory() as folder, limited_to_one_thread():
             {"job": job, "loop": loop}[what](CASES[number], rounds, folder)
-        # not `getrusage`, whose maximum a process takes over from the one that started it
-        said = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
-        print(int(said) / 1024)
+        print(status("VmHWM") / 2**20)
         return
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clients", description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("rounds", type=psgd.positive, nargs="?", default=40, help="rounds that are timed (default 40)")
+    rounds = parser.parse_args().rounds
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder, limited_to_one_thread():
             ours, theirs = job(case, rounds, folder), loop(case, rounds)

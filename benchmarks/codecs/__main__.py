@@ -15,7 +15,10 @@ DIRECTIONS = ("encode", "decode")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=f"Stages of codec pipelines on {SIZE:,} float32 values: GB/s on one core.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.codecs",
+        description=f"Stages of codec pipelines on {SIZE:,} float32 values: GB/s on one core.",
+    )
     parser.add_argument("--rounds", type=psgd.positive, default=15, help="rounds of each stage and direction (default 15)")
     parser.add_argument("--stages", nargs="*", default=list(STAGES), choices=list(STAGES))
     options = parser.parse_args()

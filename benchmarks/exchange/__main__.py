@@ -31,7 +31,10 @@ SHARE = 0.85  # of the faster bare loop, which the product is to reach
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="All-reduces and data-parallel training on loopback, as ratios in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.exchange",
+        description="All-reduces and data-parallel training on loopback, as ratios in one run.",
+    )
     parser.add_argument(
         "--rounds", type=psgd.positive, default=9, help="rounds in which every contender takes its turn (default 9)"
     )

@@ -20,7 +20,9 @@ PEERS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Tasks on two workers of this machine, as ratios in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.executor", description="Tasks on two workers of this machine, as ratios in one run."
+    )
     parser.add_argument(
         "--rounds", type=psgd.positive, default=5, help="rounds in which every contender takes its turn (default 5)"
     )

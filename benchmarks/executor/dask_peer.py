@@ -17,4 +17,4 @@ def prepare(name: str) -> Callable[[], float]:
     atexit.register(cluster.close)
     atexit.register(client.close)
     executor = client.get_executor(pure=False)
-    return lambda: run(executor, name)
+    return lambda: run(executor, name, lists=True)

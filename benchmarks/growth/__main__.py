@@ -36,7 +36,10 @@ Figures = Mapping[str, float]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Jobs on agents of this machine: growth with workers and with parameters.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.growth",
+        description="Jobs on agents of this machine: growth with workers and with parameters.",
+    )
     parser.add_argument("--workers", type=psgd.positive, nargs="*", default=list(WORKERS), help="default 1 2 4 8 16 32")
     parser.add_argument(
         "--widths", type=psgd.positive, nargs="*", default=list(WIDTHS), help="of the hidden layer, with 2 workers"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
 
 import psgd
 
 from benchmarks import machine
-from benchmarks.pairing import ROOT, environment, take_turns
+from benchmarks.pairing import ROOT, environment, quartiles, take_turns
 
 EPOCHS = "11"
 FIRST, SMALL = "benchmarks.jobs.first_step", "benchmarks.jobs.small_steps"
@@ -22,7 +21,7 @@ JOBS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Small jobs on agents of this machine.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.jobs", description="Small jobs on agents of this machine.")
     parser.add_argument("--rounds", type=psgd.positive, default=15, help="jobs of each kind (default 15)")
     parser.add_argument("--page", action="store_true", help="what a live page costs, instead of these (some 20 minutes)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a job with --page (default 20)")
@@ -37,7 +36,7 @@ def main() -> int:
         if result.note:
             print(f"{name:<34} not measured: {result.note}")
         else:
-            low, median, high = (1e3 * each for each in statistics.quantiles(result.seconds, n=4))
+            low, median, high = (1e3 * each for each in quartiles(result.seconds))
             print(f"{name:<34} {median:9.3f} ms   quartiles {low:9.3f} and {high:9.3f}", flush=True)
     return 1 if any(result.note for result in results.values()) else 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import psgd
 import nn
 import parallel_sgd
 from benchmarks.jobs.small_steps import WORKERS, model, step_of, train
+from benchmarks.pairing import quartiles
 from benchmarks.processes import cpu_seconds
 from nn.dataset.transforms import ImageCls, Shuffle
 from parallel_sgd.nodes import LocalNodes
@@ -115,7 +115,7 @@ def show(found: dict[str, list[Job]]) -> None:
 
 
 def _quartiles(values: Sequence[float], unit: str) -> str:
-    low, median, high = statistics.quantiles(values, n=4)
+    low, median, high = quartiles(values)
     return f"{median:9.3f} {unit:<2}   quartiles {low:9.3f} and {high:9.3f}"
 
 

@@ -50,7 +50,7 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Print the table; return 1 where a figure is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.keras_programs", description=__doc__.partition("\n")[0])
     parser.add_argument("programs", nargs="*", default=list(LINES), help=f"{', '.join(LINES)} (default: all)")
     parser.add_argument("--lines", action="store_true", help="count lines only, which needs no Keras")
     options = parser.parse_args()

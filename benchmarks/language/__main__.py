@@ -17,7 +17,10 @@ TASKS = ("train", "sample")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Tokens per second of nn and of torch eager, in training and in sampling.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.language",
+        description="Tokens per second of nn and of torch eager, in training and in sampling.",
+    )
     parser.add_argument(
         "--rounds", type=psgd.positive, default=9, help="rounds in which every contender takes its turn (default 9)"
     )

@@ -15,7 +15,9 @@ PLAIN, OURS = "plain sockets", "network"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Messages between two processes on loopback, as ratios in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.network", description="Messages between two processes on loopback, as ratios in one run."
+    )
     parser.add_argument(
         "--rounds", type=psgd.positive, default=15, help="rounds in which every contender takes its turn (default 15)"
     )

@@ -31,7 +31,9 @@ TASKS = ("train", "steady", "predict", "memory", "import")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="nn against torch, JAX, Keras and scikit-learn, as ratios in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.nn", description="nn against torch, JAX, Keras and scikit-learn, as ratios in one run."
+    )
     parser.add_argument(
         "--rounds", type=psgd.positive, default=9, help="rounds in which every contender takes its turn (default 9)"
     )

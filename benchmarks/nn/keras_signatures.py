@@ -7,11 +7,11 @@ Reads the source of the installed Keras, which needs no backend for that, and st
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib.metadata
 import importlib.util
 import json
-import sys
 from pathlib import Path
 
 FOLDERS = ("callbacks", "initializers", "layers", "losses", "metrics", "optimizers")
@@ -50,11 +50,16 @@ def signatures(root: Path) -> dict[str, dict[str, str]]:
 
 def main() -> None:
     """Write the file that is named on the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.nn.keras_signatures", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("file", type=Path, help="where they are written, as JSON")
+    chosen = parser.parse_args()
     found = importlib.util.find_spec("keras")
-    if found is None or found.origin is None or len(sys.argv) != 2:
-        sys.exit("usage: python -m benchmarks.nn.keras_signatures FILE, with Keras installed (pip install --group bench)")
+    if found is None or found.origin is None:
+        parser.error("Keras is not installed: pip install --group bench")
     content = {"keras": importlib.metadata.version("keras"), "signatures": signatures(Path(found.origin).parent / "src")}
-    Path(sys.argv[1]).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    chosen.file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

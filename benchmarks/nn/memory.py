@@ -3,14 +3,14 @@
 `python -m benchmarks.nn.memory nn|torch <workload>` prints bytes.
 """
 
-import sys
+import argparse
 
 from benchmarks.machine import status
 from benchmarks.nn.workload import WORKLOADS
 
 
-def main(library: str, name: str) -> int:
-    """Train some steps and print the growth."""
+def growth(library: str, name: str) -> int:
+    """Train some steps and return the growth."""
     workload = WORKLOADS[name]
     if library == "nn":
         from benchmarks.nn import ours as contender
@@ -31,5 +31,13 @@ def main(library: str, name: str) -> int:
     return status("VmHWM") - before
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("library", choices=("nn", "torch"))
+    parser.add_argument("workload", choices=list(WORKLOADS))
+    chosen = parser.parse_args()
+    print(growth(chosen.library, chosen.workload))
+
+
 if __name__ == "__main__":
-    print(main(*sys.argv[1:]))
+    main()

@@ -7,6 +7,7 @@ Times are those of the processor, shortest of several in turns; TensorFlow has o
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -88,7 +89,12 @@ def cases() -> dict[str, Case]:
 
 def main() -> int:
     """Print the times of both and their ratio."""
-    import tensorflow as tf
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.parse_args()
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        parser.error(f"needs TensorFlow (pip install keras tensorflow-cpu): {error}")
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

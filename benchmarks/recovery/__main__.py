@@ -28,7 +28,9 @@ FAULTS: dict[str, tuple[Callable[[int], None], str, str, float, float]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Faults on four local workers: how soon they are named and mended.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.recovery", description="Faults on four local workers: how soon they are named and mended."
+    )
     parser.add_argument("--rounds", type=psgd.positive, default=20, help="faults of each kind (default 20)")
     parser.add_argument("--faults", nargs="*", default=list(FAULTS), choices=list(FAULTS))
     options = parser.parse_args()

@@ -5,6 +5,7 @@ python -m benchmarks.simulation.figures        write these parts of the page ane
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import sys
@@ -166,6 +167,7 @@ def plot() -> str:
 
 def main() -> int:
     """Write the page and the scatter plot; return the exit code."""
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     publish(PAGE, written(PAGE.read_text("utf-8"), parts()), 0o644)
     publish(PICTURES / "truth.svg", plot(), 0o644)
     return 0
