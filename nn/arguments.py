@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from nn.arrays import BATCH, LENGTH, Shape
-from nn.extension import Extension, is_ours, listed
+from nn.extension import Extension, is_ours, listed, signature_of
 from nn.extension import also as also
 from nn.extension import did_you_mean as did_you_mean
 from nn.extension import missing_attribute as missing_attribute
@@ -407,7 +407,7 @@ def config_of(value: Configurable) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _configured(cls: type[Configurable]) -> tuple[str, ...]:
     """Return the names of the arguments that an object keeps in attributes, in the order of the constructor that does so."""
-    return () if cls._configured is None else tuple(inspect.signature(cls._configured.__init__).parameters)[1:]
+    return () if cls._configured is None else tuple(signature_of(cls._configured.__init__).parameters)[1:]
 
 
 @lru_cache(maxsize=1024)
@@ -415,7 +415,7 @@ def _arguments(cls: type[Settled]) -> frozenset[str]:
     """Return the names of the constructor's arguments that an object keeps: those that `get_config` reads."""
     # Constructors of ours, and the one that keeps its arguments; those of users may change what they keep.
     makers = [base for base in cls.__mro__ if "__init__" in vars(base) and (base is cls._configured or is_ours(base))]
-    return frozenset(name for base in makers for name in list(inspect.signature(vars(base)["__init__"]).parameters)[1:])
+    return frozenset(name for base in makers for name in list(signature_of(vars(base)["__init__"]).parameters)[1:])
 
 
 @lru_cache(maxsize=1024)

@@ -37,6 +37,30 @@ __all__ = ["Extension", "HiddenName", "MissingAttribute", "OverrideWarning", "al
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
+if sys.version_info >= (3, 14):
+    # Annotations are evaluated there when they are read, and one of a user may name what exists for type checkers only.
+    from annotationlib import Format, get_annotations
+
+    def signature_of(called: Callable[..., Any]) -> inspect.Signature:
+        """Return the signature of a callable, also where an annotation cannot be evaluated; raise as `inspect.signature`."""
+        return inspect.signature(called, annotation_format=Format.FORWARDREF)
+
+    def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+        """Return the annotations of a function by argument; those that cannot be evaluated are forward references."""
+        return get_annotations(function, format=Format.FORWARDREF)
+
+else:
+
+    def signature_of(called: Callable[..., Any]) -> inspect.Signature:
+        """Return the signature of a callable, also where an annotation cannot be evaluated; raise as `inspect.signature`."""
+        return inspect.signature(called)
+
+    def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+        """Return the annotations of a function by argument, as they stand."""
+        found: Mapping[str, Any] = getattr(function, "__annotations__", {})
+        return found
+
+
 Made = TypeVar("Made")
 Called = TypeVar("Called", bound=Callable[..., Any])
 #: Packages of classes that claim names and hide none; every other class is a user's.
@@ -246,7 +270,7 @@ class Extension(ABCMeta):
             maker = inspect.getattr_static(cls, "__new__")
             if maker is object.__new__:
                 return inspect.Signature()
-        own = inspect.signature(getattr(maker, "__func__", maker))
+        own = signature_of(getattr(maker, "__func__", maker))
         return own.replace(parameters=list(own.parameters.values())[1:])
 
 
@@ -315,7 +339,7 @@ def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any], shown: s
     if maker is object.__init__:
         parameters = []
     elif isinstance(maker, types.FunctionType):
-        parameters = list(inspect.signature(maker).parameters.values())[1:]
+        parameters = list(signature_of(maker).parameters.values())[1:]
     else:
         return None
     # what only files of models give is no help to a caller
@@ -444,7 +468,7 @@ def checked_call(function: Called) -> Called:
 
     As in `fit() has no argument 'epocs', but x, label, ..; did you mean 'epochs'?`.
     """
-    parameters = list(inspect.signature(function).parameters.values())
+    parameters = list(signature_of(function).parameters.values())
     first = parameters[0].name if parameters else ""
     own, bound = first == "self", first in ("self", "cls")
     if bound:
@@ -535,7 +559,7 @@ def _take_narrow(cls: type) -> None:
             setattr(cls, claim.name, _narrow(mine, count))
             warnings.warn(
                 f"{cls.__name__}.{claim.name}{_parameters(signature)} is called with what {claim} took before; it takes "
-                f"({', '.join([*inspect.signature(claim.value).parameters][1:])}) now",
+                f"({', '.join([*signature_of(claim.value).parameters][1:])}) now",
                 OverrideWarning,
                 stacklevel=3,
             )
@@ -787,7 +811,7 @@ def _method_conflict(what: str, claim: _Name, mine: Any, *, bound: bool, duck: b
     # The function in a classmethod or staticmethod.
     theirs = getattr(claim.value, "__func__", claim.value)
     of_class = isinstance(claim.value, (classmethod, staticmethod))
-    names = list(inspect.signature(theirs).parameters.values())
+    names = list(signature_of(theirs).parameters.values())
     if not isinstance(claim.value, staticmethod):
         names = names[1:]
     base = f"{claim}({', '.join(_shown(each) for each in names)})"
@@ -813,7 +837,7 @@ def _signature(mine: Any, *, bound: bool) -> inspect.Signature | None:
         # Its own arguments are bound when it is read from an object.
         if isinstance(mine, functools.partialmethod):
             return None
-        found = inspect.signature(getattr(mine, "__func__", mine) if not bound else mine)
+        found = signature_of(getattr(mine, "__func__", mine) if not bound else mine)
     except (TypeError, ValueError):
         return None
     takes_self = not bound and isinstance(mine, (types.FunctionType, classmethod))
@@ -853,7 +877,7 @@ def _binds(signature: inspect.Signature, count: int, keywords: Sequence[str]) ->
 def takes(called: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Tell whether a callable takes these arguments, so that a TypeError of the call is one of its own code."""
     try:
-        inspect.signature(called).bind(*args, **keywords)
+        signature_of(called).bind(*args, **keywords)
     except (TypeError, ValueError):
         return False
     return True
@@ -889,7 +913,7 @@ def _mistaken(cls: type, claim: _Name, mine: Any, *, by_name: bool) -> str:
 
 
 def _required(method: Callable[..., Any]) -> list[str]:
-    names = list(inspect.signature(method).parameters.values())[1:]
+    names = list(signature_of(method).parameters.values())[1:]
     return [each.name for each in names if each.default is each.empty]
 
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from nn.arguments import Configurable, config_of, short
+from nn.extension import annotations_of, signature_of
 
 CustomObjects: TypeAlias = Mapping[str, Callable[..., Any]]
 """Classes and functions of a user's own, by their names."""
@@ -293,7 +294,7 @@ def _parameters(found: type[Any]) -> Sequence[inspect.Parameter]:
     """
     if type(found) in (type, ABCMeta) and not any({"__new__", "__init__"} & vars(kind).keys() for kind in found.__mro__[:-1]):
         return ()
-    return tuple(inspect.signature(found).parameters.values())
+    return tuple(signature_of(found).parameters.values())
 
 
 def _check_types(found: type[Any], arguments: Mapping[str, object]) -> None:
@@ -301,8 +302,8 @@ def _check_types(found: type[Any], arguments: Mapping[str, object]) -> None:
         return
     # unwrapped: annotations are those of the module of the constructor itself
     maker = inspect.unwrap(found.__init__)
-    annotations = {name: told for name, told in getattr(maker, "__annotations__", {}).items() if name in arguments}
     try:
+        annotations = {name: told for name, told in annotations_of(maker).items() if name in arguments}
         # each text is compiled. With extras: no argument has any, and to look for them takes a fifth of the time
         hints = typing.get_type_hints(
             types.SimpleNamespace(__annotations__=annotations), getattr(maker, "__globals__", {}), include_extras=True

@@ -176,8 +176,10 @@ class _Walk:
             if name in space:
                 self._todo.append(space[name])
                 self._follow_module(space[name])
-        # all that pickling the function would take along
-        self._todo += [function.__defaults__, function.__kwdefaults__, function.__annotations__, vars(function)]
+        # all that pickling the function would take along; since Python 3.14 a function makes annotations when they are read,
+        # and fails where one names what exists for type checkers only
+        annotations = getattr(function, "__annotate__", None) or function.__annotations__
+        self._todo += [function.__defaults__, function.__kwdefaults__, annotations, vars(function)]
         self._todo += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
 
     def _follow_module(self, module: Any, within: tuple[Any, ...] = ()) -> None:

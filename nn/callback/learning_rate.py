@@ -11,6 +11,7 @@ from nn import arguments
 from nn.arrays import Array
 from nn.callback.callback import Callback
 from nn.callback.monitor import Mode, Monitor, Monitored, Result
+from nn.extension import signature_of
 
 if TYPE_CHECKING:
     from nn.gradient_descent.interface import IGradientDescent
@@ -71,7 +72,7 @@ class LearningRateScheduler(Callback):
 def _needed(function: Callable[..., object]) -> int:
     """Return how many positional arguments a function cannot do without; 1 where it does not say."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     # A function of C without a signature.
     except ValueError:
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import logging
 from abc import abstractmethod
@@ -15,7 +14,7 @@ from nn import arguments
 from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable, part
 from nn.arrays import Shape
-from nn.extension import Extension, check_object, checked_call, is_ours, remedy_of, shown
+from nn.extension import Extension, check_object, checked_call, is_ours, remedy_of, shown, signature_of
 from nn.initializer import Initializer, InitializerName
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
@@ -223,7 +222,7 @@ class Layer(
 
     def _take(self, name: str, value: Any) -> bool:
         """Take an argument before `build`, as the constructor would have."""
-        if self.built or not is_ours(type(self)) or name not in inspect.signature(type(self)).parameters:
+        if self.built or not is_ours(type(self)) or name not in signature_of(type(self)).parameters:
             return False
         # Made anew, so that the checks of the constructor hold for a change as well.
         other = type(self)(**{**self.get_config(), name: value})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 from types import FunctionType
 from typing import Any, ClassVar, Literal
 
 from nn import arguments
 from nn.arrays import BATCH, LENGTH, Shape
+from nn.extension import signature_of
 from nn.function import concatenate
 from nn.layer.layer import Layer
 from nn.layer.recurrent import Recurrent
@@ -152,9 +152,11 @@ class Lambda(Layer, configured=True):
                 "Lambda 'function' must have a name, by which model files refer to it, got a lambda; write it with def"
             )
         try:
-            signature(function).bind(None)
+            signature_of(function).bind(None)
         except TypeError as error:
-            raise TypeError(f"Lambda 'function' must take one value, got {function.__name__}{signature(function)}") from error
+            raise TypeError(
+                f"Lambda 'function' must take one value, got {function.__name__}{signature_of(function)}"
+            ) from error
         self.function = function
 
     def call(self, x: Value | list[Value]) -> Value:

@@ -39,7 +39,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._miss, self._focus = self._memory.empty((2, *shape), dtype)
-        self._least = np.finfo(dtype).tiny
+        self._least, self._most = np.finfo(dtype).tiny, np.finfo(dtype).max
 
     def each(self, label: Array, output: Array) -> Array:
         super().each(label, output)
@@ -53,6 +53,9 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
         np.power(miss, self.gamma, out=focus)
         if self.alpha is not None:
             self._weigh(label, focus)
+        if self.alpha == 0:
+            # The label 1 has no weight then, whatever its score costs: 0 times infinity would be NaN.
+            np.copyto(self._rest, 0, where=np.equal(label, 1))
         np.einsum("ij,ij->i", focus.reshape(len(focus), -1), self._rest.reshape(len(focus), -1), out=self._losses)
         return np.divide(self._losses, self._outputs, out=self._losses)
 
@@ -67,8 +70,9 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
         np.multiply(label, -2 * self.gamma, out=miss)
         np.add(miss, self.gamma, out=miss)
         np.multiply(out, miss, out=out)
-        # It stands beside the cross-entropy, and the derivative of that, p - y, beside the focus.
-        np.multiply(out, self._rest, out=out)
+        # It stands beside the cross-entropy, and the derivative of that, p - y, beside the focus. An infinite cost has a factor
+        # of 0, and p (1 - p) log p goes to 0 there: so does this product of a finite one.
+        np.multiply(out, np.minimum(self._rest, self._most, out=self._rest), out=out)
         np.add(out, np.subtract(p, label, out=miss), out=out)
         np.multiply(out, self._focus, out=out)
         np.multiply(out, share, out=out)

@@ -12,6 +12,7 @@ import nn.operation
 from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import plain
+from nn.extension import signature_of
 from nn.layer.layer import Layer
 from nn.operation.operation import Operation
 from nn.value.graph import Graph, Placeholder
@@ -132,7 +133,7 @@ def _callee(node: Node) -> Any:
 def _parameters(kind: type[Operation]) -> list[str]:
     if kind.__init__ is object.__init__:
         return []
-    return list(inspect.signature(kind.__init__).parameters)[1:]
+    return list(signature_of(kind.__init__).parameters)[1:]
 
 
 def _plain(operation: Operation, name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import warnings
@@ -18,7 +17,7 @@ from nn import arguments, tensor_files
 from nn.activation.activation import Linear
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype, plain
-from nn.extension import checked_call, level_of_user, renamed
+from nn.extension import checked_call, level_of_user, renamed, signature_of
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
 from nn.model.objective import in_order
@@ -199,7 +198,7 @@ class Network(
         return {name: value for name, value in super().get_config().items() if name not in ("input_shape", "seed", "dtype")}
 
     def _config_within(self) -> dict[str, Any]:
-        takes = inspect.signature(type(self)).parameters
+        takes = signature_of(type(self)).parameters
         config = {"input_shape": plain(self.input_shape)} if "input_shape" in takes and self.input_shape is not None else {}
         # The type of numbers of the whole model is not one of its parts, which may also be used alone.
         return config if "dtype" not in takes or self.dtype == np.float32 else {**config, "dtype": self.dtype.name}

@@ -27,7 +27,7 @@ from nn.value.store import not_finite
 from nn.value.value import Node as Result
 from nn.value.value import Value
 
-OLDEST, NEWEST = 6, 26
+OLDEST, NEWEST = 6, 28
 """The versions of ONNX's operators that are read."""
 
 OF_WHOLE = frozenset({

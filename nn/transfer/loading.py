@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -169,6 +170,10 @@ class _Loading:
             if given is not None:
                 places[number] = given
                 agreed |= part.name not in told
+        if not self._by_order:
+            renamed = self._renamed(places, told)
+            places.update(renamed)
+            agreed |= bool(renamed)
         keras = self._source.layout == "keras"
         rest = [
             number
@@ -248,6 +253,23 @@ class _Loading:
             # Numbers count from 0 there, and over all models of a program: only names that were given can be the same.
             return None
         return self._holding(part, self._source.aliases.get(part.name, part.name))
+
+    def _renamed(self, places: Mapping[int, str], told: Mapping[str, str | None]) -> dict[int, str]:
+        """Return the places of parts that a model around theirs renamed, where the source has their former names.
+
+        Args:
+            places: those of other parts, each of which counts once.
+            told: the parts that `names` tells.
+        """
+        bearers = Counter(name for part in self._parts for name in (part.name, part.former))
+        found = {}
+        for number, part in enumerate(self._parts):
+            # Of two models within the same one both may have had the name: then it tells nothing.
+            if part.former and bearers[part.former] == 1 and number not in places and part.name not in told:
+                place = self._same_name(part._replace(name=part.former))
+                if place is not None and place not in places.values():
+                    found[number] = place
+        return found
 
     def _fitting(self, rest: Sequence[int], used: set[str]) -> dict[int, str]:
         """Return the places of parts by kinds and shapes; raise ValueError where more than one choice would fit."""

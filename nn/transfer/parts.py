@@ -47,6 +47,7 @@ class Part(NamedTuple):
         forms: the ways in which a source may hold it, of which the first that is there counts.
         ignored: names of arrays that may lie beside and are of no use.
         kind: the word by which sources name such layers; "" where they have none.
+        former: name that the layer had before a model around its own gave it another one; "" where it has it still.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Part(NamedTuple):
     forms: tuple[tuple[Piece, ...], ...]
     ignored: tuple[str, ...] = ()
     kind: str = ""
+    former: str = ""
 
 
 class Home(NamedTuple):
@@ -101,4 +103,5 @@ def part_of(owner: Owner | None, forms: Sequence[Sequence[Piece]], ignored: Sequ
     name = "" if owner is None else owner.name
     described = "the model" if owner is None else owner.describe()
     numbered = isinstance(owner, Layer) and owner._numbered
-    return Part(name, described, numbered, tuple(map(tuple, forms)), tuple(ignored), kind)
+    former = owner._named_for if isinstance(owner, Layer) and owner._named_for != name else ""
+    return Part(name, described, numbered, tuple(map(tuple, forms)), tuple(ignored), kind, former)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from nn import arguments
 from nn.arguments import Configurable
-from nn.extension import is_ours
+from nn.extension import is_ours, signature_of
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, OpContainer
@@ -272,7 +272,7 @@ def _check_told(name: str, part: object) -> None:
     if not isinstance(part, Configurable) or is_ours(maker):
         return
     told, fixed = part.get_config(), (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    for argument in list(inspect.signature(vars(maker)["__init__"]).parameters.values())[1:]:
+    for argument in list(signature_of(vars(maker)["__init__"]).parameters.values())[1:]:
         if argument.kind not in fixed and argument.name not in told:
             kind, base = maker.__name__, maker.__bases__[0].__name__
             raise TypeError(

@@ -5,7 +5,6 @@ Most values stand there as they are; any other kind of value has a class here th
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import re
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from nn.callback import Callback
+from nn.extension import signature_of
 from nn.model.class_weights import BALANCED
 from rpc.code_closure import is_user_file
 from rpc.support.places import without_places
@@ -325,7 +325,7 @@ class Callbacks(Form):
     def _text(self, made: Callback, tell: Tell) -> str:
         """Write a callback; `get_config` must tell all arguments, since no hash would show that one of them has changed."""
         given, kind = made.get_config(), type(made)
-        if untold := inspect.signature(kind).parameters.keys() - given.keys():
+        if untold := signature_of(kind).parameters.keys() - given.keys():
             raise Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
         return object_text(kind, given, tell, None)  # their files lie with the nodes
 
@@ -348,7 +348,7 @@ class Writers(Callbacks):
         kind = type(made)
         if not kind.__module__.startswith(_WRITERS) or kind.__name__.startswith("_"):
             return ""
-        values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
+        values = ((name, getattr(made, name, None)) for name in signature_of(kind).parameters)
         given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
         # an address with a user and a password in it has an `@`
         text = "" if "@" in str(given) else object_text(kind, given, tell, os.path.isabs)
@@ -432,7 +432,7 @@ def object_text(
         Unnamed: There is no such text, also for an argument that would be taken for the path of a file, and is none.
     """
     check_plain(given)
-    parameters = inspect.signature(kind).parameters
+    parameters = signature_of(kind).parameters
     texts = []
     for name, value in given.items():
         if is_file is not None and isinstance(value, str) and value:

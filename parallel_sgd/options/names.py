@@ -21,6 +21,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from network.names import did_you_mean
+from nn.extension import signature_of
 from rpc.user_code import raised_by
 
 
@@ -314,7 +315,7 @@ def make_object(
             arguments[key] = make_object(arguments[key], *parts[key], f"{what} {key}", parts=parts)
     try:
         # apart from the call, so that a TypeError of the constructor is not told as one of the arguments
-        inspect.signature(found).bind(**arguments)
+        signature_of(found).bind(**arguments)
     except TypeError as error:
         raise UnknownName(f"{what}: {error}; {_takes(name.strip(), found)}") from None
     try:
@@ -349,7 +350,7 @@ def without_defaults(text: str, known: Mapping[str, Any], unsaid: Mapping[str, A
         name, *rest = _ARGUMENTS.split(one.strip(), maxsplit=1)
         found = known.get(name.strip().lower())
         if found is not None and rest:
-            parameters = inspect.signature(found).parameters
+            parameters = signature_of(found).parameters
             kept = []
             for part in _split(rest[0]):
                 match = _ARGUMENT.fullmatch(part)
@@ -385,7 +386,7 @@ def arguments_in(text: str, found: Any, what: str) -> dict[str, Any]:
 
     Raises: UnknownName.
     """
-    parameters = inspect.signature(found).parameters
+    parameters = signature_of(found).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     arguments: dict[str, Any] = {}
     for part in _split(text):
@@ -412,7 +413,7 @@ def is_text(parameter: inspect.Parameter) -> bool:
 
 def _takes(name: str, found: Any) -> str:
     """Tell how the object is written: with the arguments that it needs, else with those that may be given, if there are any."""
-    parameters = inspect.signature(found).parameters.values()
+    parameters = signature_of(found).parameters.values()
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     needed = [p for p in named if p.default is p.empty]
     if not named:

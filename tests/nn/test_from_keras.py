@@ -145,6 +145,7 @@ def test_attributes_are_told_by_what_does_the_same() -> None:
         *(nn.layer.DepthwiseConv1D(2), nn.layer.DepthwiseConv2D(2), nn.layer.SeparableConv1D(2), nn.layer.SeparableConv2D(2)),
         *(nn.layer.Embedding(2, 2), nn.layer.PReLU(), nn.layer.Parameter([2]), nn.layer.RMSNorm(), nn.layer.BatchNorm()),
         *(nn.layer.LayerNorm(), nn.layer.GroupNorm(1), nn.layer.Dense(2), nn.initializer.Zeros(), of_values),
+        OwnModel([-1, 2]),
     ]
     rows = {**{key: f"here it is {here}" for key, here in ATTRIBUTES.items()}, **ABSENT}
     assert len(rows) == len(ATTRIBUTES) + len(ABSENT)
@@ -169,6 +170,29 @@ def test_attributes_are_told_by_what_does_the_same() -> None:
             item.quite_unknown  # noqa: B018
     with pytest.raises(TypeError, match=r"TextVectorization\(\) is called by data sets, .*; apply\(texts\) returns numbers"):
         texts(["a b"])
+
+
+class OwnModel(nn.model.Model):
+    """A model of one's own, which has no list of layers."""
+
+    def call(self, x: nn.value.Value) -> nn.value.Value:
+        return nn.layer.Dense(2)(x)
+
+
+def test_a_model_is_told_of_methods_that_it_has_itself() -> None:
+    """A list that can be popped, or `add`, is told to models that are a list of layers, and to no others."""
+    x = nn.Input([-1, 2])
+    for model in (nn.model.SequentialModel([-1, 2]), nn.model.Model(x, nn.layer.Dense(2)(x)), OwnModel([-1, 2])):
+        for name in {key.partition(".")[2] for key in (*ATTRIBUTES, *ABSENT) if key.startswith("Network.")}:
+            if hasattr(model, name):
+                continue
+            with pytest.raises(AttributeError) as caught:
+                getattr(model, name)
+            told = str(caught.value).partition("; ")[2].partition(", with ")[0]
+            for path in [] if " of Model(" in told else re.findall(r"(?<![\w.])([a-z_]+(?:\.[a-z_]+)?)\(", told):
+                first, _, method = path.partition(".")
+                assert first in ("copy", "layer", "model") or hasattr(model, first), told
+                assert not method or first == "copy" or hasattr(getattr(model, first), method), told
 
 
 def test_errors_of_properties_stay_as_they_are() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import nn
 from nn.model import Model
+from nn.registry import _check_types
 from nn.tensor_files import ModelFileError, dump, parse
 
 
@@ -114,3 +115,22 @@ def test_classes_for_users_have_no_virtual_subclasses() -> None:
         nn.layer.Layer.register(Alike)
     assert not isinstance(Alike(), nn.layer.Layer)
     assert isinstance(nn.layer.Dense(1), nn.layer.Layer)
+
+
+class Lazy:
+    """A constructor with annotations that are made when they are read, as those of every function are since Python 3.14."""
+
+    __globals__ = globals()
+
+    def __call__(self, layer: object, times: object = None) -> None:
+        """Do nothing."""
+
+    @property
+    def __annotations__(self) -> dict[str, object]:  # type: ignore[override]
+        raise NameError("name 'Unknown' is not defined")
+
+
+def test_annotations_that_cannot_be_evaluated_check_nothing() -> None:
+    """They may name what exists for type checkers only. Before Python 3.14 an object has to stand for such a function."""
+    kind = type("Kind", (), {"__init__": Lazy()})
+    _check_types(kind, {"times": "two"})

@@ -51,6 +51,8 @@ def class_numbers(owner: object, labels: Array) -> NDArray[np.int64]:
     """
     keys = sort_keys(owner, labels)
     if keys.dtype.kind == "f":
+        # Half precision does not hold the bound.
+        keys = keys.astype(np.promote_types(keys.dtype, np.float64), copy=False)
         whole = np.isfinite(keys) & (keys == np.rint(keys)) & (np.abs(keys) < 2**53)
         if not whole.all():
             raise ValueError(f"{type(owner).__name__} needs labels that are class numbers, got {keys[~whole][0]}")

@@ -37,8 +37,10 @@ class Windows(AbsTransformer, configured=True):
         rate: how many rows lie between one row of a window and the next, 1 for none left out.
 
     Raises:
-        ValueError: for fewer rows than a window and its label take, with `past` for samples that are no rows, and for
-            another number of labels than of samples.
+        TypeError: for training and test parts of different kinds, such as dates and numbers, and with `past` for samples or
+            labels that are no numbers.
+        ValueError: for fewer rows than a window and its label take, with `past` for samples that are no rows, for another
+            number of labels than of samples, and for training and test parts of different shapes.
 
     >>> x, y = np.arange(6.0)[:, None], np.arange(6.0) * 10
     >>> train_x, train_y, test_x, test_y = nn.dataset.transforms.Windows(3)(x[:5], y[:5], x[5:], y[5:])
@@ -97,6 +99,14 @@ class Windows(AbsTransformer, configured=True):
             if x.ndim != 2 and self.past:
                 raise ValueError(f"Windows 'past' needs rows of features, (rows, features), got shape {x.shape}")
             check_pairs(self, x, y)
+        # The first windows to evaluate on begin in the training part.
+        for what, first, second in (("samples", train_x, test_x), ("labels", train_y, test_y)):
+            if not _are_alike(first.dtype, second.dtype):
+                raise TypeError(f"Windows needs training and test {what} of one kind, got {first.dtype} and {second.dtype}")
+            if first.shape[1:] != second.shape[1:]:
+                raise ValueError(
+                    f"Windows needs training and test {what} of one shape each, got {first.shape[1:]} and {second.shape[1:]}"
+                )
         reach = self._span + self.horizon
         if len(train_x) < reach:
             apart = "" if self.rate == 1 else f", rate={self.rate}"
@@ -117,6 +127,9 @@ class Windows(AbsTransformer, configured=True):
     def _with_past(self, x: Array, y: Array | None) -> Array:
         if not self.past or y is None:
             return x
+        for what, array in (("samples", x), ("labels", y)):
+            if array.dtype.kind not in "biuf":
+                raise TypeError(f"Windows 'past' needs {what} that are numbers, got dtype {array.dtype}")
         # At least float32, so that whole numbers of both do not stay integers.
         return np.concatenate([x, y.reshape(len(y), -1).astype(np.result_type(x.dtype, y.dtype, np.float32))], axis=1)
 
@@ -126,3 +139,8 @@ class Windows(AbsTransformer, configured=True):
         # A copy, since windows overlap in the view.
         windows: Array = np.ascontiguousarray(np.moveaxis(view, -1, 1))
         return windows
+
+
+def _are_alike(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
+    """Tell whether arrays of two types make one array in which each element is what it was."""
+    return first == second or {first.kind, second.kind} <= set("biuf") or first.kind == second.kind in "SU"

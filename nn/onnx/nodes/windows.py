@@ -328,5 +328,8 @@ def space_to_depth(call: Call) -> Operand:
     if len(x.shape) != 4 or x.shape[0] != BATCH or LENGTH in x.shape or x.shape[2] % size or x.shape[3] % size:
         raise call.refuse(f"expected (batch, channels, height, width) of whole blocks of {size}", list(x.shape))
     _, channels, height, width = x.shape
-    apart = x.reshape(BATCH, channels, height // size, size, width // size, size).transpose(0, 3, 5, 1, 2, 4)
+    blocks = x.reshape(BATCH, channels, height // size, size, width // size, size)
+    # 'mode' came with version 28.
+    first = (1, 3, 5) if call.given.get("mode", "DCR") == "CRD" else (3, 5, 1)
+    apart = blocks.transpose(0, *first, 2, 4)
     return apart.reshape(BATCH, channels * size**2, height // size, width // size)

@@ -46,18 +46,38 @@ def convolved(out: Exporter, node: Node, found: Convolution) -> str:
     made = out.add(
         "Conv", out.orders.turned(out.name(x), channels_first(len(x.shape))), _kernel(out, kernel), *map(out.name, bias),
         strides=list(found.strides), dilations=list(found.dilations), group=found.groups,
-        kernel_shape=list(kernel.shape[:-2]), **_pads(windows, found.padding),
+        kernel_shape=list(kernel.shape[:-2]), **_pads(out.owner, windows, found.padding),
     )  # fmt: skip
     if found.rectified:
         made = out.add("Relu", made)
     return out.orders.turned(made, channels_last(len(x.shape)))
 
 
-def _pads(windows: Sequence[Window], padding: object) -> dict[str, Any]:
-    """Return the padding of windows: cells before and behind or, for axes of any length, the rule."""
+def _pads(owner: str, windows: Sequence[Window], padding: object) -> dict[str, Any]:
+    """Return the padding of windows: cells before and behind or, for axes of any length, the rule.
+
+    Args:
+        owner: name of the layer, for the error.
+        windows: one for each axis.
+        padding: of the layer.
+
+    Raises:
+        ValueError: for windows without a rule that programs know.
+    """
     if any(window.length == LENGTH for window in windows):
         if padding == "same":
-            return {"auto_pad": "SAME_UPPER"}
+            # onnxruntime has no rule for windows with dilations.
+            if all(window.dilation == 1 for window in windows):
+                return {"auto_pad": "SAME_UPPER"}
+            if any(window.stride > 1 for window in windows):
+                raise ValueError(
+                    f"{owner}: padding='same' with strides and dilations needs lengths that are known: programs that run ONNX "
+                    "have no rule for it; got an axis of any length"
+                )
+            # With steps of one cell as many for every length.
+            missing = [window.span - 1 for window in windows]
+            before, after = [cells // 2 for cells in missing], [cells - cells // 2 for cells in missing]
+            return {"pads": [*before, *after]}
         cells = padding if isinstance(padding, int) else 0
         windows = [window._replace(before=cells, after=cells) for window in windows]
         if padding == "causal":
@@ -85,7 +105,7 @@ def transposed(out: Exporter, node: Node, found: TransposedConvolution) -> str:
 def pool(kind: str, **given: Any) -> Convert:
     def made(out: Exporter, node: Node, found: Pool) -> str:
         shape = node.inputs[0].shape
-        pads = _pads(place(kind, shape[1:-1], found.size, found.strides, found.padding), found.padding)
+        pads = _pads(out.owner, place(kind, shape[1:-1], found.size, found.strides, found.padding), found.padding)
         first = out.orders.turned(out.name(node.inputs[0]), channels_first(len(shape)))
         pooled = out.add(kind, first, kernel_shape=list(found.size), strides=list(found.strides), **pads, **given)
         return out.orders.turned(pooled, channels_last(len(shape)))

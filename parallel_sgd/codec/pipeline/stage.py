@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from inspect import signature
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
@@ -14,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array
+from nn.extension import signature_of
 from nn.random import keyed
 from parallel_sgd.codec.traits import Scope
 from parallel_sgd.engine.unusable import Unusable
@@ -78,7 +78,7 @@ def scattered(parts: Mapping[str, Remembers], state: Mapping[str, Any]) -> State
 
 @lru_cache(maxsize=256)  # every codec object asks for them
 def _arguments(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(signature(kind).parameters)
+    return tuple(signature_of(kind).parameters)
 
 
 def arguments_of(value: object) -> dict[str, Any]:

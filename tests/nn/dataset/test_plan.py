@@ -544,6 +544,51 @@ def test_values_are_restored_and_windows_never_look_ahead():
         Windows(30, horizon=2)(*arrays)
 
 
+X9, _DAYS, _VOID = np.arange(9.0), np.zeros(9, "M8[D]"), np.zeros(9, "V4")
+
+
+@pytest.mark.parametrize(
+    ("past", "x", "y", "test_x", "test_y", "told"),
+    [
+        (False, _DAYS, X9, X9, X9, "training and test samples of one kind, got datetime64[D] and float64"),
+        (False, X9, X9, _VOID, X9, "training and test samples of one kind, got float64 and |V4"),
+        (False, X9, np.zeros(9, "m8[s]"), X9, X9, "training and test labels of one kind, got timedelta64[s] and float64"),
+        (False, X9, np.full(9, "a"), X9, X9, "training and test labels of one kind, got <U1 and float64"),
+        (True, _DAYS[:, None], X9, _DAYS[:, None], X9, "'past' needs samples that are numbers, got dtype datetime64[D]"),
+        (True, X9[:, None], _VOID, X9[:, None], _VOID, "'past' needs labels that are numbers, got dtype |V4"),
+        (
+            True,
+            X9[:, None],
+            np.full(9, "a"),
+            X9[:, None],
+            np.full(9, "a"),
+            "'past' needs labels that are numbers, got dtype <U1",
+        ),
+    ],
+)
+def test_windows_of_dates_and_numbers_are_refused(past, x, y, test_x, test_y, told):
+    with pytest.raises(TypeError, match=f"^Windows (needs )?{re.escape(told)}$"):
+        Windows(2, past=past)(x, y, test_x, test_y)
+    if past:
+        with pytest.raises(TypeError, match=re.escape(told)):
+            Windows(2, past=True).at_prediction(x, y)
+
+
+@pytest.mark.parametrize("place", [2, 3])
+def test_windows_of_several_shapes_are_refused(place):
+    given = [X9, X9, X9, X9]
+    given[place] = X9[:, None]
+    what = "labels" if place == 3 else "samples"
+    with pytest.raises(ValueError, match=rf"^Windows needs training and test {what} of one shape each, got \(\) and \(1,\)$"):
+        Windows(2)(*given)
+
+
+def test_windows_keep_dates_and_texts_of_any_length():
+    made = Windows(2)(_DAYS, np.full(9, "a"), _DAYS, np.full(9, "abc"))
+    assert [part.dtype for part in made] == ["M8[D]", "<U1", "M8[D]", "<U3"]
+    assert made[3].tolist() == ["abc"] * 9
+
+
 ANYTHING = [
     "", " ", "NA", "+nan", "inf", "1", "01", "1,5", "1.234,5", "true", "x", "2020-01-01", "2020-01-01T10:00+02:00",
     "31.12.2020",

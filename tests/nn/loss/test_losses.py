@@ -90,6 +90,14 @@ EPSILON = float(np.finfo(np.float32).eps)
            [[((score > 0) - label) / 2], [-0.25]])
           for label, *costs in [(0.0, 0, math.inf), (1.0, math.inf, 0), (0.5, math.inf, math.inf)]
           for score, cost in zip((-math.inf, math.inf), costs, strict=True)),
+        # of an infinite score a focal loss has the slope of one far away
+        *((Binary_Focal_Cross_Entropy(gamma), [[label], [1.0]], [[score], [0.0]], (cost + math.log(2) * 0.5**gamma) / 2,
+           [[((score > 0) - label) * (0.5**gamma if label == 0.5 else 1) / 2],
+            [-(0.5 + gamma * math.log(2) / 2) * 0.5**gamma / 2]])
+          for gamma in (0, 0.25, 1, 2) for label, *costs in [(0.0, 0, math.inf), (1.0, math.inf, 0), (0.5, math.inf, math.inf)]
+          for score, cost in zip((-math.inf, math.inf), costs, strict=True)),
+        # a weight of 0 takes an infinite cost away
+        (Binary_Focal_Cross_Entropy(2, alpha=0), [[1], [0]], [[-math.inf], [0]], math.log(2) / 8, None),
         # a sure sample has no loss and no slope, for small gammas too; a sure mistake has those of the cross-entropy
         *((Binary_Focal_Cross_Entropy(gamma), [[1], [0], [0]], [[1e3], [-1e3], [500]], 500 / 3, [[0], [0], [1 / 3]])
           for gamma in (0, 0.25, 1, 2)),

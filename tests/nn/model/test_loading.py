@@ -129,6 +129,42 @@ def torch_state(*shapes: tuple[int, int]) -> dict[str, Array]:
     return found
 
 
+def tower(name: str | None, *names: str | None) -> Model:
+    entry = nn.Input([-1, 4])
+    first, last = names or (None, None)
+    return Model(entry, Dense(2, name=last)(Dense(2, name=first)(Dense(4, name="own")(entry))), name=name)
+
+
+@pytest.mark.parametrize("names", [(), ("in", "out")])
+@pytest.mark.parametrize("kind", ["file", "torch", "mapping"])
+def test_a_model_within_another_takes_weights_by_the_names_that_it_had(names: Any, kind: Any, tmp_path: Path) -> None:
+    """A model around it renames layers where two bear the same name."""
+    left, right = tower("left", *names), tower("right", *names)
+    source: Any = tmp_path / "right.weights"
+    right.save_weights(source)
+    values = {variable.name: variable.get_value() for variable in right.store.everything}
+    if kind == "torch":
+        source = {}
+        for name, value in values.items():
+            source[name.replace("/kernel", ".weight").replace("/bias", ".bias")] = value.T
+    entry = nn.Input([-1, 4])
+    whole = Model(entry, nn.layer.Add()([left(entry), right(entry)]))
+    renamed = [variable.name for variable in right.store.everything]
+    assert not {*renamed} & {variable.name for variable in left.store.everything}
+    if kind == "mapping":
+        source = values
+    for variable in right.store.everything:
+        variable.set_value(np.zeros(variable.shape))
+    report = right.load_weights(source, layout="torch" if kind == "torch" else None)
+    assert [*report.taken] == renamed and not report.missing and not report.left
+    for now, then in zip(right.get_weights(), values.values(), strict=True):
+        np.testing.assert_array_equal(now, then)
+    # Of the whole the names of the file are those of the first tower.
+    report = whole.load_weights(source, layout="torch" if kind == "torch" else None, partial=True)
+    assert {*report.taken} == {each.name for each in left.store.everything} and {*report.missing} >= {*renamed}
+    assert all(np.array_equal(*each) for each in zip(left.get_weights(), values.values(), strict=True))
+
+
 def test_order_decides_between_equal_ones_where_that_is_said() -> None:
     model = made(Dense(8, "relu"), Dense(8, "relu"), Dense(3))
     source = torch_state((8, 8), (8, 8), (3, 8))

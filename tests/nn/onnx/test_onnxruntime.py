@@ -58,6 +58,27 @@ def test_axes_of_any_length_stay_open(length: int) -> None:
     assert_equal(run(nn.onnx.to_bytes(model), x)[0], model.predict(x))
 
 
+@pytest.mark.parametrize("length", [4, 9])
+def test_dilated_windows_over_axes_of_any_length(length: int) -> None:
+    """onnxruntime has no rule of padding for windows with dilations: cells are told where they are as many for each length."""
+    x = np.random.default_rng(0).normal(size=(2, length, 7, 3)).astype(np.float32)
+    entry, images = nn.Input([-1, None, 3]), nn.Input([-1, None, 7, 3])
+    for start, layer, given in (
+        (entry, nn.layer.Conv1D(4, 3, padding="same", dilation=3), x[:, :, 0]),
+        (entry, nn.layer.Conv1D(4, 4, padding="same", dilation=2), x[:, :, 0]),
+        (images, nn.layer.Conv2D(4, (2, 3), padding="same", dilation=(3, 2)), x),
+        (images, nn.layer.DepthwiseConv2D(3, padding="same"), x),
+        (images, nn.layer.MaxPool((3, 2), (1, 1), padding="same"), x),
+        (images, nn.layer.AveragePool((2, 3), (1, 1), padding="same"), x),
+    ):
+        model = Model(start, layer(start))
+        assert_equal(run(nn.onnx.to_bytes(model), given)[0], model.predict(given))
+        assert_equal(nn.onnx.from_bytes(nn.onnx.to_bytes(model)).predict(given), model.predict(given))
+    model = Model(entry, nn.layer.Conv1D(4, 3, stride=2, padding="same", dilation=2, name="far")(entry))
+    with pytest.raises(ValueError, match=r"^far: padding='same' with strides and dilations needs lengths that are known, "):
+        nn.onnx.to_bytes(model)
+
+
 @pytest.mark.parametrize("length", [1, 3000])
 def test_rotary_positions_of_any_number_are_exact(length: int) -> None:
     entry = nn.Input([-1, None, 2, 6])

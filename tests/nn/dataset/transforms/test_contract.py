@@ -298,3 +298,9 @@ def test_what_does_not_fit_is_named(use, text):
     with pytest.raises((TypeError, ValueError)) as caught:
         use()
     assert re.search(text if "Error: " in text else f"ValueError: .*{text}", f"{caught.type.__name__}: {caught.value}")
+
+
+def test_class_numbers_of_half_precision():
+    """A bound that float16 does not hold must not be compared with in it; warnings are errors here."""
+    x, y = np.zeros((3, 1)), np.array([2, 0, 1], np.float16)
+    assert OneHot()(x, y, x, y)[1].argmax(1).tolist() == [2, 0, 1]
