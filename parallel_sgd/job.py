@@ -19,7 +19,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import checked_call, is_answer, listed, unfit
+from nn.extension import checked_call, is_answer, is_ours, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling, uninterrupted
@@ -204,8 +204,9 @@ def run_job(
     shown = verbosity(options.verbose, short=short)
     with interrupts_put_off(), shown, telling("The job", _log):
         if not work.model.built:
+            where = "" if is_ours(type(work.model)) else "in super().__init__(input_shape=[-1, ..]) of its class "
             raise ValueError(
-                "ParallelSGD 'model' must have its variables: give it an input_shape and call setup() or compile()"
+                f"ParallelSGD 'model' must have its variables: {where}give it an input_shape and call setup() or compile()"
             )
         options = options.without_words()
         spec = replace(make_spec(work.model, work.data, work.transform, options), about=about)
