@@ -269,7 +269,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({
     "Network.state_dict": "get_weights(), or save_weights(path)", "Network.load_state_dict": "load_weights(source)",
     "Network.fit_generator": "fit()", "Network.predict_generator": "predict()", "Network.evaluate_generator": "evaluate()",
     "Network.predict_classes": "predict(x).argmax(-1)", "Network.predict_proba": "predict()", "Network.score": "evaluate()",
-    "Network.history": "the result of fit()", "Network.build": "setup(loss)",
+    "Network.history": "the result of fit()", "Network.build": "input_shape of its constructor, then setup(loss) or compile()",
     "Network.train": "fit(), which alone trains", "Network.eval": "predict(), which does not train",
     "Network.clone": "copy.deepcopy(model)", "Network.from_config": "copy.deepcopy(model)",
     "Network.forward": "call(x), which a class defines; predict(x) computes it",

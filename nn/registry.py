@@ -171,7 +171,8 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
     """
     seen = {} if seen is None else seen
     config = {name: describe(argument, seen) for name, argument in config_of(value).items()}
-    _check_arguments(type(value), config, "get_config() of")
+    kind = type(value).__name__
+    _check_arguments(type(value), config, "get_config() of", f"; class {kind}(.., configured=True) tells what self.{{0}} is")
     return config
 
 
@@ -265,7 +266,7 @@ def _build_argument(value: object, custom_objects: CustomObjects, made: list[Con
     return value
 
 
-def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) -> Mapping[str, object]:
+def _check_arguments(found: type[Any], config: Mapping[str, object], what: str, remedy: str = "") -> Mapping[str, object]:
     """Return the defaults of the constructor's arguments; raise ValueError where those of `config` do not fit it."""
     parameters = _parameters(found)
     # A `*names` cannot be given by its name.
@@ -277,7 +278,8 @@ def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) 
     }
     unknown, missing = sorted(set(config) - names), sorted(needed - set(config))
     if unknown or missing:
-        problem = f"has no argument {unknown[0][:80]!r}" if unknown else f"needs the argument {missing[0]!r}"
+        needs = f"needs the argument {missing[0]!r}{remedy.format(missing[0])}" if missing else ""
+        problem = f"has no argument {unknown[0][:80]!r}" if unknown else needs
         raise ValueError(f"{what} {found.__name__}: the constructor {problem}")
     return {parameter.name: parameter.default for parameter in parameters}
 

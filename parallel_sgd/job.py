@@ -19,7 +19,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import answering, checked_call, listed, unfit
+from nn.extension import answering, checked_call, is_ours, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling, uninterrupted
@@ -238,7 +238,10 @@ def run_job(
 def _prepared(work: Work, options: JobOptions, about: Mapping[str, Any], arrays: Arrays | None) -> tuple[JobSpec, Arrays]:
     """Return the specification of a job, checked, and the four arrays of its data set."""
     if not work.model.built:
-        raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup() or compile()")
+        where = "" if is_ours(type(work.model)) else "in super().__init__(input_shape=[-1, ..]) of its class "
+        raise ValueError(
+            f"ParallelSGD 'model' must have its variables: {where}give it an input_shape and call setup() or compile()"
+        )
     spec = replace(make_spec(work.model, work.data, work.transform, options.without_words()), about=about)
     # after the options, since loading may take minutes
     arrays = work.data.load() if arrays is None else arrays

@@ -177,9 +177,9 @@ class ArrayDataset(DrawingDataset):
             self._plan = plan = self._completed(plan, parts, raw, train)
         except PartError as error:
             came = error.wrong
-            raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {came}") from error
+            raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {came}") from None
         except ValueError as error:
-            raise ValueError(f"ArrayDataset: {error}" if str(error).startswith("column ") else str(error)) from error
+            raise ValueError(f"ArrayDataset: {error}" if str(error).startswith("column ") else str(error)) from None
         found = []
         for name, part in zip(names, raw, strict=False):
             _refuse_missing(name, part, plan)
@@ -235,14 +235,14 @@ class ArrayDataset(DrawingDataset):
             unnamed = self._index == "auto" and not place and (not name or name.startswith("Unnamed: "))
             if (unnamed or name == self._index) and not self._series:
                 why = "is a first column without a name, as of row numbers; index=None keeps it"
-                columns.append(left_out(name, why if unnamed else "is the index"))
+                columns.append(left_out(name, why if unnamed else "is the index", asked=not unnamed))
                 continue
             try:
                 columns += plan_columns(parts, [name], self._wishes, orders)
             except PartError as error:
-                raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {error.wrong}") from error
+                raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {error.wrong}") from None
             except ValueError as error:
-                raise ValueError(f"ArrayDataset '{names[0]}': {error}") from error
+                raise ValueError(f"ArrayDataset '{names[0]}': {error}") from None
         if all(isinstance(column, LeftOut) for column in columns):
             raise ValueError(f"ArrayDataset 'x' must have a column besides {columns[0].name!r}, which {columns[0].note}")
         return replace(self._plan, columns=tuple(columns))
@@ -267,7 +267,7 @@ class ArrayDataset(DrawingDataset):
                 except CellError as error:
                     raise PartError(part, error.row, error.wrong + _IF_MISSING * error.wrong.endswith("missing")) from error
         except PartError as error:
-            raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {error.wrong}") from error
+            raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {error.wrong}") from None
         self._plan = plan
         return found
 

@@ -264,7 +264,7 @@ class CSVDataset(DrawingDataset, configured=True):
             if said.startswith("column "):
                 where = f" of '{self.path}' must fit float32" if " must fit float32" in said else ""
                 said = f"CSVDataset: {said.replace(' must fit float32', where)}" if where else f"'{self.path}': {said}"
-            raise ValueError(said) from error
+            raise ValueError(said) from None  # the same sentence, in frames that are not the user's
         x = [part.astype(plan.dtype, copy=False) for part in raw]
         # Only when all went well; a failed attempt leaves the data set as it was.
         self._plan, self._seen = plan, seen
@@ -337,7 +337,9 @@ class CSVDataset(DrawingDataset, configured=True):
         why = self._row_number(table)
         if why is not None and why[0] in columns:
             # said once: another reading decides nothing
-            columns[columns.index(why[0])] = left_out(*why) if self._plan is None else LeftOut(why[0], note=why[1])
+            columns[columns.index(why[0])] = (
+                left_out(*why, self.index != _AUTO) if self._plan is None else LeftOut(why[0], note=why[1])
+            )
         if why is not None and all(isinstance(column, LeftOut) for column in columns):
             raise ValueError(
                 f"CSVDataset: '{table.path}' must have columns besides {', '.join(self._labels)} and {why[0]!r}, which {why[1]}"
@@ -406,7 +408,7 @@ class CSVDataset(DrawingDataset, configured=True):
     def _tell(self, tables: Sequence[Table], places: Sequence[Rows], error: PartError) -> NoReturn:
         table = tables[error.part]
         line = table.line_of(int(places[error.part][error.row]))
-        raise ValueError(f"'{table.path}' line {line}, {error.wrong}") from error
+        raise ValueError(f"'{table.path}' line {line}, {error.wrong}") from None
 
 
 def _digest(path: Path) -> str:

@@ -17,7 +17,7 @@ from nn import arguments, tensor_files
 from nn.activation.activation import Linear
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype, plain
-from nn.extension import checked_call, level_of_user, renamed, signature_of
+from nn.extension import checked_call, is_ours, level_of_user, renamed, signature_of
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
 from nn.model.objective import in_order
@@ -454,7 +454,9 @@ class Network(
         vars(self).update((name, value) for name, value in state.items() if name != "nodes")
 
     def _missing(self) -> str:
-        return f"{type(self).__name__} is not built yet; without an input_shape it is built from the first data"
+        # where a class is the user's own, its constructor has to hand the shape on
+        how = "" if is_ours(type(self)) else "; super().__init__(input_shape=[-1, ..]) in its constructor gives it one"
+        return f"{type(self).__name__} is not built yet; without an input_shape it is built from the first data{how}"
 
 
 def _made_trainable(graph: Graph | None) -> list[Variable]:

@@ -250,8 +250,15 @@ class _Planner:
         # by object: a data set is loaded once for all runs
         self._arrays: dict[int, Arrays] = {}
         self._starts: dict[tuple[int, int], str] = {}
+        self._warned: set[str] = set()
         # one copy is begun anew for each seed: to build a model takes longer than to draw its weights
         self._copies: dict[int, Model] = {}
+
+    def _warn_once(self, message: str) -> None:
+        """Warn of the data that all combinations share; each of them finds it."""
+        if message not in self._warned:
+            self._warned.add(message)
+            _log.warning("%s", message)
 
     def runs(self, every: Sequence[Combination], seeds: Sequence[int]) -> list[_Run]:
         """Return all runs. Raises: ValueError, TypeError naming the combination."""
@@ -285,7 +292,7 @@ class _Planner:
         if id(work.data) not in self._arrays:
             self._arrays[id(work.data)] = work.data.load()
         arrays = self._arrays[id(work.data)]
-        check_data(work.model, arrays, work.transform, with_data(spec, arrays).plan, work.data)
+        check_data(work.model, arrays, work.transform, with_data(spec, arrays).plan, work.data, self._warn_once)
         told = parts_of_identity(spec)
         if id(work.model) not in self._copies:
             self._copies[id(work.model)] = _copied(work.model)

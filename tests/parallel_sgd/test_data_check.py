@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,55 @@ def test_a_model_that_carries_states_is_refused() -> None:
     model.compile("sgd", "crossentropy")
     with in_process(2) as nodes, pytest.raises(ValueError, match=r"'model' must carry no states .* got GRU 'gru_1' .* fit\(\)"):
         ParallelSGD(model, ArrayDataset(ROWS.reshape(-1, 2, 2), KINDS)).parallel(nodes, epoch=1, block_size=4)
+
+
+TABLE = ROWS * [1.0, 1.0, 0.0, 0.1] + [0.0, 3000.0, 7.0, 400.0]  # typical sizes 1, 3,000, 7 and 400
+PRICES = 200_000.0 + 1000 * ROWS[:, :1]
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+@pytest.mark.parametrize(
+    ("model", "data", "transform", "words"),
+    [
+        (of([4]), parts(TABLE), None, r"^Samples .* size: number 2 \(3,000\), number 4 \(400\)\. The transform Normalize\(\)"),
+        (of([4]), parts(TABLE), nn.dataset.transforms.Normalize(), ""),
+        (of([4]), parts(TABLE + 9000), None, r"number 1 \(9,000\), number 2 \(12,000\), number 3 \(9,007\) and 1 more\."),
+        (of([4]), parts(), None, ""),
+        (
+            nn.model.SequentialModel([-1, 4], [nn.layer.Embedding(9000, 2), nn.layer.Flatten(), nn.layer.Dense(3)]),
+            parts(TABLE),
+            None,
+            "",
+        ),
+        (nn.model.SequentialModel([-1, 4], [nn.layer.BatchNorm(), nn.layer.Dense(3)]), parts(TABLE), None, ""),
+        (
+            of([4], 1, nn.loss.MSELoss()),
+            parts(y=PRICES),
+            None,
+            r"^The values to predict .* (199|200),\d{3}\. The transform NormalizeLabels\(\)",
+        ),
+        (of([4], 1, nn.loss.MSELoss()), parts(y=PRICES), nn.dataset.transforms.NormalizeLabels(), ""),
+    ],
+)
+def test_numbers_that_are_too_large_are_told(
+    monkeypatch: pytest.MonkeyPatch, small: int, model: nn.model.Model, data: Any, transform: Any, words: str
+) -> None:
+    monkeypatch.setattr(compatibility, "_SMALL", small)
+    if not model.built or model.loss is None:
+        model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    heard: list[str] = []
+    check_data(model, data, transform, plan_of(IIDBlockAssignment(2), block_size=4), warn=heard.append)
+    assert len(heard) == bool(words)
+    assert re.search(words, "".join(heard)), heard
+
+
+def test_numbers_that_are_too_large_go_by_the_names_of_a_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("age,income,kind\n" + "".join(f"{20 + row % 50},{30_000 + row},{row % 2}\n" for row in range(80)))
+    job = ParallelSGD(of([2], 2), CSVDataset(table, "kind"))
+    with in_process(2) as nodes:
+        job.parallel(nodes, epoch=1, block_size=8, directory=tmp_path)
+    told = [record.getMessage() for record in caplog.records if "far from" in record.getMessage()]
+    assert [message.partition(". ")[0] for message in told] == [
+        "Samples are far from the range of -1 to 1 that a network learns well from, by their typical size: income (30,039)"
+    ]

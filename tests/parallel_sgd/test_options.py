@@ -50,6 +50,7 @@ from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IID
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from parallel_sgd.record.job_file import types
 from parallel_sgd.writers import TensorBoardWriter
+from tests.nn.model.models import Line
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job
 from tests.sources import ROOT
@@ -367,6 +368,10 @@ DATA = nn.dataset.Digits()
                 ),
             )
             for model in (bare(loss=nn.loss.MSELoss()), bare([-1, 64]))
+        ),
+        (
+            lambda: submit(Path("never"), model=Line()),
+            *(ValueError, r": in super\(\)\.__init__\(input_shape=\[-1, \.\.\]\) of its class "),
         ),
         (
             lambda: ParallelSGD.parallel(None, None, max_restart=1),

@@ -107,14 +107,15 @@ def _in_part(parts: Parts, name: str, wrong: Misfit) -> PartError:
     return PartError(part, row, f"column {name!r} must be {wrong.expected}, got {came}{wrong.hint}")
 
 
-def left_out(name: str, why: str) -> LeftOut:
-    """Return a column that is no feature, and say so in the log.
+def left_out(name: str, why: str, asked: bool) -> LeftOut:
+    """Return a column that is no feature, and say so in the log: as a warning where the program has not asked for it.
 
     Args:
         name: name of the column.
         why: the reason, a clause behind "it", for the log and the table of the plan.
+        asked: whether the program has named the column for it.
     """
-    _log.warning("Column %r is left out: it %s.", name, why)
+    _log.log(logging.INFO if asked else logging.WARNING, "Column %r is left out: it %s.", name, why)
     return LeftOut(name, note=why)
 
 

@@ -3,6 +3,7 @@
 import bz2
 import datetime
 import gzip
+import io
 import lzma
 import re
 from decimal import Decimal
@@ -403,3 +404,26 @@ def test_no_content_escapes(content, tmp_path_factory):
         assert "any.csv" in str(error) or "row" in str(error)
     else:
         assert all(np.isfinite(array).all() for array in arrays)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a,kind\n1,0\nx,0\n2,0\n", "a,kind\n" + "".join(f"x{row},0\n" for row in range(1001))],
+    ids=["cell", "column"],
+)
+def test_a_refusal_is_told_once(text: str) -> None:
+    """The frames above a sentence are those of one error, not of what it was made of."""
+    frame = pandas.read_csv(io.StringIO(text))
+    for make in (lambda: load(text), lambda: ArrayDataset(frame[["a"]], frame["kind"])):
+        with pytest.raises(ValueError, match="column 'a'") as caught:
+            make()
+        assert caught.value.__suppress_context__
+        assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(("index", "level"), [("auto", "WARNING"), ("id", "INFO")])
+def test_an_index_that_was_named_is_no_warning(caplog: pytest.LogCaptureFixture, index: str, level: str) -> None:
+    caplog.set_level("INFO")
+    assert table(HOUSES, "price", missing="fill", categories=["zip"], index=index).plan.columns[0].note
+    told = [record for record in caplog.records if "'id' is left out" in record.getMessage()]
+    assert [record.levelname for record in told] == [level]

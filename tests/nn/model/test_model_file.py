@@ -109,7 +109,10 @@ def test_classes_of_ones_own_are_passed_by_the_caller():
             Model.from_bytes(content, objects)
     needy = ready(Needy(2))
     needy.predict(np.ones((1, 1)))
-    with pytest.raises(ValueError, match=r"get_config\(\) of Needy: the constructor needs the argument 'factor'"):
+    with pytest.raises(
+        ValueError,
+        match=r"get_config\(\) of Needy: the constructor needs the argument 'factor'; class Needy\(.., configured=True\) tells",
+    ):
         needy.to_bytes()
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from psgd import cli
 
+import numpy as np
 import pytest
 
-from parallel_sgd import sweep
+from nn.dataset import ArrayDataset
+from parallel_sgd import ParallelSGD, sweep
 from parallel_sgd.codec import Plain
 from parallel_sgd.sweeps.grid import checked_seeds, combinations
 from parallel_sgd.sweeps.sweep_file import SweepFile
@@ -229,3 +231,10 @@ def test_the_command_knows_the_runs_of_a_program_and_prints_mean_and_spread(
     outcome.write_text(json.dumps({**json.loads(outcome.read_text()), "state": "failed", "message": "RuntimeError: a bug"}))
     assert cli.main(["sweep", "sweep.toml", "-q"]) == 1
     assert "1 of 2 runs are not done" in capsys.readouterr().out
+
+
+def test_what_all_combinations_share_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    x = 5000.0 + np.random.default_rng(0).normal(size=(600, 64))
+    job = ParallelSGD(mlp(), ArrayDataset(x, np.arange(600) % 10))
+    Plan({"gd_params": {"learn_rate": [0.1, 0.2]}}, [0, 1], job=job, directory=tmp_path)
+    assert ["number 1 (5,000), number 2 (5,000)" in record.getMessage() for record in caplog.records] == [True]
