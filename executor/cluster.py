@@ -153,7 +153,7 @@ class ClusterExecutor(Executor):
 
     @property
     def nodes(self) -> list[int]:
-        """Ids of the nodes that it was made with, ascending."""
+        """Ids of the nodes that the executor was made with, ascending."""
         return sorted(self._names)
 
     @property
@@ -208,7 +208,12 @@ class ClusterExecutor(Executor):
         return self.submit_task(fn, (args, kwargs) if kwargs else list(args))
 
     def submit_near(self, nodes: Collection[int], fn: Callable[..., T], /, *args: Any) -> Future[T]:
-        """Call `fn(*args)` on one of `nodes`, because of the values they hold; on any node for none, or if all are lost."""
+        """Call `fn(*args)` on one of some nodes, because of the values they hold.
+
+        Args:
+            nodes: ids of these; on any node for none, or if all are lost.
+            fn: the function; the arguments behind it are its own.
+        """
         return self.submit_task(fn, list(args), near=nodes)
 
     def submit_task(
@@ -336,9 +341,11 @@ class ClusterExecutor(Executor):
         self._dispatcher.order(["clear", [shelf]])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more tasks, and free the nodes when all have ended; `cancel_futures` cancels those that no node has begun.
+        """Take no more tasks, and free the nodes when all have ended.
 
-        With `wait` it returns when the nodes are free again.
+        Args:
+            wait: whether it returns only when the nodes are free again.
+            cancel_futures: whether tasks that no node has begun are cancelled.
         """
         if not self._dispatcher.process.is_here:  # it is the parent's
             return

@@ -11,7 +11,10 @@ class RemoteError(Exception):
     """Error: a task raised an exception of a class that this process does not have, or cannot make: its name and message.
 
     It is also an instance of the built-in class that the exception extends, so `except ImportError` catches one of a package.
-    Attributes: `type_name`, module and name of the class.
+
+    Args:
+        message: its message.
+        type_name: module and name of the class; stays as an attribute.
     """
 
     def __init__(self, message: str, type_name: str = "") -> None:
@@ -56,7 +59,12 @@ class Text(str):
 
     @staticmethod
     def of(item: Any, shown: Any) -> Any:
-        """Return `item`, as a Text if it was `shown` in a way of its own."""
+        """Return an item, as a Text if it was shown in a way of its own.
+
+        Args:
+            item: the item, as data.
+            shown: the text as which the argument was shown; anything else where it was shown as itself.
+        """
         if type(item) is not str or type(shown) is not str:
             return item
         made = Text(item)
@@ -71,7 +79,12 @@ class Text(str):
 
 
 class RemoteTraceback(Exception):
-    """Cause (`__cause__`) of an exception that a task raised: the `node`, and the traceback there as `text`."""
+    """Cause (`__cause__`) of an exception that a task raised: the traceback on the node. The arguments stay as attributes.
+
+    Args:
+        node: id of the node.
+        text: the traceback.
+    """
 
     def __init__(self, node: int, text: str) -> None:
         super().__init__(node, text)
@@ -92,8 +105,11 @@ class ConversionError(Exception):
 
 
 class NodeLost(BrokenExecutor):
-    """Error: a node was lost while it held the task, or every node is lost. Attributes: `message`; `node`, None when no node
-    is left.
+    """Error: a node was lost while it held the task, or every node is lost. The arguments stay as attributes.
+
+    Args:
+        message: the text of the error.
+        node: id of the node, None when no node is left.
     """
 
     def __init__(self, message: str, node: int | None = None) -> None:

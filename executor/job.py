@@ -65,7 +65,7 @@ class TaskJob:
         try:
             first = self._made(com)
             self.job = first.job
-            """Its id, as `psgd stop` takes it."""
+            """Id of the job, as `psgd stop` takes it."""
             self.sessions: Mapping[int, Session] = _start(first)
         except BaseException:
             com.close()

@@ -55,8 +55,11 @@ def register_joblib(executor: ClusterExecutor, name: str = "psgd", trust_results
 
 
 class Batch:
-    """Batch of several calls in one task. `codes` are their functions, and those of their arguments that are no data;
-    `task_name` is for people.
+    """Batch of several calls in one task.
+
+    Args:
+        codes: their functions, and those of their arguments that are no data.
+        task_name: name of the task, for people.
     """
 
     def __init__(self, codes: Sequence[Any], task_name: str) -> None:

@@ -29,7 +29,12 @@ class Keeper(Protocol):
         """Ids of the nodes that are not lost, as far as is known."""
 
     def submit_near(self, nodes: Collection[int], fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Submit `fn(*args)` to one of `nodes`; to any node when all of them are lost, or there are none in it."""
+        """Submit `fn(*args)` to one of some nodes.
+
+        Args:
+            nodes: ids of these; to any node when all of them are lost, or there are none in it.
+            fn: the function; the arguments behind it are its own.
+        """
 
     def new_shelf(self) -> int:
         """Return a number that no other shelf of this executor has."""
@@ -53,11 +58,15 @@ class _Item(NamedTuple):
 
 
 class Shelves:
-    """Values by the number of a shelf and a place on it, of `room` bytes in all. `node` is the process that they are in.
+    """Values by the number of a shelf and a place on it.
 
     A value that finds no room pushes out those of other shelves, the ones used longest ago first, never one of its own shelf: a
     pass over a shelf that is too long would otherwise find nothing, at any place. If that is not enough, the value is not kept.
     Tasks put and get in one thread, `clear` may be called in another.
+
+    Args:
+        node: the process that they are in.
+        room: bytes for all of them.
     """
 
     def __init__(self, node: int, room: int = KEEP_BYTES) -> None:
@@ -95,7 +104,11 @@ class Shelves:
             return True
 
     def get(self, shelf: int, place: int) -> Any:
-        """Return the value at `place` of `shelf`.
+        """Return a value.
+
+        Args:
+            shelf: the shelf.
+            place: its place there.
 
         Raises: Absent.
         """
@@ -129,9 +142,11 @@ _LEVELS = 6
 
 
 def size_of(value: Any, level: int = 0) -> int:
-    """Estimate the bytes of `value` with its content; of a long container from its first items and those in the middle.
+    """Estimate the bytes of a value with its content; of a long container from its first items and those in the middle.
 
-    `level` counts the containers around it: six deep the content is left out.
+    Args:
+        value: the value.
+        level: number of containers around it: six deep the content is left out.
     """
     if isinstance(value, np.ndarray):
         # a view does not count its memory

@@ -90,7 +90,7 @@ class Initializer:
         self._space: dict[str, Any] = {}
 
     def call(self, load: Callable[[bytes, bytes], tuple[Mapping[str, Any], Sequence[type]]]) -> None:
-        """Call it, unless it has been called without raising; `load` restores code."""
+        """Call the initializer, unless it has been called without raising; `load` restores code."""
         if self._called:
             return
         objects, classes = load(*self._code)
@@ -105,7 +105,7 @@ class Initializer:
         self._called, self._arguments, self._space = True, (b"", []), space  # freed, as it is not called again
 
     def share(self, objects: Mapping[str, Any]) -> None:
-        """Set its globals where the code of a function that has just arrived, with its `objects`, finds them."""
+        """Set the initializer's globals where the code of a function that has just arrived, with its `objects`, finds them."""
         space = _globals_of(objects[INITIALIZER])
         if space is not self._space:  # a function that every node has, has one module
             # a packed function comes with modules of its own, and so with globals of its own

@@ -171,7 +171,7 @@ class Cancellations:
         self._questions[node] = deque()
 
     def lose_node(self, node: int) -> None:
-        """Find out where the tasks of `node` are now: it is gone."""
+        """Find out where the tasks of a node that is gone are now."""
         self._questions.pop(node, None)
         # asked again: the tasks may be at another node by now, or waiting
         self._asked.extend((number, answer) for number, answers in self._open.items() for answer in answers)

@@ -202,7 +202,7 @@ class Scheduler(Machine):
         return failed, again, [task for task in others if task in self._infos and self._drop_copy(task)]
 
     def _release(self, number: int, tasks: Collection[int], event: object) -> NodeState:
-        """Take these tasks off a node."""
+        """Take tasks off a node."""
         node = self._nodes.get(number)
         if node is None or len(set(tasks)) != len(tasks) or not all(task in node.held for task in tasks):
             raise self._impossible(event)  # before anything has changed: the tasks that the node holds end with its loss

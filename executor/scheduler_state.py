@@ -110,7 +110,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Begin:
-    """Action: a node is at this task: it has begun it, or does so as soon as it hears of it."""
+    """Action: count a task as begun: its node is at it, or will be as soon as it hears of it."""
 
     task: int
 
@@ -124,7 +124,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class TakeBack:
-    """Action: ask a node for those of these tasks that it has not begun."""
+    """Action: ask a node for tasks; it gives back those that it has not begun."""
 
     node: int
     tasks: tuple[int, ...]

@@ -37,7 +37,7 @@ logger = get_logger(__name__)
 
 
 class Assignment(NamedTuple):
-    """Task as it came; see `messages`."""
+    """Task as its message brought it; see `messages`."""
 
     task: int
     function: int

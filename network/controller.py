@@ -397,7 +397,12 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                 self._unreported.append(self.lost[peer])
 
     def admit(self, peer: int, session: Session) -> None:
-        """Take over `session` with the new peer of id `peer` (thread-safe)."""
+        """Take over a session with a new peer (thread-safe).
+
+        Args:
+            peer: id of the peer.
+            session: the open session, owned from now on.
+        """
         self._thread_inbox.admit(peer, session)
 
     def take_over(self, other: Controller) -> None:

@@ -32,7 +32,12 @@ class ClosedByUs(NetworkError):
 class PeerLost(NetworkError):
     """Error: the other side is gone, its connection ended without a BYE.
 
-    Attributes: `node_id` (None before it is known), `address` (text), `reason`.
+    The arguments stay as attributes of the same names.
+
+    Args:
+        node_id: id of the lost node, None before it is known.
+        address: its address, as text.
+        reason: how the connection ended, in words.
     """
 
     def __init__(self, node_id: int | None, address: str, reason: str) -> None:
@@ -69,7 +74,12 @@ class Impostor(PeerLost):
 
 
 class TimedOut(NetworkError, TimeoutError):
-    """Error: a wait reached its limit. Attributes: `what` names the awaited event, `seconds` is the limit."""
+    """Error: a wait reached its limit. The arguments stay as attributes of the same names.
+
+    Args:
+        what: names the awaited event.
+        seconds: the limit.
+    """
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__(f"Timed out after {seconds:.3g} s waiting for {what}.")
@@ -90,8 +100,12 @@ class Rejected(NetworkError):
 
 
 class BadContent(NetworkError):
-    """Error: a node of the job sent data that cannot be used. Attributes: `node_id` of the sender, `what` names their use,
-    `reason`.
+    """Error: a node of the job sent data that cannot be used. The arguments stay as attributes of the same names.
+
+    Args:
+        node_id: the sender.
+        what: names the use of the data.
+        reason: their fault, in words.
     """
 
     def __init__(self, node_id: int, what: str, reason: str) -> None:

@@ -37,7 +37,9 @@ class KeyFileError(NetworkError):
 class Key:
     """Secret of 32 bytes and its public name.
 
-    Attributes: `secret`; `id`, the first 8 bytes of SHA-256("psgd key id" || secret), which may be shown and sent.
+    Args:
+        secret: the bytes.
+        id: the first 8 bytes of SHA-256("psgd key id" || secret), which may be shown and sent.
     """
 
     secret: bytes
@@ -109,7 +111,14 @@ def format_keyring(keyring: Keyring) -> str:
 
 
 def parse_keyring(text: str, origin: str) -> Keyring:
-    """Read the text of a key file strictly; KeyFileError names `origin`, line and fault, never the text of the line."""
+    """Read the text of a key file strictly.
+
+    Args:
+        text: the text.
+        origin: names the file in an error.
+
+    Raises: KeyFileError that names `origin`, line and fault, never the text of the line.
+    """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise KeyFileError(f"{origin} holds no key; {_HOW_TO_REPLACE}")

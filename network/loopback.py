@@ -26,7 +26,7 @@ class Misplaced(NamedTuple):
 
     @property
     def repair(self) -> str:
-        """Advice that repairs it."""
+        """Advice that repairs the address."""
         own = f", such as {self.own}," if self.own else ""
         anywhere = "::" if ":" in self.own else "0.0.0.0"  # noqa: S104  said, not bound
         return f"Write this machine's address{own} into worker.json, and start its worker with --listen {anywhere}."
@@ -94,7 +94,7 @@ _NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback",
 
 
 def _means_each_machine(host: str) -> bool:
-    """Tell if `host` means the machine that uses it, whichever that is."""
+    """Tell if `host` is a name by which each machine means itself."""
     name = host.lower().rstrip(".")
     # all names below localhost are loopback (RFC 6761)
     return is_loopback(host) or name in _NAMES or name.endswith(".localhost")

@@ -24,7 +24,12 @@ PARAMETER_SERVER = -2
 
 
 class Address(NamedTuple):
-    """Address of a node: a host (name, IPv4 or IPv6 literal) and a TCP port."""
+    """Address of a node.
+
+    Args:
+        host: a name, or an IPv4 or IPv6 literal.
+        port: a TCP port.
+    """
 
     host: str
     port: int

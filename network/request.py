@@ -34,7 +34,11 @@ class Request:
         self._key_file, self._key = key_file, key
 
     def request(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> Controller:
-        """Connect to all `nodes` at once, within `limit` seconds.
+        """Connect to all nodes at once.
+
+        Args:
+            nodes: the nodes.
+            limit: seconds for all of them.
 
         Raises: NetworkError naming every address that failed and why; nothing stays open then. KeyFileError. ValueError for a
         loopback address beside a node on another machine, before anything is sent: that one could not reach it.
@@ -50,8 +54,11 @@ class Request:
         return com
 
     def reach(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> tuple[Controller, dict[int, NetworkError]]:
-        """Connect to those of `nodes` that can be reached within `limit` seconds; the others are returned, each with the
-        reason.
+        """Connect to those nodes that can be reached; the others are returned, each with the reason.
+
+        Args:
+            nodes: the nodes.
+            limit: seconds for all of them.
 
         Raises: KeyFileError; ClosedByUs for nodes after their `with` block.
         """
@@ -124,7 +131,13 @@ class Request:
 
     @staticmethod
     def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
-        """Make a controller of `sessions` that `call` has opened with `nodes` by `key`."""
+        """Make a controller of the sessions that `call` has opened.
+
+        Args:
+            nodes: the nodes that were called.
+            sessions: the sessions, by node.
+            key: the key that they have proven.
+        """
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key, com.lives = dict(nodes.items()), key, nodes.lives
         return com

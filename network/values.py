@@ -54,7 +54,7 @@ class Conversion(Protocol):
     """Conversion of values of further types to data and back; for one message."""
 
     def advice(self) -> str:
-        """Return advice about a type that none of them is."""
+        """Return advice about a type of which no values travel."""
 
     def has(self, kind: type) -> bool:
         """Tell if the user has registered a converter for `kind`."""
@@ -66,9 +66,13 @@ class Conversion(Protocol):
         """
 
     def from_data(self, name: str, data: Any) -> Any:
-        """Make the value again from the `name` of its converter and its `data`.
+        """Make the value again.
 
-        Raises: ProtocolError for a name or data that `to_data` does not give.
+        Args:
+            name: name of its converter.
+            data: the data that `to_data` gave.
+
+        Raises: ProtocolError for a name or data that are not from there.
         """
 
 

@@ -129,7 +129,13 @@ def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Wor
 def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]:
     """Return the class that a word stands for, or the class of the package with that name; upper and lower case are alike.
 
-    Raises ValueError that names owner and argument, lists the words and suggests the one that is meant.
+    Args:
+        owner: the object or class that takes the word, for the error.
+        argument: name of its argument.
+        word: the word, or the name of a class.
+        package: name of the package with these classes and their `WORDS`.
+
+    Raises ValueError that names owner and argument for another word, lists the words and suggests the one that is meant.
     """
     exported = import_module(package)
     table: Mapping[str, str] = exported.WORDS

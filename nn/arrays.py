@@ -66,7 +66,12 @@ what programs write and read."""
 
 
 def fits(shape: Shape, expected: Shape) -> bool:
-    """Return whether the axes of samples of a `shape`, after the batch, are those `expected`, which may be `LENGTH`."""
+    """Return whether the axes of samples, after the batch, are the expected ones.
+
+    Args:
+        shape: shape of the samples.
+        expected: the shape that is expected; an axis may be `LENGTH`.
+    """
     return len(shape) == len(expected) and all(
         found == axis or axis == LENGTH for found, axis in zip(shape[1:], expected[1:], strict=True)
     )
@@ -104,7 +109,11 @@ def empty(shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 
 def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """Return an array of zeros that begins at a cache line; the arguments are those of `empty`: `shape` and `dtype`."""
+    """Return an array of zeros that begins at a cache line.
+
+    Args:
+        shape, dtype: as of `empty`.
+    """
     return _aligned(np.zeros, shape, dtype)
 
 
@@ -117,9 +126,13 @@ def _aligned(allocate: Callable[..., Array], shape: Shape, dtype: np.dtype[Any])
 
 
 def as_array(what: str, value: Any) -> Array:
-    """Return `value` as an array.
+    """Return a value as an array.
 
-    Raises ValueError that begins with `what` for a masked array that masks numbers, and for lists of different lengths.
+    Args:
+        what: begins the text of the error.
+        value: an array, or lists or numbers, of which NumPy makes one.
+
+    Raises ValueError for a masked array that masks numbers, and for lists of different lengths.
     """
     refuse_masked(what, value)
     try:
@@ -200,7 +213,12 @@ class OwnMemory:
     """Scratch that shares nothing: each array has memory of its own."""
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return a new array of this `shape` and `dtype`."""
+        """Return a new array.
+
+        Args:
+            shape: its shape.
+            dtype: its type.
+        """
         return empty(shape, dtype)
 
 

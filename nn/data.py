@@ -42,9 +42,13 @@ class DataFeeder(ABC):
 
     @abstractmethod
     def deal(self, epoch: int, seed: int) -> Iterator[FedBatch]:
-        """Yield (x, label) or (x, label, weight) for each batch of an epoch; epochs count from 0 over the model's life.
+        """Yield (x, label) or (x, label, weight) for each batch of an epoch.
 
         The arrays of a batch are read before the next one is asked for.
+
+        Args:
+            epoch: counted from 0 over the model's life.
+            seed: keys the order of the samples.
         """
 
 
@@ -92,10 +96,14 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
 
 
 def load_arrays(directory: str | os.PathLike[str], checksum: str) -> Arrays | None:
-    """Return the data set with this checksum as read-only arrays, or None where `directory` does not hold it.
+    """Return the data set with a checksum as read-only arrays, or None where it is not there.
 
     A file with a content of another checksum than its name counts as absent; the next `save_arrays` replaces it. Raises
-    ValueError when `checksum` is not 64 hexadecimal digits.
+    ValueError for a checksum of anything but 64 hexadecimal digits.
+
+    Args:
+        directory: the folder of the data sets.
+        checksum: as `save_arrays` gave it.
     """
     path = _path(Path(directory), checksum)
     try:

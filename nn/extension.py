@@ -205,6 +205,7 @@ class Extension(ABCMeta):
         former: classes with names that the base had before, and still reads: claimed as if it defined them.
         bases: as of any class.
         namespace: attributes that the body of the class defines.
+        name: as of any class.
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
@@ -567,10 +568,20 @@ def _take_narrow(cls: type) -> None:
 
 def _warn_of_uncalled(cls: type, namespace: Mapping[str, Any]) -> None:
     """Warn of methods in the body of a user's class that are hooks in another library and would never run."""
-    for base in cls.__mro__:
-        uncalled = vars(base)["_claims"].uncalled if "_claims" in vars(base) else {}
-        for name in uncalled.keys() & namespace.keys():
-            warnings.warn(f"{cls.__name__}.{name}() is called by nothing here; {uncalled[name]}", OverrideWarning, stacklevel=3)
+    for name, remedy in uncalled_names(cls).items():
+        # a value under such a name is the author's own: no library would call it
+        if isinstance(namespace.get(name), types.FunctionType):
+            warnings.warn(f"{cls.__name__}.{name}() is called by nothing here; {remedy}", OverrideWarning, stacklevel=3)
+
+
+def uncalled_names(cls: type) -> dict[str, str]:
+    """Return the names of methods that the bases of a class do not call and another library does, each with its remedy."""
+    return {
+        name: remedy
+        for base in reversed(cls.__mro__)
+        if "_claims" in vars(base)
+        for name, remedy in vars(base)["_claims"].uncalled.items()
+    }
 
 
 def _narrow(method: types.FunctionType, count: int) -> Callable[..., Any]:

@@ -115,12 +115,20 @@ def where(condition: Operand, a: Operand, b: Operand) -> Node:
 
 
 def equal(a: Operand, b: Operand) -> Node:
-    """Return the mask of the places in which a and b are equal: 1 or 0, without gradient."""
+    """Return the mask of the places in which two operands are equal: 1 or 0, without gradient.
+
+    Args:
+        a, b: values, arrays or numbers.
+    """
     return as_value(a).apply(Compare("=="), as_value(b))
 
 
 def not_equal(a: Operand, b: Operand) -> Node:
-    """Return the mask of the places in which a and b differ: 1 or 0, without gradient."""
+    """Return the mask of the places in which two operands differ: 1 or 0, without gradient.
+
+    Args:
+        a, b: values, arrays or numbers.
+    """
     return as_value(a).apply(Compare("!="), as_value(b))
 
 
@@ -141,14 +149,19 @@ def sum(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
 
 
 def mean(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
-    """Return the mean over one, several or all axes; the arguments x, axis and keepdims are those of `sum`."""
+    """Return the mean over one, several or all axes.
+
+    Args:
+        x, axis, keepdims: as of `sum`.
+    """
     return as_value(x).mean(axis, keepdims)
 
 
 def max(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
     """Return the greatest element over one, several or all axes; equal ones share its gradient.
 
-    The arguments x, axis and keepdims are those of `sum`.
+    Args:
+        x, axis, keepdims: as of `sum`.
     """
     return as_value(x).max(axis, keepdims)
 
@@ -156,13 +169,19 @@ def max(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
 def min(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
     """Return the least element over one, several or all axes; equal ones share its gradient.
 
-    The arguments x, axis and keepdims are those of `sum`.
+    Args:
+        x, axis, keepdims: as of `sum`.
     """
     return as_value(x).min(axis, keepdims)
 
 
 def reshape(x: Operand, shape: Sequence[int]) -> Node:
-    """Return the elements of x in another shape, of as many elements; one axis may be -1 and takes the rest."""
+    """Return the same elements in another shape.
+
+    Args:
+        x: value, array or number.
+        shape: the shape, of as many elements; one axis may be -1 and takes the rest.
+    """
     return as_value(x).reshape(*shape)
 
 
@@ -177,7 +196,12 @@ def transpose(x: Operand, axes: Sequence[int] = ()) -> Node:
 
 
 def swapaxes(x: Operand, first: int, second: int) -> Node:
-    """Return the elements of x with two axes, `first` and `second`, exchanged."""
+    """Return the same elements with two axes exchanged.
+
+    Args:
+        x: value, array or number.
+        first, second: the axes, counted from the end where negative.
+    """
     return as_value(x).swapaxes(first, second)
 
 
@@ -232,11 +256,16 @@ def _several(name: str, values: Sequence[Operand]) -> list[Value]:
 
 
 def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] = 1) -> Node:
-    """Return the sum of products over some axes of a and b; b has no batch axis, and that of a stays.
+    """Return the sum of products over some axes of two operands.
 
-    `axes` is a number n, for the last n axes of a and the first n of b, or a pair: the axes of a, and those of b in the same
-    order, each a list or one number. The axes left of a stand before those left of b. Raises TypeError or ValueError for
-    axes that do not exist, are named twice or differ in number, and for lengths that differ.
+    The axes left of a stand before those left of b. Raises TypeError or ValueError for axes that do not exist, are named twice
+    or differ in number, and for lengths that differ.
+
+    Args:
+        a: the first one; its batch axis stays.
+        b: the second one, which has no batch axis.
+        axes: a number n, for the last n axes of a and the first n of b, or a pair: the axes of a, and those of b in the same
+            order, each a list or one number.
     """
     first, second = as_value(a), as_value(b)
     if not isinstance(axes, (list, tuple)):
@@ -271,10 +300,14 @@ def _ordered(value: Value, order: list[int]) -> Value:
 
 
 def lookup(ids: Operand, table: Operand) -> Node:
-    """Return table[ids], as `Embedding` does: ids (batch, ...), table (rows, features), output (batch, ..., features).
+    """Return table[ids], as `Embedding` does.
 
-    Ids are whole numbers from 0 to rows - 1 and have no gradient. Raises ValueError for a table of another rank and, when it
-    is computed, for other ids.
+    The output has the shape (batch, ..., features). Raises ValueError for a table of another rank and, when it is computed, for
+    other ids.
+
+    Args:
+        ids: whole numbers from 0 to rows - 1 (batch, ...), which have no gradient.
+        table: (rows, features).
 
     >>> nn.function.lookup(nn.Placeholder([-1, 5]), nn.Variable([100, 16])).shape
     (-1, 5, 16)
@@ -342,7 +375,10 @@ def average_pool(
 ) -> Node:
     """Return the mean of each window of images or sequences, as `AveragePool` does.
 
-    The arguments x, size, stride and padding and the shapes are those of `max_pool`.
+    The shapes are those of `max_pool`.
+
+    Args:
+        x, size, stride, padding: as of `max_pool`.
 
     >>> nn.function.average_pool(nn.Placeholder([-1, 100, 8]), 5, stride=2).shape
     (-1, 48, 8)

@@ -258,7 +258,12 @@ class _ScaledNormal(Initializer):
 
     @abstractmethod
     def fan(self, fan_in: int, fan_out: int) -> float:
-        """Return the inverse of the variance, of `fan_in` inputs of an element of the output and `fan_out` uses of an input."""
+        """Return the inverse of the variance.
+
+        Args:
+            fan_in: inputs of an element of the output.
+            fan_out: uses of an input.
+        """
 
 
 class GlorotNormal(_ScaledNormal):

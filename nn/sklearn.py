@@ -366,12 +366,17 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
     where `X` is of that type, else in float64. Standardise `X` and `y`, as for every network:
     `TransformedTargetRegressor(make_pipeline(StandardScaler(), NeuralRegressor()), transformer=StandardScaler())`.
 
-    * `hidden`: the units of each hidden layer, with `activation` behind each; or `model`, a function (features, outputs) that
-      makes a `Model` without `setup`.
-    * `optimizer`: a rule, its class or its word; `learn_rate`: its rate, by default its own. `loss`: by default `MSELoss`.
-    * `epochs`, `batch_size`, `callbacks`, `verbose`: as in `Model.fit`. A share `validation_fraction` of the samples, drawn at
-      random, is for the `val_...` results, by which callbacks such as `EarlyStopping` go. `partial_fit` has neither.
-    * `random_state`: of weights, order of samples, dropout and that draw.
+    Args:
+        hidden: units of each hidden layer.
+        activation: the activation behind each of them.
+        model: in place of both a function (features, outputs) that makes a `Model` without `setup`.
+        optimizer: a rule, its class or its word.
+        learn_rate: its rate, by default its own.
+        loss: by default `MSELoss`.
+        epochs, batch_size, callbacks, verbose: as in `Model.fit`.
+        validation_fraction: share of the samples, drawn at random, for the `val_...` results, by which callbacks such as
+            `EarlyStopping` go. `partial_fit` has neither.
+        random_state: of weights, order of samples, dropout and that draw.
 
     After `fit` there are `model_`, `history_`, `n_iter_` (epochs), `n_features_in_`, and `feature_names_in_` of a DataFrame.
 
@@ -399,7 +404,8 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
         """Train for one epoch on these samples, with the model so far; the first call makes it.
 
-        The arguments X, y and sample_weight are those of `fit`.
+        Args:
+            X, y, sample_weight: as of `fit`.
         """
         new = not hasattr(self, "model_")
         x, labels = self._labelled(X, y, reset=new)
@@ -439,9 +445,14 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
     `fit`, `partial_fit` (one more epoch; the first call names all `classes`), `predict`, `predict_proba`, `score`. Classes may
     be numbers or texts. Standardise `X`, as for every network: `make_pipeline(StandardScaler(), NeuralClassifier())`.
 
-    `class_weight` {class: weight} or 'balanced' multiplies the weights of the samples. The other arguments are those of
-    `NeuralRegressor`. A `model` of one's own ends in scores or in `Softmax`; the loss is `Cross_Entropy_With_Softmax` unless
-    another one is given. With `validation_fraction` each class is in both parts. After `fit` there is `classes_`, too.
+    With `validation_fraction` each class is in both parts. After `fit` there is `classes_`, too.
+
+    Args:
+        class_weight: {class: weight} or 'balanced', which multiplies the weights of the samples.
+        model: as of `NeuralRegressor`; it ends in scores or in `Softmax`.
+        loss: by default `Cross_Entropy_With_Softmax`.
+        hidden, activation, optimizer, learn_rate, epochs, batch_size: as of `NeuralRegressor`.
+        validation_fraction, callbacks, random_state, verbose: as there.
 
     >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)
     >>> y = np.array(["same", "other", "other", "same"] * 10)
@@ -501,9 +512,11 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NeuralClassifier:
-        """Train for one epoch on these samples, with the model so far; the first call makes it, for all of `classes`.
+        """Train for one epoch on these samples, with the model so far; the first call makes it.
 
-        The arguments X, y and sample_weight are those of `fit`.
+        Args:
+            X, y, sample_weight: as of `fit`.
+            classes: all classes, of which the first call makes the model.
         """
         new = not hasattr(self, "model_")
         if self.class_weight == "balanced":

@@ -103,13 +103,16 @@ class _Entry(NamedTuple):
 
 
 def dump(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return the file content for `tensors`, sealed by its hash.
+    """Return the file content for some arrays, sealed by its hash.
 
-    `metadata` may hold any strings but the key ``sha256``; ``format`` becomes ``psgd.tensors/1`` where it is missing.
     Byte order and memory layout of the arrays do not matter; the order of the names is kept.
 
-    Raises TypeError for a dtype that safetensors does not have, ValueError for a name or text that cannot be stored and
-    for a header above `MAX_HEADER` bytes.
+    Args:
+        tensors: the arrays, by name.
+        metadata: any strings but the key ``sha256``; ``format`` becomes ``psgd.tensors/1`` where it is missing.
+
+    Raises TypeError for a dtype that safetensors does not have, ValueError for a name or text that cannot be stored and for a
+    header above `MAX_HEADER` bytes.
     """
     return b"".join(seal(tensors, metadata))
 
@@ -163,12 +166,15 @@ def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> li
 def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata of a file's content.
 
-    The arrays are read-only views of `data` (nothing is copied), those of type BF16 new ones in float32.
-    A ``sha256`` in the metadata must match; only files of other programs, with a ``format`` that does not start with ``psgd.``,
-    may lack it. Not `sealed`, it is not compared: to tell which array of a damaged file is damaged.
+    The arrays are read-only views of the content (nothing is copied), those of type BF16 new ones in float32. A ``sha256`` in
+    the metadata must match; only files of other programs, with a ``format`` that does not start with ``psgd.``, may lack it.
 
-    Raises ModelFileError for anything that is not exactly such a file: sizes that disagree with the file, holes,
-    overlaps or bytes behind the last array, duplicate or unknown keys, unknown dtypes, a wrong hash.
+    Args:
+        data: the content.
+        sealed: whether the hash is compared; without that one can tell which array of a damaged file is damaged.
+
+    Raises ModelFileError for anything that is not exactly such a file: sizes that disagree with the file, holes, overlaps or
+    bytes behind the last array, duplicate or unknown keys, unknown dtypes, a wrong hash.
     """
     view = memoryview(data).cast("B").toreadonly()
     start, entries, metadata = _read_head(view, len(view))
@@ -215,11 +221,15 @@ def _read_head(view: memoryview, size: int) -> tuple[int, dict[str, _Entry], dic
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace the file at `path` by `data` such that a crash at any moment leaves the old content or the new one.
+    """Replace a file such that a crash at any moment leaves the old content or the new one.
 
     A temporary file in the same directory is written and synchronised, takes the name in one step, and the directory is
-    synchronised too. When writing fails (a full disk, for one) the temporary file is removed, the old file stays as it
-    was, and the OSError names `path`.
+    synchronised too. When writing fails (a full disk, for one) the temporary file is removed, the old file stays as it was, and
+    the OSError names the path.
+
+    Args:
+        path: path of the file.
+        data: the new content.
     """
     target = Path(path)
     if not target.name:
@@ -252,10 +262,14 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
-    """Return the content of a regular file at `path`, of at most `limit` bytes.
+    """Return the content of a regular file.
 
-    Raises ModelFileError for a pipe, a device and the like, and for a longer file, before it reads any of it; OSError
-    where there is no file that can be opened.
+    Args:
+        path: path of the file.
+        limit: bytes that it may have.
+
+    Raises ModelFileError for a pipe, a device and the like, and for a longer file, before it reads any of it; OSError where
+    there is no file that can be opened.
     """
     with open(path, "rb", opener=_open_at_once) as file:
         return read_opened(file, os.fspath(path), limit)

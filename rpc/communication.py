@@ -176,11 +176,19 @@ class Communication:
         return self.controller.bytes_read
 
     def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
-        """Send `value` to one node or several, the `target`, within `timeout` seconds; see `network.Controller.send_one`."""
+        """Send a value to one node or several; see `network.Controller.send_one`.
+
+        Args:
+            target, value, timeout: as there.
+        """
         self.controller.send_one(target, value, timeout)
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
-        """Take the next message as (sender, value); `blocking` and `timeout` as for `network.Controller.get_one`."""
+        """Take the next message as (sender, value); see `network.Controller.get_one`.
+
+        Args:
+            blocking, timeout: as there.
+        """
         return self.controller.get_one(blocking, timeout)
 
     def report_progress(self, percent: float, note: str = "") -> None:
@@ -327,7 +335,12 @@ class Communication:
         return ValueError(f"allreduce needs one shape; node {peer} has {theirs}, node {self.node_id} {ours}.")
 
     def broadcast(self, value: Any, root: int = 0, timeout: float | None = None) -> Any:
-        """Return the `value` of rank `root`, on every node of the group, within `timeout` seconds.
+        """Return the value of one rank on every node of the group.
+
+        Args:
+            value: the value to send; it counts on that rank only.
+            root: the rank.
+            timeout: seconds; None waits for ever.
 
         Raises: ValueError when there is no such rank, PeerLost, TimedOut.
         """

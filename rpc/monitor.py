@@ -125,7 +125,10 @@ attach, detach = job_monitor.attach, job_monitor.detach
 
 
 def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> None:
-    """Signal that a batch begins; `epoch` and `batch` count from 0 and are counted here unless given.
+    """Signal that a batch begins.
+
+    Args:
+        epoch, batch: numbers from 0; they are counted here unless given.
 
     Raises: ValueError when they are out of range.
     """

@@ -97,7 +97,11 @@ def operations(
 
 
 def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
-    """Read the operation in `value`, if it is one of `allowed` and every field has its type.
+    """Read an operation.
+
+    Args:
+        value: the message, as it came.
+        allowed: classes of the operations that may come; every field must have its type.
 
     Raises: ProtocolError naming the operation and the field.
     """

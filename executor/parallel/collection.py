@@ -23,11 +23,15 @@ _NOTHING = object()
 
 
 class Collection(Generic[T]):
-    """Elements in partitions, in a fixed order; made by a `Context`, from a `lineage` by a `runner`.
+    """Elements in partitions, in a fixed order; made by a `Context`.
 
     Operations that return a collection compute nothing. The others run one task per partition, and all collections behind this
     one that are not persisted are computed anew. Functions must be pure: the task of a lost worker runs again elsewhere.
     Elements are data (see `network.values`) unless the executor is a pool of threads.
+
+    Args:
+        lineage: how each partition is made.
+        runner: runs the tasks.
     """
 
     def __init__(self, lineage: Lineage, runner: Runner) -> None:
@@ -66,7 +70,12 @@ class Collection(Generic[T]):
         return self._apply("map_partitions", pipeline.whole, function)
 
     def sample(self, fraction: float, seed: int = 0) -> Collection[T]:
-        """Keep each element with probability `fraction`, independently; the same for equal `seed` and partitions.
+        """Keep each element with the same probability, independently of the others; the same ones for equal seed and
+        partitions.
+
+        Args:
+            fraction: the probability.
+            seed: seed of the draws.
 
         Raises: ValueError for a fraction outside 0 to 1 or a seed outside 0 to 2**64 - 1.
         """
@@ -106,7 +115,12 @@ class Collection(Generic[T]):
     def join(
         self: Collection[tuple[K, V]], other: Collection[tuple[K, W]], partitions: int | None = None
     ) -> Collection[tuple[K, tuple[V, W]]]:
-        """Join by key: (key, (v, w)) for every (key, v) here and (key, w) in `other`. `partitions` as in `reduce_by_key`."""
+        """Join by key: (key, (v, w)) for every (key, v) here and (key, w) in the other collection.
+
+        Args:
+            other: the other collection, of pairs too.
+            partitions: as in `reduce_by_key`.
+        """
         if not isinstance(other, Collection):
             raise TypeError(f"join needs another collection, got {type(other).__qualname__}.")
         combine = Combine(None, self._count(partitions))
@@ -119,9 +133,11 @@ class Collection(Generic[T]):
     def sort_by(
         self, key: Callable[[T], Any] | None = None, *, reverse: bool = False, partitions: int | None = None
     ) -> Collection[T]:
-        """Sort the elements as `sorted(..., key=key, reverse=reverse)` does; elements of equal keys keep their order.
+        """Sort the elements as `sorted` does; elements of equal keys keep their order.
 
-        `partitions` as in `reduce_by_key`.
+        Args:
+            key, reverse: as of `sorted`.
+            partitions: as in `reduce_by_key`.
         """
         if key is not None:
             checked_function("sort_by", key)
@@ -171,8 +187,11 @@ class Collection(Generic[T]):
         return functools.reduce(function, results)
 
     def fold(self, initial: T, function: Callable[[T, T], T]) -> T:
-        """Reduce the elements after `initial`: f(f(initial, x0), x1)..., for an associative `function`; `initial` is used
-        once.
+        """Reduce the elements behind an initial value: f(f(initial, x0), x1)...
+
+        Args:
+            initial: that value; it is used once.
+            function: f, which must be associative.
         """
         # `initial` here and not in the partitions, whose number must not change the result
         return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)

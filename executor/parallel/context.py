@@ -58,7 +58,11 @@ class Context:
         self._files: list[str] = []
 
     def parallelize(self, data: Iterable[T], partitions: int | None = None) -> Collection[T]:
-        """Divide the elements of `data` (of an array: its rows) into `partitions` of about the same size.
+        """Divide elements into partitions of about the same size.
+
+        Args:
+            data: the elements; of an array its rows.
+            partitions: their number; None for the number of the context.
 
         Raises: ValueError for no partition.
         """

@@ -40,7 +40,7 @@ class Persisted:
 
     @property
     def step(self) -> Keep:
-        """Step behind a partition that a task has just made: hand it out."""
+        """Return the step behind a partition that a task has just made: hand it out."""
         return Keep(None, hand_out=True)  # no shelf: this process keeps what is handed out
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
@@ -105,7 +105,7 @@ class PersistedOnNodes(Persisted):
 
     @property
     def step(self) -> Keep:
-        """Step that keeps it on the node, and hands it out if there are to be copies."""
+        """Return the step that keeps the partition on its node, and hands it out if there are to be copies."""
         # handed out only for copies: it passes through this process
         return Keep(self._shelf, hand_out=min(self._replicas, len(self._executor.live_nodes)) > 1)
 
@@ -149,8 +149,8 @@ class PersistedOnNodes(Persisted):
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
 
     def miss(self, number: int, node: int) -> None:
-        """Note that it was never put there, or had to make room; or the task ran there because all nodes that had it are
-        lost.
+        """Note that a node does not have a partition: it was never put there, or had to make room; or the task ran there
+        because all nodes that had it are lost.
         """
         places = self._places.get(number, set())
         # it had to make room there; elsewhere it may still be

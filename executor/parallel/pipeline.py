@@ -126,7 +126,12 @@ def flat_map(function: Callable[[Any], Iterable[Any]], items: Iterable[Any]) -> 
 
 
 def whole(function: Callable[[Iterator[Any]], Iterable[Any]], items: Iterable[Any]) -> Iterable[Any]:
-    """Return f(iterator over the partition): `function` takes all `items` at once."""
+    """Return f(iterator over the partition).
+
+    Args:
+        function: f, which takes all elements at once.
+        items: the elements.
+    """
     return function(iter(items))
 
 

@@ -77,7 +77,7 @@ class ExecutorRunner(Runner):
 
     @staticmethod
     def _await(call: _Call, futures: dict[int, Future[Any]], number: int, plan: Plan) -> Outcome | Missed:
-        """Wait for the outcome of a task; its plan is enough to run it again where a worker was lost."""
+        """Wait for the outcome of a task; where a worker was lost, run the task again by its plan."""
         for _ in range(MOST_LOSSES):
             try:
                 return opened(call.open(plan, futures[number].result()))
@@ -200,7 +200,7 @@ _NAMED: ContextVar[set[int]] = ContextVar("NAMED")
 
 
 class Given:
-    """Fetcher of a value that came with the task; where it was made, `value` itself."""
+    """Fetcher of a value that came with the task; in the process that made the value it gives `value` itself."""
 
     def __init__(self, number: int, *value: Any) -> None:
         self._number, self._value = number, value

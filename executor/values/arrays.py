@@ -31,10 +31,13 @@ _NONE = type(None)
 
 
 def describe(dtype: Any, level: int = 0) -> Any:
-    """Describe a type without objects as data: its code, or (code, shape), or a dict of its fields. `level` counts the types
-    around it.
+    """Describe a type without objects as data: its code, or (code, shape), or a dict of its fields.
 
-    Raises: TypeError for a `dtype` that cannot travel.
+    Args:
+        dtype: the type.
+        level: number of types around it.
+
+    Raises: TypeError for a type that cannot travel.
     """
     if dtype.names is not None and level < _MOST_LEVELS:
         fields = [dtype.fields[name] for name in dtype.names]

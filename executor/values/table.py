@@ -141,6 +141,10 @@ class Conversion:
     def from_data(self, name: str, data: Any) -> Any:
         """Make the value again.
 
+        Args:
+            name: name of its converter.
+            data: the data that `to_data` gave.
+
         Raises: ProtocolError for a name or data that `to_data` does not give; ConversionError where something is missing here,
         or when the user's function fails.
         """

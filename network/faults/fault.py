@@ -48,7 +48,12 @@ FIRST = 0
 
 @dataclass(frozen=True)
 class Step:
-    """Place in a training: `epoch` and `batch`, both counted from 0; without `batch` the first that comes in that epoch."""
+    """Place in a training.
+
+    Args:
+        epoch: the epoch, counted from 0.
+        batch: the batch, counted from 0; None for the first that comes in that epoch.
+    """
 
     epoch: int
     batch: int | None = None
@@ -58,10 +63,19 @@ class Step:
 
     def is_at(self, epoch: int, batch: int) -> bool:
         # without a batch any: the plan fires at the first that comes
+        """Tell if this place is the given one.
+
+        Args:
+            epoch, batch: where the training is, both counted from 0.
+        """
         return epoch == self.epoch and self.batch in (None, batch)
 
     def has_come(self, epoch: int, batch: int) -> bool:
-        """Tell if this place is reached or passed at (`epoch`, `batch`)."""
+        """Tell if this place is reached or passed.
+
+        Args:
+            epoch, batch: where the training is, both counted from 0.
+        """
         return (epoch, batch) >= (self.epoch, self.batch or 0)
 
 
@@ -185,6 +199,11 @@ class LinkFault:
         return f"{what} {link}{step}{_attempt(self.attempt)}{argument}{_lasting(self.seconds)}"
 
     def concerns(self, sender: int, receiver: int) -> bool:
+        """Tell if the fault is one of the way from one node to another.
+
+        Args:
+            sender, receiver: ids of the nodes.
+        """
         link = (self.sender, self.receiver)
         return (sender, receiver) == link or (self.both and (receiver, sender) == link)
 

@@ -32,8 +32,12 @@ _log = logging.getLogger(__name__)
 class FaultPlan:
     """Faults by node and step. Each fires at most once in an attempt that it belongs to (one with `@a*`: in every attempt).
 
-    Attributes: `faults`, `seed` of their random draws, `counts` (how often each clause has fired, 0 included), and `log`, one
-    line per firing: it is the same for the same plan, seed and order of steps.
+    Args:
+        faults: the clauses, in their order.
+        seed: seed of their random draws.
+
+    Attributes: `faults` and `seed`, as given, `counts` (how often each clause has fired, 0 included), and `log`, one line per
+    firing: it is the same for the same plan, seed and order of steps.
 
     >>> plan = FaultPlan.parse("kill 1@e1.b3; +500ms 0>1")
     >>> [str(fault) for fault in plan.at(node=1, epoch=0, batch=2)]

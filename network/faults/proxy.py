@@ -111,7 +111,12 @@ class Proxy:
         return ours, route
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Call `action` in the proxy's thread when `seconds` have passed, unless the proxy ends before."""
+        """Call a function in the proxy's thread after a time, unless the proxy ends before.
+
+        Args:
+            seconds: the time until then.
+            action: the function.
+        """
         # wakes the thread, which may wait for something later than this
         with self.changing():
             self._timers.append((self._clock.monotonic() + seconds, action))

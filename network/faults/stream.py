@@ -47,7 +47,12 @@ class Shape:
             self.rate = bytes_per_second
 
     def delay(self, seconds: float, jitter: float = 0.0) -> None:
-        """Let everything arrive `seconds` later, and up to `jitter` seconds more, drawn from the proxy's seed; in order."""
+        """Let everything arrive later, in order.
+
+        Args:
+            seconds: by how much.
+            jitter: seconds more at most, drawn from the proxy's seed.
+        """
         with self._changing():
             self.lag, self.jitter = _checked("delay", "seconds", seconds), _checked("delay", "jitter", jitter)
 

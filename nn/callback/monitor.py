@@ -261,7 +261,14 @@ class ModelCheckpoint(Monitored, configured=True):
         self._keep(saved=path)
 
     def named(self, epoch: int, logs: Mapping[str, float]) -> str:
-        """Return the path for an epoch with these results; raise ValueError for a field that there is not."""
+        """Return the path for an epoch.
+
+        Args:
+            epoch: number of epochs that are trained.
+            logs: results of the last one, by name.
+
+        Raises ValueError for a field of the path that there is not.
+        """
         try:
             return self.path.format(epoch=epoch, **logs)
         except (KeyError, IndexError, ValueError) as error:

@@ -150,7 +150,11 @@ class ArrayDataset(DrawingDataset):
         return self._plan.classes
 
     def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
-        """Return x for other rows, to predict: rows as `Plan.encode` takes them, or a Series where x is one.
+        """Return x for other rows, to predict.
+
+        Args:
+            rows: rows as `Plan.encode` takes them, or a Series where x is one.
+            unknown: as of `Plan.encode`.
 
         Raises TypeError where x is no DataFrame or Series; else as `Plan.encode`.
         """

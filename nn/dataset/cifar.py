@@ -173,10 +173,14 @@ _REGULAR = (b"0", b"\0")
 
 
 def read_members(path: str | os.PathLike[str], names: Collection[str]) -> dict[str, bytes]:
-    """Return the content of the files `names` of the archive at `path`; directories before a name do not count.
+    """Return the content of some files of an archive.
 
-    Raises OSError where the file cannot be opened, ValueError naming it where it is no gzip or tar file, is damaged, lacks
-    one of `names` or has it twice, or has more than 1,000 members or 512 MiB unpacked.
+    Args:
+        path: path of the archive, a tar file packed by gzip.
+        names: names of the files; directories before a name do not count.
+
+    Raises OSError where the file cannot be opened, ValueError naming it where it is no gzip or tar file, is damaged, lacks one
+    of the names or has it twice, or has more than 1,000 members or 512 MiB unpacked.
     """
     shown = repr(os.fspath(path))
     with open(path, "rb") as file, unpacked(file, shown) as content:

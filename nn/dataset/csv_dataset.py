@@ -184,7 +184,11 @@ class CSVDataset(DrawingDataset, configured=True):
         return self._load()[0]
 
     def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
-        """Return x ``(n, numbers)`` for other rows, to predict: see `Plan.encode`. Reads no file if one was read."""
+        """Return x ``(n, numbers)`` for other rows, to predict. Reads no file if one was read.
+
+        Args:
+            rows, unknown: as of `Plan.encode`.
+        """
         return self.plan.encode(rows, unknown)
 
     @property

@@ -23,11 +23,17 @@ class DownloadError(OSError):
 
 
 def fetch(name: str, mirrors: Sequence[str], md5: str, timeout: float = _TIMEOUT) -> bytes:
-    """Return the content of file `name` from the first of `mirrors` (base URLs) with a copy that has the checksum `md5`.
+    """Return the content of a file from the first mirror with a right copy.
 
-    An interrupted transfer goes on where it stopped, by a Range request, or from the start where the server does not
-    know these. `timeout` (seconds) limits every single wait for the server. Progress is shown when stderr is a terminal.
-    The MD5 is the published one: it tells a damaged file, it is no defence against a forged one.
+    An interrupted transfer goes on where it stopped, by a Range request, or from the start where the server does not know
+    these. Progress is shown when stderr is a terminal. The MD5 is the published one: it tells a damaged file, it is no defence
+    against a forged one.
+
+    Args:
+        name: name of the file.
+        mirrors: base URLs, in the order to ask.
+        md5: checksum of the content.
+        timeout: seconds of every single wait for the server.
 
     Raises DownloadError when no mirror has it, ValueError for a mirror that is no http or https URL.
     """

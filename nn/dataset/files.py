@@ -36,11 +36,15 @@ _CHUNK = 1 << 20
 class PublishedDataset(AbsDataset, configured=True):
     """The files in `checksums`, all in one directory.
 
-    They are taken from `directory`; without one from ``$PSGD_DATA/<name>``, else from ``$PSGD_DATA`` itself, else from the
-    cache (``~/.cache/psgd/<name>``), which a download from `mirrors` (base URLs, asked in order) fills. Files of your own may
-    hold any number of samples; only a download must have the published checksums.
+    They are taken from a directory that was given; without one from ``$PSGD_DATA/<name>``, else from ``$PSGD_DATA`` itself,
+    else from the cache (``~/.cache/psgd/<name>``), which a download fills. Files of your own may hold any number of samples;
+    only a download must have the published checksums.
 
     A subclass gives `checksums` and `read`, and, where a file goes by several names, `find` and `published_name`.
+
+    Args:
+        directory: the directory that has them.
+        mirrors: base URLs for a download, asked in order.
 
     >>> class Waves(nn.dataset.PublishedDataset):
     ...     checksums = {"waves.npz": "0cc175b9c0f1b6a831c399e269772661"}
@@ -73,7 +77,12 @@ class PublishedDataset(AbsDataset, configured=True):
         """
 
     def find(self, directory: Path, name: str) -> Path | None:
-        """Return where `directory` holds the file `name`, or None."""
+        """Return where a directory holds a file, or None.
+
+        Args:
+            directory: the directory.
+            name: name of the file, as in `checksums`.
+        """
         path = directory / name
         return path if path.is_file() else None
 
@@ -146,7 +155,12 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def chosen_directories(name: str, directory: str | os.PathLike[str] | None) -> list[Path]:
-    """Return the places that the user named, best first: `directory`, else ``$PSGD_DATA/<name>`` and ``$PSGD_DATA``."""
+    """Return the places that the user named, best first: the argument, else ``$PSGD_DATA/<name>`` and ``$PSGD_DATA``.
+
+    Args:
+        name: name of the data set.
+        directory: the argument, None where it was not given.
+    """
     if directory is not None:
         return [Path(directory)]
     root = os.environ.get("PSGD_DATA")
@@ -164,9 +178,13 @@ def cache_directory(name: str) -> Path:
 
 
 def find_file(directory: Path, name: str) -> Path | None:
-    """Return the file `name` of an IDX data set in `directory`, if it is there under any of its usual names.
+    """Return a file of an IDX data set, if it is there under any of its usual names.
 
     These are ``train-images-idx3-ubyte`` and ``train-images.idx3-ubyte``, each plain or with ``.gz``.
+
+    Args:
+        directory: where to look.
+        name: the first of its names.
     """
     for spelling in (name, name.replace("-idx", ".idx")):
         for path in (directory / spelling, directory / f"{spelling}.gz"):
@@ -177,7 +195,14 @@ def find_file(directory: Path, name: str) -> Path | None:
 
 @contextmanager
 def unpacked(file: IO[bytes], shown: str) -> Iterator[gzip.GzipFile]:
-    """Open the content that gzip packed into a file; raise ValueError naming it, as `shown`, where it is damaged."""
+    """Open the content that gzip packed into a file.
+
+    Args:
+        file: the packed file.
+        shown: its name in an error.
+
+    Raises ValueError naming the file where it is damaged.
+    """
     try:
         with gzip.GzipFile(fileobj=file) as content:
             yield content
@@ -210,7 +235,11 @@ def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, .
 
 
 def find_given(path: str | os.PathLike[str], owner: object) -> Path:
-    """Return the file at `path`; a relative path counts from the working directory, else from ``$PSGD_DATA``.
+    """Return a file that was given by its path.
+
+    Args:
+        path: the path; a relative one counts from the working directory, else from ``$PSGD_DATA``.
+        owner: the data set, for the error.
 
     Raises FileNotFoundError naming the class of `owner` and the places where the file was looked for.
     """
@@ -218,7 +247,11 @@ def find_given(path: str | os.PathLike[str], owner: object) -> Path:
 
 
 def find_folder(path: str | os.PathLike[str], owner: object) -> Path:
-    """Return the folder at `path`, naming the class of `owner` where there is none, as `find_given` returns a file."""
+    """Return a folder that was given by its path, as `find_given` returns a file.
+
+    Args:
+        path, owner: as there.
+    """
     return _found(path, owner, Path.is_dir, "folder")
 
 

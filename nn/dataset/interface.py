@@ -203,14 +203,21 @@ class DrawingDataset(AbsDataset):
 
 
 def check_split(owner: object, value: SplitKind) -> SplitKind:
-    """Return `value` if it says which samples are set aside, else raise an error naming `owner`; see `nn.arguments.one_of`."""
+    """Return a value that says which samples are set aside.
+
+    Args:
+        owner: the data set, which errors name; see `nn.arguments.one_of`.
+        value: the value.
+    """
     return arguments.one_of(owner, "split", value, get_args(SplitKind))
 
 
 def check_fraction(owner: object, value: float) -> float:
-    """Return `value` if it is a share of samples to set aside, more than 0 and less than 1.
+    """Return a share of samples to set aside, more than 0 and less than 1.
 
-    The errors name `owner`; see `nn.arguments.number`.
+    Args:
+        owner: the data set, which errors name; see `nn.arguments.number`.
+        value: the share.
     """
     return arguments.number(owner, "test_fraction", value, 0.0, 1.0, open_low=True)
 
@@ -266,9 +273,14 @@ def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
 
 
 def drawn_rows(data: object, train: int, test: int) -> tuple[Rows, Rows] | None:
-    """Return which samples of the whole the `train` samples to train on and the `test` others are that `data` has loaded.
+    """Return which samples of the whole a data set has loaded.
 
-    None where `data` was given both parts: its `drawn` tells.
+    None where it was given both parts.
+
+    Args:
+        data: the data set; its `drawn` tells.
+        train: number of samples to train on.
+        test: number of the others.
     """
     drawn: tuple[Rows, Rows] | None = getattr(data, "drawn", None)
     return drawn if drawn is not None and (len(drawn[0]), len(drawn[1])) == (train, test) else None

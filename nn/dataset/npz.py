@@ -132,7 +132,11 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Overf
 
 
 def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Array]:
-    """Return the arrays `names` of the ``.npz`` file at `path`.
+    """Return arrays of a ``.npz`` file.
+
+    Args:
+        path: path of the file.
+        names: names of the arrays.
 
     Raises OSError where the file cannot be opened, ValueError naming file and array for a name that is not there, an array of
     anything but booleans, integers and floats of at most 64 bits, a damaged file, and more than 2 GiB altogether.

@@ -278,7 +278,12 @@ class IGradientDescent(
             self._spared = [place for place, axes in zip(self._variables, shapes, strict=True) if len(axes) < 2]
 
     def update(self, parameters: Array, gradients: Array) -> None:
-        """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
+        """Change parameters in place by one step.
+
+        Args:
+            parameters: a vector, of the same length at every call.
+            gradients: a vector of that length.
+        """
         self.update_from(parameters, gradients)
 
     @property
@@ -287,7 +292,12 @@ class IGradientDescent(
         return type(self).update is IGradientDescent.update
 
     def update_from(self, parameters: Array, gradients: Array | Stretches) -> None:
-        """Update `parameters` as `update` does, for gradients that are no array; some are computed a stretch at a time."""
+        """Update parameters as `update` does, for gradients that are no array.
+
+        Args:
+            parameters: as of `update`.
+            gradients: the gradients, of which some are computed a stretch at a time.
+        """
         self._begin(parameters, gradients)
         length, team = len(gradients), self.team
         # `concurrent` of the class itself: a subclass may keep something between chunks, so it has to state it again
@@ -332,7 +342,12 @@ class IGradientDescent(
         return rule
 
     def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
-        """Write the increment of one step into `out`, another vector: `update` is `parameters += out`, bit for bit."""
+        """Write the increment of one step: `update` is `parameters += out`, bit for bit.
+
+        Args:
+            parameters, gradients: as of `update`.
+            out: takes the increment, another vector of that length.
+        """
         self._begin(parameters, gradients)
         for part in parts(0, len(gradients), CHUNK):
             self._increment(part, parameters[part], gradients[part], out[part])
@@ -344,9 +359,13 @@ class IGradientDescent(
 
     @abstractmethod
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        """Write the increment of one chunk into `out` and change its slots, given in the order of `slots`, in place.
+        """Write the increment of one chunk and change its slots.
 
-        `value` and `gradient` are only read.
+        Args:
+            value: the parameters of the chunk, only read.
+            gradient: their gradients, only read.
+            out: takes the increment.
+            *slots: the state of the chunk, in the order of `slots`, changed in place.
         """
 
     def spare(self, out: Array) -> Array:

@@ -132,7 +132,12 @@ class MomentumOptimizer(IGradientDescent, configured=True):
         _fall(self.momentum, -self.rate, gradient, self.roll(gradient, *slots), out, ahead=False)
 
     def roll(self, gradient: Array, velocity: Array) -> Array:
-        """Return the velocity after this step."""
+        """Return the velocity after this step.
+
+        Args:
+            gradient: the gradients of a chunk.
+            velocity: its velocity before the step.
+        """
         return _roll(self._step_number, self.momentum, gradient, velocity)
 
 

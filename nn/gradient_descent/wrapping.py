@@ -205,7 +205,12 @@ class ParameterMean(WrappingRule):
 
     @abstractmethod
     def take(self, average: Array, value: Array) -> None:
-        """Take the parameters after a step into one chunk of the mean, in place; `value` may be scratch memory."""
+        """Take the parameters after a step into one chunk of the mean.
+
+        Args:
+            average: the mean, changed in place.
+            value: the parameters; may be scratch memory.
+        """
 
 
 class MovingAverage(ParameterMean, configured=True):

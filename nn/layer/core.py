@@ -96,7 +96,11 @@ class Flatten(Layer, configured=True):
 
 
 class Reshape(Layer, configured=True):
-    """Another shape for each sample: (batch, ...) becomes (batch, *shape). One axis of `shape` may be -1.
+    """Another shape for each sample: (batch, ...) becomes (batch, *shape).
+
+    Args:
+        shape: the axes after the batch; one of them may be -1.
+        name: as of `Layer`.
 
     >>> nn.layer.Reshape([28, -1])(nn.Placeholder([-1, 784])).shape
     (-1, 28, 28)

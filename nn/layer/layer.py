@@ -198,6 +198,12 @@ class Layer(
         """Make a variable of this layer. The order of the calls is the order of the ids.
 
         Attributes `<name>_regularizer` and `<name>_constraint` of the layer, such as `kernel_regularizer`, hold for it.
+
+        Args:
+            name: its name within the layer.
+            shape: its shape.
+            initializer: draws its first values, by a word or an object; None for `GlorotUniform`.
+            trainable: whether training changes it.
         """
         variable = Variable(shape, initializer, name, trainable)
         variable.owner = self
@@ -207,7 +213,13 @@ class Layer(
         return variable
 
     def add_buffer(self, name: str, shape: Shape, initializer: Initializer | None = None) -> Buffer:
-        """Make a statistic of this layer, by default of zeros."""
+        """Make a statistic of this layer.
+
+        Args:
+            name: its name within the layer.
+            shape: its shape.
+            initializer: makes its first values; None for zeros.
+        """
         buffer = Buffer(shape, initializer, name)
         buffer.owner = self
         self._own_variables.append(buffer)

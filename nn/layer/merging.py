@@ -39,7 +39,11 @@ class _Merging(Layer, ABC):
 
     @abstractmethod
     def combine(self, a: Value, b: Value) -> Value:
-        """Return the result for two values."""
+        """Return the result for two values.
+
+        Args:
+            a, b: the values.
+        """
 
 
 def _raised(value: Value, rank: int) -> Value:
@@ -146,7 +150,11 @@ class Average(_Merging):
 class Concatenate(Layer, configured=True):
     """Inputs joined along one axis, by default the features: (batch, a), (batch, b) give (batch, a + b).
 
-    Other axes than `axis` must be equal, and `axis` is not the batch; else ValueError.
+    The other axes must be equal, and it is not the batch; else ValueError.
+
+    Args:
+        axis: the axis, counted from the end where negative.
+        name: as of `Layer`.
 
     >>> x = nn.Placeholder([-1, 64])
     >>> nn.layer.Concatenate()([x, nn.layer.Dense(10)(x)]).shape

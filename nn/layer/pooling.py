@@ -19,9 +19,12 @@ from nn.value.value import Value
 class PoolingLayer(Layer, ABC, configured=True):
     """One number for each window and channel, of images (batch, height, width, channels) or sequences (batch, time, channels).
 
-    `size` and `stride` are a number for all axes or one for each. `stride` is that of the windows, which lie side by side if
-    it is None. `padding` is 'valid', 'same' (ceil(length / stride) windows, as TensorFlow) or a number of cells on every side;
-    the cells that it adds never count.
+    Args:
+        size: cells of a window, a number for all axes or one for each.
+        stride: cells from one window to the next, alike; None for windows that lie side by side.
+        padding: 'valid', 'same' (ceil(length / stride) windows, as TensorFlow) or a number of cells on every side; the cells
+            that it adds never count.
+        name: as of `Layer`.
     """
 
     @arguments.also(strides="stride", pool_size="size")
@@ -46,7 +49,12 @@ class PoolingLayer(Layer, ABC, configured=True):
 
     @abstractmethod
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
-        """Return the operation for windows of this size along each axis, `strides` apart."""
+        """Return the operation for windows of one size.
+
+        Args:
+            size: cells of a window along each axis.
+            strides: cells from one window to the next.
+        """
 
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:

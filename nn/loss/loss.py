@@ -70,10 +70,23 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
 
     @abstractmethod
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return the labels in the form `value` takes, for outputs of this shape; raise ValueError naming the fault."""
+        """Return labels in the form that `value` takes.
+
+        Args:
+            label: the labels of a batch.
+            shape: shape of the outputs.
+            dtype: their type.
+
+        Raises ValueError naming the fault.
+        """
 
     def check_weights(self, weight: Array, samples: int, dtype: np.dtype[Any]) -> Array:
-        """Return the weights of the samples, shape (samples,), as `value` takes them.
+        """Return weights of samples, shape (samples,), as `value` takes them.
+
+        Args:
+            weight: the weights, as they were given.
+            samples: number of the samples.
+            dtype: type of the outputs.
 
         Raises ValueError unless there is one finite number of at least 0 for each sample.
         """
@@ -93,17 +106,33 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         return weight
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Prepare work space for outputs of this shape. Called once for each copy."""
+        """Prepare work space. Called once for each copy.
+
+        Args:
+            shape: shape of the outputs.
+            dtype: their type.
+        """
         self._share = np.empty((shape[0], *(1 for _ in shape[1:])), dtype)
 
     def value(self, label: Array, output: Array, weight: Array | None = None) -> float:
-        """Return the mean loss of the batch, each sample's counted `weight` (batch,) times."""
+        """Return the mean loss of the batch.
+
+        Args:
+            label: labels, as of `prepare`.
+            output: outputs (batch, ...).
+            weight: how many times the loss of each sample counts (batch,); None: once.
+        """
         if weight is None:
             return self.sum_losses(label, output) / len(output)
         return float(np.dot(self.each(label, output), weight)) / len(output)
 
     def gradient(self, label: Array, output: Array, out: Array, weight: Array | None = None) -> None:
-        """Write d value / d output into `out`, after `value` with the same arguments."""
+        """Write d value / d output, after `value` with the same arguments.
+
+        Args:
+            label, output, weight: as of `value`.
+            out: takes it, of the shape of the output.
+        """
         share = 1 / len(output)
         if weight is None:
             self.derive(label, output, share, out)
@@ -114,19 +143,30 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
 
     @abstractmethod
     def each(self, label: Array, output: Array) -> Array:
-        """Return the loss of each sample, (batch,). Valid until the next call."""
+        """Return the loss of each sample, (batch,). Valid until the next call.
+
+        Args:
+            label, output: as of `value`.
+        """
 
     def sum_losses(self, label: Array, output: Array) -> float:
-        """Return the sum of `each`, and leave behind the arrays that `derive` needs. For a loss that has a faster way."""
+        """Return the sum of `each`, and leave behind the arrays that `derive` needs. For a loss that has a faster way.
+
+        Args:
+            label, output: as of `value`.
+        """
         return float(np.add.reduce(self.each(label, output)))
 
     total = renamed("sum_losses", offered=True)
 
     @abstractmethod
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write share * d l_i / d output_i into `out`, after `each` or `sum_losses` with the same arguments.
+        """Write share * d l_i / d output_i, after `each` or `sum_losses` with the same arguments.
 
-        `share` is a number, or work space (batch, 1, ...) with one for each sample, which may be changed in place.
+        Args:
+            label, output: as of `value`.
+            share: a number, or work space (batch, 1, ...) with one for each sample, which may be changed in place.
+            out: takes it, of the shape of the output.
         """
 
     def prediction(self, output: Array) -> Array:

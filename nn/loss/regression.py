@@ -53,11 +53,23 @@ class DifferenceLoss(Loss):
 
     @abstractmethod
     def measure(self, difference: Array, work: Array, out: Array) -> None:
-        """Write the sum of h over each row of `difference` (batch, outputs) into `out` (batch,); `work` is one more array."""
+        """Write the sum of h over each row.
+
+        Args:
+            difference: output less label (batch, outputs).
+            work: one more array of this shape.
+            out: takes the sums (batch,).
+        """
 
     @abstractmethod
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
-        """Write share * h'(difference), after `measure`; arrays have the shape of the output; `share` is that of `derive`."""
+        """Write share * h'(difference), after `measure`.
+
+        Args:
+            difference: as of `measure`.
+            share: as of `derive`.
+            out: takes it, of the shape of the output.
+        """
 
 
 class MSELoss(DifferenceLoss):

@@ -32,7 +32,12 @@ class Accuracy(Metric):
 
     @abstractmethod
     def right(self, true: Array, prediction: Array) -> Array:
-        """Return which rows of predictions (batch, ..., classes) are right, given their classes, `true` (batch, ...)."""
+        """Return which rows of predictions are right.
+
+        Args:
+            true: the classes (batch, ...).
+            prediction: the predictions (batch, ..., classes).
+        """
 
     def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
         label, prediction = as_arrays(self, label, prediction)
@@ -70,10 +75,14 @@ class CategoricalAccuracy(Accuracy):
 
 
 class TopKAccuracy(Accuracy, configured=True):
-    """The share of samples with their class among the k largest outputs; of equal outputs the first count.
+    """The share of samples with their class among the largest outputs; of equal outputs the first count.
 
     So k = 1 is `CategoricalAccuracy`, ties included, and a model that gives the same to all classes is not always right.
-    Predictions and labels as there, with at least k classes. The key is `top_<k>_accuracy`.
+    Predictions and labels as there, with at least k classes.
+
+    Args:
+        k: how many of the largest outputs count.
+        name: key of the result; None for `top_<k>_accuracy`.
 
     >>> metric = nn.metric.TopKAccuracy(k=2)
     >>> metric.update([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])

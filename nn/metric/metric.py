@@ -71,7 +71,12 @@ class Metric(Configurable):
 
     @abstractmethod
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        """Take in one batch: labels as the loss takes them, and the model's predictions (batch, ...); arrays or lists."""
+        """Take in one batch.
+
+        Args:
+            label: labels as the loss takes them, an array or a list.
+            prediction: the model's predictions (batch, ...), alike.
+        """
 
     @abstractmethod
     def result(self) -> float:

@@ -41,7 +41,11 @@ class Ranking(TwoClassMetric):
 
     @abstractmethod
     def value(self, positive: Array, negative: Array) -> float:
-        """Return the value for the scores of positive and negative samples, each ascending, at least one."""
+        """Return the value for scores.
+
+        Args:
+            positive, negative: scores of the positive and of the negative samples, each ascending, at least one.
+        """
 
     def merge(self, other: Metric) -> None:
         other = self.mergeable(other)

@@ -34,7 +34,11 @@ class MeanError(Metric):
 
     @abstractmethod
     def errors(self, label: Array, prediction: Array) -> Array:
-        """Return the errors of some rows of float64; their memory may be used."""
+        """Return the errors of some rows.
+
+        Args:
+            label, prediction: rows of float64; their memory may be used.
+        """
 
     def _terms(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, ...]:
         label, prediction = self._arrays(label, prediction)

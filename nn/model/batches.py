@@ -133,7 +133,13 @@ def first_bad(batch: Batch, names: Sequence[str]) -> str | None:
 
 
 def check_finite(owner: str, batch: Batch, names: Sequence[str]) -> None:
-    """Raise ValueError, naming `owner`, where samples of a batch are not all finite; `names` are those of the inputs."""
+    """Raise ValueError where samples of a batch are not all finite.
+
+    Args:
+        owner: begins the error.
+        batch: the batch.
+        names: names of the inputs.
+    """
     for x, given in zip(batch.x, batch.given, strict=True):
         if given.dtype.kind == "f" and not all_finite(x):
             raise ValueError(f"{owner} must hold finite numbers: {first_bad(batch, names)}")

@@ -77,7 +77,12 @@ class History:
         self.seed: int | None = None
 
     def add(self, epoch: int, results: Mapping[str, float]) -> None:
-        """Append the results of an epoch."""
+        """Append the results of an epoch.
+
+        Args:
+            epoch: number of the epoch.
+            results: its figures, by name.
+        """
         self.rows.append({"epoch": epoch, **results})
 
     if not TYPE_CHECKING:  # else a type checker would take every name

@@ -118,28 +118,39 @@ class Model(
         stop_on_nan: bool = True,
         buckets: Buckets | Sequence[int] | None = None,
     ) -> History:
-        """Train for `epoch` (or `epochs`) more epochs (4), or until it is `until_epoch` in all; return the history of all.
+        """Train for some more epochs, or until there are as many in all; return the history of all.
 
-        The last batch may be smaller; every sample weighs the same in the results. `seed` keys the order
-        of the samples and dropout and is recorded in the history; by default it is that of the last `fit`, at first the
-        model's. A model that was trained before goes on where it stopped, as if it never had. A run that may be killed and
-        continued says `until_epoch`: as often as it starts, it ends with the same epoch.
+        The last batch may be smaller; every sample weighs the same in the results. A model that was trained before goes on
+        where it stopped, as if it never had.
 
-        * `x` and `label` are arrays, dealt in batches of `batch_size` samples, in a new order for every epoch with `shuffle`.
-          Without `label`, `x` is a `DataFeeder` or an iterable of batches (x, label) or (x, label, weight) in an order of its
-          own; from an endless one an epoch takes `steps_per_epoch` batches. Where they end before, the epoch is shorter and a
-          warning says so.
-        * `validation_data` is (x, label), (x, label, weight) or a feeder; `validation_split` sets aside that share of the
-          samples, the last ones before any shuffling.
-        * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, of several
-          outputs {output: {class: weight}}; their sum is still divided by the number of samples. Metrics do not weigh, but
-          for those in `compile(weighted_metrics=)`.
-        * `buckets`, lengths that rise, puts padded sequences of like lengths into a batch and leaves out the padding that all
-          of it have: see `nn.dataset.transforms.Buckets`, which a job takes.
-        * `callbacks` are told of epochs and batches, in their order. With `verbose` 0 no progress is shown.
-        * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
-          batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
-          With `stop_on_nan=False` training goes on. Validation data that are not finite raise ValueError.
+        Args:
+            x: array of samples, for several inputs a list, or a dict by name, dealt in batches. Without `label` a `DataFeeder`
+                or an iterable of batches (x, label) or (x, label, weight), in an order of its own.
+            label: array of their labels.
+            epoch, epochs: how many more epochs, two names of one argument; by default 4.
+            batch_size: samples of a batch.
+            validation_data: (x, label), (x, label, weight) or a feeder.
+            callbacks: are told of epochs and batches, in their order.
+            verbose: 0 for no progress.
+            until_epoch: how many epochs in all, in place of `epoch`. A run that may be killed and continued says this: as often
+                as it starts, it ends with the same epoch.
+            validation_split: share of the samples that is set aside, the last ones before any shuffling.
+            shuffle: whether every epoch has a new order of the samples.
+            sample_weight: weights of the samples (samples,). They multiply the losses; the sum of these is still divided by
+                the number of samples. Metrics do not weigh, but for those in `compile(weighted_metrics=)`.
+            class_weight: {class: weight}, alike; of several outputs {output: {class: weight}}.
+            steps_per_epoch: batches of an epoch from an iterable, which may be endless. Where they end before, the epoch is
+                shorter and a warning says so.
+            seed: keys the order of the samples and dropout and is recorded in the history; by default it is that of the last
+                `fit`, at first the model's.
+            stop_on_nan: whether a loss or a gradient that is not finite ends training.
+            buckets: lengths that rise, by which padded sequences of like lengths come into a batch, without the padding that
+                all of it have: see `nn.dataset.transforms.Buckets`, which a job takes.
+
+        Raises:
+            FloatingPointError: for a loss or a gradient that is not finite, before it changes the parameters. It names the
+                batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
+            ValueError: for validation data that are not finite.
         """
         if epochs is not None and epoch is not None:
             raise ValueError(f"fit() takes 'epoch' or 'epochs', which is the same, got both, {epoch} and {epochs}")
@@ -293,7 +304,10 @@ class Model(
 
     @checked_call
     def test_on_batch(self, x: Any, label: Any = None, sample_weight: Any = None) -> Results:
-        """Return loss and metrics of one batch by name; `x`, `label` and `sample_weight` are those of `train_on_batch`.
+        """Return loss and metrics of one batch by name.
+
+        Args:
+            x, label, sample_weight: as of `train_on_batch`.
 
         Raises:
             ValueError: naming the first sample that is not finite.
@@ -516,7 +530,12 @@ class Fragment(Model, configured=True):
         return self.runner.input_gradient()
 
     def forward(self, x: Array, key: tuple[int, ...] | None = None) -> Array:
-        """Return the output in training, to be sent on; `backward` follows. `key` as in `compute_gradients`."""
+        """Return the output in training, to be sent on; `backward` follows.
+
+        Args:
+            x: the input.
+            key: as of `compute_gradients`.
+        """
         return self.runner.forward(as_type(self._take_samples(x)[0], self.dtype), self._key_or_next(key))
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None = None) -> Array:

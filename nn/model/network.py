@@ -471,10 +471,14 @@ def losses_within(graph: Graph) -> list[Node]:
 
 
 def trace(model: Network, input_shape: Shape) -> Graph:
-    """Return the graph that `model.call` builds for an input of `input_shape`, layers and variables named; no memory yet.
+    """Return the graph that a model's `call` builds, layers and variables named; no memory yet.
 
     Layers are named in the order of their first calls; a variable without a name takes that of the model's attribute, else a
     number. Raises ValueError where the output is not one per sample or where names are not unique.
+
+    Args:
+        model: the model.
+        input_shape: shape of its input.
     """
     placeholder = Placeholder(input_shape)
     with Naming() as naming, model._mark_unfinished():

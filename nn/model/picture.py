@@ -34,7 +34,12 @@ _STYLE = "".join(f".psgd-model {rule}" for rule in _RULES)
 
 
 def draw(title: str, diagram: Diagram) -> str:
-    """Return the SVG text of a diagram under a `title`. A dashed box is a layer used several times, with the same variables."""
+    """Return the SVG text of a diagram. A dashed box is a layer used several times, with the same variables.
+
+    Args:
+        title: title of the picture.
+        diagram: the diagram.
+    """
     texts = [_texts(box) for box in diagram.boxes]
     # 12 pixels on each side of the text.
     widths = [max(_width(line) for line in lines) + 24 for lines in texts]

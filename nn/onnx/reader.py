@@ -203,7 +203,12 @@ class Reader:
         return made_model
 
     def run(self, graph: GraphProto, environment: dict[str, Operand]) -> None:
-        """Read the nodes of a graph into an environment, the values by name."""
+        """Read the nodes of a graph.
+
+        Args:
+            graph: the graph.
+            environment: the values by name; those of the graph are added.
+        """
         for tensor in graph.initializer:
             self.builder.at = f"tensor {(tensor.name or '')[:80]!r}: "
             environment[tensor.name or ""] = self._file.once(tensor, partial(self._tensor, tensor))

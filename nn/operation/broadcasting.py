@@ -88,7 +88,15 @@ class Broadcasting(Operation):
 
     @abstractmethod
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
-        """Return gradient * d output / d inputs[side], of the broadcast shape, computed in `out` if at all."""
+        """Return gradient * d output / d inputs[side], of the broadcast shape.
+
+        Args:
+            side: number of the input.
+            inputs: the inputs.
+            output: the value of the operation.
+            gradient: gradient of the output.
+            out: memory to compute it in, if it is computed at all.
+        """
 
 
 LONG = 32_768

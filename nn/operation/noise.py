@@ -18,7 +18,10 @@ from nn.random import keyed
 class Noise(Elementwise):
     """x combined with draws that are keyed by seed, epoch, batch, block and the operation's place in the graph.
 
-    With `by_channel`, x (batch, ..., channels) has one draw for all places of a channel of a sample, else one for each element.
+    Args:
+        strength: of the noise, as each kind defines it.
+        by_channel: whether x (batch, ..., channels) has one draw for all places of a channel of a sample, or one for each
+            element.
     """
 
     reads_inputs: ClassVar[bool] = False

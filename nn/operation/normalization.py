@@ -18,9 +18,14 @@ class BatchNormalize(Operation):
 
     Inputs: x (batch, ..., features); gamma, beta, and the buffers moving mean and moving variance, (features,) each. In
     training m and v are mean and variance over all other axes, v divided by their number, from the differences to m; backward
-    gives as the changes of the buffers (1 - momentum) * (m - moving mean), and the same for v. Otherwise they are the
-    buffers' values; so they are in training, and the buffers do not change, where gamma and beta are frozen and
-    `freeze_statistics` is set. A mask (batch, time) may come as one more input: only positions where it is not 0 count.
+    gives as the changes of the buffers (1 - momentum) * (m - moving mean), and the same for v. Otherwise they are the buffers'
+    values; so they are in training, and the buffers do not change, where gamma and beta are frozen and the statistics freeze
+    with them. A mask (batch, time) may come as one more input: only positions where it is not 0 count.
+
+    Args:
+        momentum: share of the moving statistics that stays in one step.
+        epsilon: is added to v.
+        freeze_statistics: whether the statistics freeze with gamma and beta.
     """
 
     mask_of: ClassVar[MaskOf] = "first"
@@ -488,11 +493,15 @@ class RMSNormalize(_RowNormalization):
 class GroupNormalize(_SampleNormalization):
     """y = gamma * (x - m) / sqrt(v + epsilon) + beta, with m and v over all places and the channels of a group of a sample.
 
-    Inputs: x (batch, ..., channels), gamma and beta (channels,); `groups` divides the channels (Wu and He, 2018).
+    Inputs: x (batch, ..., channels), gamma and beta (channels,) (Wu and He, 2018).
 
     With n numbers in a group, v = sum x^2 / n - m^2 takes one pass less than squares of differences, and y = a x + b two. The
     rounding errors of v are 1 + 2 m^2 / v times those of the sum. Where that would be more than 9, m is the base of all groups
     of the sample, and x without its base takes the place of x; else the base is 0.
+
+    Args:
+        groups: number of the groups, which divides the channels.
+        epsilon: is added to v.
     """
 
     def __init__(self, groups: int, epsilon: float) -> None:

@@ -25,9 +25,11 @@ MaskOf: TypeAlias = Literal["none", "first", "all"]
 
 
 class Mode(NamedTuple):
-    """Mode of one run of a plan: for training or not, and the key of every random draw of this run.
+    """Mode of one run of a plan.
 
-    `key` is (seed, epoch, batch, block).
+    Args:
+        training: whether the run is for training.
+        key: key of every random draw of this run: (seed, epoch, batch, block).
     """
 
     training: bool = False
@@ -154,7 +156,12 @@ class Operation(ABC):
 
     @abstractmethod
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the value of `inputs`, in arrays of the allocated shapes, into `out`."""
+        """Write the value of the operation.
+
+        Args:
+            inputs: arrays of the allocated shapes.
+            out: takes the value.
+        """
 
     @abstractmethod
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
@@ -204,8 +211,10 @@ class Operation(ABC):
     def adding(self, inputs: Sequence[Array], gradient: Array) -> Operation | None:
         """Return an operation that computes the same and adds the gradient of the last input to its target, as `np.add` would.
 
-        Each bit is the same. None where no operation does so faster. `inputs` and `gradient` are arrays such as backward will
-        be given.
+        Each bit is the same. None where no operation does so faster.
+
+        Args:
+            inputs, gradient: arrays such as backward will be given.
         """
         return None
 

@@ -15,11 +15,14 @@ from nn.operation.operation import Operation, batch_leads
 
 
 class TopPlaces(Operation):
-    """Places of the `count` greatest elements along an axis, the greatest first, of equal ones the first; no gradient.
+    """Places of the greatest elements along an axis, the greatest first, of equal ones the first; no gradient.
 
-    NaN is the greatest, as for `np.argmax` and the functions of torch. The axis of the output has the length `count`. Raises
-    ValueError for an axis that does not exist, is the batch, has fewer elements, or more than the type tells apart, 2**24 for
-    float32.
+    NaN is the greatest, as for `np.argmax` and the functions of torch. Raises ValueError for an axis that does not exist, is
+    the batch, has fewer elements, or more than the type tells apart, 2**24 for float32.
+
+    Args:
+        count: number of the elements, the length of the axis of the output.
+        axis: the axis, counted from the end where negative.
 
     >>> scores = nn.Placeholder([-1, 8400])
     >>> places = nn.operation.TopPlaces(100)(scores)

@@ -15,10 +15,13 @@ from nn.operation.operation import Operation, batch_leads
 
 
 class Reduction(Operation):
-    """One number for all elements along some axes: `axis` is one, several or, for all, None.
+    """One number for all elements along some axes.
 
-    The axes are left out of the output or, with `keepdims`, stay with length 1. A reduction over the batch axis gives one
-    number for the samples that are computed together.
+    A reduction over the batch axis gives one number for the samples that are computed together.
+
+    Args:
+        axis: an axis, several or, for all, None.
+        keepdims: whether the axes stay in the output, with length 1, or are left out.
     """
 
     def __init__(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> None:

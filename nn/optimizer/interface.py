@@ -95,7 +95,12 @@ class IOptimizer(
 
     @abstractmethod
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Take note, during backward, that the gradient of a variable for the block `block_id` is complete."""
+        """Take note, during backward, that a gradient is complete.
+
+        Args:
+            variable: the variable.
+            block_id: id of the block that it is for.
+        """
 
     def buffers_ready(self, block_id: int) -> None:
         """Take note, after backward, that `store.buffer_changes` of the block `block_id` are complete.
@@ -158,7 +163,13 @@ class Exchange(Protocol):
     """
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:
-        """Take the content of one variable for one block. It stays unchanged until the batch is finished."""
+        """Take the content of one variable for one block.
+
+        Args:
+            variable_id: id of the variable.
+            block_id: id of the block.
+            content: the content, which stays unchanged until the batch is finished.
+        """
 
     def ready(self, variable_id: int) -> bool:
         """Return whether the merged result of a variable is there."""

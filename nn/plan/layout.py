@@ -178,9 +178,12 @@ class Place:
         return self.arrays[0][rows] if self.kind == "batch" and rows is not None else self.arrays[0]
 
     def shared(self, kind: Kind, stage: int, shape: Shape) -> Place | None:
-        """Return a place of this kind and shape, for this stage, in the same memory; None where that is not possible.
+        """Return a place in the same memory; None where that is not possible.
 
-        Of `shape` the first axis does not count for slices: they have that of the array.
+        Args:
+            kind: kind of the place.
+            stage: its stage.
+            shape: its shape, of which the first axis does not count for slices: they have that of the array.
         """
         if kind != self.kind or (kind == "lane" and stage != self.stage):
             return None

@@ -141,9 +141,11 @@ class Plan:
     def backward(self, on_gradient: OnGradient | None = None, add: bool = False, sure: set[Value] | None = None) -> None:
         """Compute all gradients from `output_gradients`, after `forward` with the same data.
 
-        `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. With `add`
-        gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not. A set `sure`
-        takes the variables with gradients that are known to be finite without a look at them, before any are added.
+        Args:
+            on_gradient: called with each variable the moment its gradient is complete, last layer first.
+            add: whether gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are
+                not.
+            sure: takes the variables with gradients that are known to be finite without a look at them, before any are added.
         """
         (self._adding if add else self._backward).run(self._team, on_gradient, sure)
 

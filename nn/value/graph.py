@@ -98,7 +98,11 @@ class Graph:
         return shapes
 
     def ending_in(self, outputs: Sequence[Node], added: int = 0) -> Graph:
-        """Return a graph with the same inputs and variables and other outputs; `added` as in the constructor."""
+        """Return a graph with the same inputs and variables and other outputs.
+
+        Args:
+            outputs, added: as of the class.
+        """
         other = Graph(self.inputs, outputs, added)
         other.variables, other.trained = self.variables, self.trained
         return other

@@ -82,7 +82,11 @@ class Value:
         return self.apply(Transpose(_numbers(axes) or None))
 
     def swapaxes(self, first: int, second: int) -> Node:
-        """Return the same elements with two axes, `first` and `second`, exchanged."""
+        """Return the same elements with two axes exchanged.
+
+        Args:
+            first, second: the axes, counted from the end where negative.
+        """
         order = list(range(len(self.shape)))
         for axis in (first, second):
             if not -len(order) <= axis < len(order):
@@ -106,15 +110,27 @@ class Value:
         return self.apply(Sum(axis, keepdims))
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the mean over one, several or all axes; `axis` and `keepdims` are those of `sum`."""
+        """Return the mean over one, several or all axes.
+
+        Args:
+            axis, keepdims: as of `sum`.
+        """
         return self.apply(Mean(axis, keepdims))
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the greatest element over one, several or all axes; `axis` and `keepdims` are those of `sum`."""
+        """Return the greatest element over one, several or all axes.
+
+        Args:
+            axis, keepdims: as of `sum`.
+        """
         return self.apply(Max(axis, keepdims))
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the least element over one, several or all axes; `axis` and `keepdims` are those of `sum`."""
+        """Return the least element over one, several or all axes.
+
+        Args:
+            axis, keepdims: as of `sum`.
+        """
         return self.apply(Min(axis, keepdims))
 
     def exp(self) -> Node:
@@ -197,7 +213,12 @@ class Constant(Value):
 
 
 class Node(Value):
-    """The result of an operation on other values, `inputs`."""
+    """The result of an operation on other values.
+
+    Args:
+        operation: the operation.
+        inputs: these values.
+    """
 
     def __init__(self, operation: Operation, inputs: Sequence[Value]) -> None:
         super().__init__(operation.infer(*(value.shape for value in inputs)))

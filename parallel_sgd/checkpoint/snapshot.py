@@ -60,7 +60,12 @@ def versions() -> dict[str, str]:
 
 
 def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Describe the versions that decide on the last bits and are others now: those of `was`, with those of `now`."""
+    """Describe the versions that decide on the last bits and are others now.
+
+    Args:
+        was: the versions of before, by name.
+        now: those of now.
+    """
     # only names that both have: a file of an earlier release may know fewer
     return [f"{name} {was[name]} (here {now[name]})" for name in now if name in was and was[name] != now[name]]
 

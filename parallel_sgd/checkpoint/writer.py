@@ -29,10 +29,14 @@ _log = get_logger("parallel_sgd.checkpoint")
 
 
 class Writer:
-    """Writer of snapshots into `store`; while one is written the newest waits its turn, and one that waited is dropped for it.
+    """Writer of snapshots; while one is written the newest waits its turn, and one that waited is dropped for it.
 
-    `on_done(snapshot)` is called, in any thread, when the memory of a snapshot is free again. A write that the disk refuses
-    leads to a warning, and training goes on. `model` is written after each snapshot.
+    A write that the disk refuses leads to a warning, and training goes on.
+
+    Args:
+        store: takes the files.
+        on_done: called with each snapshot, in any thread, when its memory is free again.
+        model: the file of the model that is written after each snapshot; None for none.
 
     Attributes: `saved`, the position of the last snapshot on the disk; `tried`, that of the last one written or refused;
     `failures`, the number of refused ones.

@@ -94,10 +94,20 @@ class Group(Protocol):
         """The number of the last host change that this membership takes account of."""
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
-        """Combine an array of the same shape from every worker, by the `op` 'mean', 'sum', 'max' or 'min', to the same bits."""
+        """Combine an array from every worker, to the same bits.
+
+        Args:
+            array: of the same shape on every worker.
+            op: 'mean', 'sum', 'max' or 'min'.
+        """
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """Return the value of rank `root`, data that may travel, on every worker."""
+        """Return the value of one rank on every worker.
+
+        Args:
+            value: data that may travel; it counts on that rank only.
+            root: the rank.
+        """
 
     def barrier(self) -> None:
         """Return when every worker has called this."""

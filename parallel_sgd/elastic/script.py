@@ -25,10 +25,15 @@ class _Source(importlib.abc.SourceLoader):
 
 
 def run_script(path: str, text: str, arguments: Sequence[str], folder: str) -> None:
-    """Run the script `text` of `path` as the main program, with `arguments` in `sys.argv`, in `folder` where that exists.
+    """Run a script as the main program.
 
     Modules beside the script can be imported where they lie there on this machine, too.
-    Raises: any error that the script raises; SystemExit only with the code of an error.
+
+    Args:
+        path: its path, for tracebacks and as `sys.argv[0]`.
+        text: its text.
+        arguments: those in `sys.argv`.
+        folder: where it runs, if that folder exists.
     """
     # where the script expects its files, if they are there
     if os.path.isdir(folder):

@@ -54,7 +54,12 @@ class Batches:
         self.count = self.whole + bool(self.tail)
 
     def rows(self, batch: int, block: int) -> slice:
-        """Return the places of one block's samples in the order of the epoch."""
+        """Return the places of one block's samples in the order of the epoch.
+
+        Args:
+            batch: number of the batch, from 0.
+            block: id of the block.
+        """
         start = batch * self.batch_size
         if batch < self.whole:
             return slice(start + block * self.block_size, start + (block + 1) * self.block_size)

@@ -72,7 +72,11 @@ class History:
 
     @classmethod
     def of_array(cls, attempts: int, table: NDArray[Any]) -> History:
-        """Make the history from which `to_array` made a table.
+        """Make the history again.
+
+        Args:
+            attempts: number of the attempts.
+            table: the table that `to_array` made.
 
         Raises: ValueError for anything else.
         """

@@ -83,7 +83,13 @@ class Door:
         return file
 
     def read(self, name: str | Path, most: int) -> bytes:
-        """Return the content of a file of at most `most` bytes. Raises: as `open`; RecordError also where reading fails."""
+        """Return the content of a file.
+
+        Args:
+            name, most: as of `open`.
+
+        Raises: as `open`; RecordError also where reading fails.
+        """
         with self.open(name, most) as file:
             try:
                 # of the size that was checked: a file that grows meanwhile is cut, not followed
@@ -92,8 +98,12 @@ class Door:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
 
     def text(self, name: str | Path, most: int) -> str:
-        """Return the content of a file of at most `most` bytes as text. Raises: as `read`; RecordError where it is not
-        UTF-8.
+        """Return the content of a file as text.
+
+        Args:
+            name, most: as of `open`.
+
+        Raises: as `read`; RecordError where it is not UTF-8.
         """
         try:
             return self.read(name, most).decode("utf-8")
@@ -101,7 +111,10 @@ class Door:
             raise self.error(name, "must be UTF-8") from error
 
     def json(self, name: str | Path, most: int = MOST_JSON) -> dict[str, Any]:
-        """Return the object in a JSON file of at most `most` bytes.
+        """Return the object in a JSON file.
+
+        Args:
+            name, most: as of `open`.
 
         Raises: as `text`; CutOff for a text that is no JSON; RecordError for no object, or too large a one.
         """
@@ -139,7 +152,14 @@ class Door:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
 
     def tail(self, name: str | Path, most: int) -> bytes:
-        """Return the last bytes of a file of any size, at most `most`. Raises: as `read`."""
+        """Return the last bytes of a file of any size.
+
+        Args:
+            name: as of `open`.
+            most: number of the bytes, at most.
+
+        Raises: as `read`.
+        """
         # of any size, since only its end is read
         with self.open(name, sys.maxsize) as file:
             try:
@@ -187,7 +207,12 @@ class Door:
             os.close(folder)
 
     def error(self, name: str | Path, what: str) -> RecordError:
-        """Return the refusal of a file: `what` follows its name."""
+        """Return the refusal of a file.
+
+        Args:
+            name: its path.
+            what: the fault, which follows the name.
+        """
         return RecordError(f"{self.folder / self._told(name)} {what}")
 
     def _told(self, name: str | Path) -> str:

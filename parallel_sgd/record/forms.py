@@ -60,7 +60,11 @@ def number(key: str, value: Any) -> float | int:
 
 
 def whole(low: int = -MOST_COUNT, high: int = MOST_COUNT) -> Form:
-    """Return the form of whole numbers from `low` to `high`."""
+    """Return the form of whole numbers.
+
+    Args:
+        low, high: the least and the greatest one.
+    """
 
     def form(key: str, value: Any) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -123,7 +127,12 @@ def map_of(values: Form) -> Form:
 
 
 def record(fields: Mapping[str, Form], needed: Sequence[str] = ()) -> Form:
-    """Return the form of objects with these fields, those that are `needed` at least; further fields may hold anything."""
+    """Return the form of objects with these fields; further fields may hold anything.
+
+    Args:
+        fields: the form of each field, by name.
+        needed: those that an object must have.
+    """
 
     def form(key: str, value: Any) -> dict[str, Any]:
         if type(value) is not dict:

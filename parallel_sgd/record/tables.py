@@ -169,8 +169,10 @@ class TableRows:
         kind: the text with which the names of such tables begin.
         head: the names of its columns.
 
-    Attributes: `columns`, the values by column; `left_out`, the number of rows that are left out; `why`, the reason of the
-    first one.
+    Attributes:
+        columns: the values by column.
+        left_out: number of rows that are left out.
+        why: the reason of the first one.
 
     Raises:
         RecordError: The head is not that of such a table.

@@ -205,11 +205,14 @@ class RunRecords:
 
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:
-        """Read the folder of a run, or of the files of its nodes, tables by `read`; a file that cannot be read is left out.
+        """Read the folder of a run, or of the files of its nodes; a file that cannot be read is left out.
 
-        Without `read` rows of tables that make no sense are told in warnings. Where local workers still write, a later attempt
-        may have numbered them anew: the newest table of a number counts, and with `current` there are none but those of the
-        newest attempt.
+        Where local workers still write, a later attempt may have numbered them anew: the newest table of a number counts.
+
+        Args:
+            folder: the folder.
+            read: reads a table; None for one that tells in warnings which rows make no sense.
+            current: whether there are no tables but those of the newest attempt.
         """
         door = Door(folder)
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}

@@ -329,7 +329,12 @@ class Nodes:
         self._lost(node, verdict, "killed by signal 9 (SIGKILL)")
 
     def failed(self, node: int, error: BaseException) -> None:
-        """Take note of an error that has ended a process."""
+        """Take note of an error that has ended a process.
+
+        Args:
+            node: id of its node.
+            error: the error.
+        """
         now = self._clock.monotonic()
         self._fell.setdefault(node, now)
         if isinstance(error, SystemExit):

@@ -160,7 +160,12 @@ class JobOutput:
 
 
 class Part(NamedTuple):
-    """Part of a log, the file `path`; it begins at the byte `begin` of the output."""
+    """Part of a log.
+
+    Args:
+        begin: the byte of the output with which it begins.
+        path: its file.
+    """
 
     begin: int
     path: Path

@@ -82,8 +82,13 @@ class Scratch:
         self._spare: dict[int, Array] = {}
 
     def tree(self, parts: Sequence[Array], combine: Combine, target: Array, depth: int = 0) -> Array:
-        """Compute `tree` of two parts or more by `combine`, in `target`, which has their type; `depth` counts the calls
-        around this one.
+        """Compute `tree` of two parts or more.
+
+        Args:
+            parts: the parts.
+            combine: combines two of them.
+            target: takes the result; it has the type of the parts.
+            depth: number of calls around this one.
         """
         # as `tree` splits: both must give the same bits
         half = (len(parts) + 1) // 2
@@ -100,7 +105,13 @@ class Scratch:
         return target
 
     def combine(self, parts: Sequence[Array], op: str, target: Array) -> None:
-        """Write the parts of one type, two or more, `combined` by `op`, to `target`."""
+        """Write the parts of one type, two or more, `combined`.
+
+        Args:
+            parts: the parts.
+            op: as of `combined`.
+            target: takes the result.
+        """
         # a mean of integers is of floats: rare, so it may take fresh memory
         if target.dtype != parts[0].dtype:
             np.copyto(target, combined(parts, op))

@@ -25,10 +25,14 @@ SLOW = 5.0  # times slower than the median of the other pairs
 
 @dataclass(frozen=True)
 class Worker:
-    """Agent under the address by which it was called; `problem` says why it was not reached, or not asked.
+    """Agent under the address by which it was called.
 
-    `version` is its release, `status` its own report, `link` the way to it from here; with a `problem` the last two are of
-    before.
+    Args:
+        address: that address.
+        problem: why it was not reached, or not asked; "" where it was.
+        version: its release.
+        status: its own report; with a `problem`, one of before.
+        link: the way to it from here; with a `problem`, as of before.
     """
 
     address: Address

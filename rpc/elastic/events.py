@@ -11,9 +11,14 @@ from .hosts import Host, HostUpdateResult, Place
 
 
 class Worker(NamedTuple):
-    """Worker process: the `address` of its host, its `slot` there, and the attempt in which it was started (`born`).
+    """Worker process.
 
     It keeps this name while its rank changes from round to round; a worker that follows it in the same slot has another one.
+
+    Args:
+        address: address of its host.
+        slot: its slot there.
+        born: the attempt in which it was started.
     """
 
     address: Address

@@ -17,7 +17,12 @@ __all__ = ["MAX_SLOTS", "Host", "HostUpdateResult", "Place", "classify", "deal",
 
 
 class Host(NamedTuple):
-    """Agent of a host at `address`, and `slots`, the number of workers that it may run at once."""
+    """Agent of a host.
+
+    Args:
+        address: its address.
+        slots: number of workers that it may run at once.
+    """
 
     address: Address
     slots: int = 1
@@ -75,8 +80,11 @@ def parse_host(line: str) -> Host:
 
 
 def classify(before: Mapping[Address, int], after: Mapping[Address, int]) -> HostUpdateResult:
-    """Compare the slots of all hosts `before` and `after`: a host or slots more is `added`, fewer is `removed`, both is
-    `mixed`.
+    """Compare the slots of all hosts: a host or slots more is `added`, fewer is `removed`, both is `mixed`.
+
+    Args:
+        before: the slots by host, as they were.
+        after: as they are.
     """
     result = HostUpdateResult.no_update
     for address in before.keys() | after.keys():
@@ -87,7 +95,11 @@ def classify(before: Mapping[Address, int], after: Mapping[Address, int]) -> Hos
 
 
 def order_hosts(previous: Iterable[Address], available: Iterable[Address]) -> list[Address]:
-    """Order the `available` hosts by age: those of `previous` in the order they had, then newcomers in the order they came.
+    """Order hosts by age: those of before in the order they had, then newcomers in the order they came.
+
+    Args:
+        previous: the hosts of before.
+        available: those of now; only these are returned.
 
     >>> a, b, c, d = (Address(name, 1) for name in "abcd")
     >>> [host.host for host in order_hosts([a, b, c], [d, c, b])]
@@ -123,7 +135,11 @@ def deal(
 
 @dataclass(frozen=True)
 class CoolDown:
-    """Range of seconds for which a failing slot or host is left alone: `low` at first, twice as long each time, at most `high`.
+    """Range of seconds for which a failing slot or host is left alone, twice as long each time.
+
+    Args:
+        low: the first time.
+        high: the longest time.
 
     Raises: ValueError unless 0 < low <= high, both finite.
     """
@@ -192,7 +208,12 @@ class Blacklist:
             ban.until = now + self._cool_down.seconds(ban.failures) + self._random.uniform(0, self._cool_down.low)
 
     def holds(self, where: Where, now: float) -> bool:
-        """Tell if no worker may be sent to `where` at `now`."""
+        """Tell if no worker may be sent to a place.
+
+        Args:
+            where: a host or a slot of one.
+            now: the time, in seconds of the clock of all these calls.
+        """
         ban = self._bans.get(where)
         return ban is not None and now < ban.until
 
@@ -201,8 +222,11 @@ class Blacklist:
         return min((ban.until for ban in self._bans.values() if now < ban.until < math.inf), default=None)
 
     def lift(self, now: float, *, silent: bool = False) -> None:
-        """Give back at `now` the places that are out for ever, where hosts answer; with `silent` also those that did not,
-        after a while.
+        """Give back the places that are out for ever, where hosts answer.
+
+        Args:
+            now: the time, in seconds of the clock of all these calls.
+            silent: whether places whose hosts did not answer are given back, too, after a while.
         """
         for ban in self._bans.values():
             # those with a cool-down come back by themselves

@@ -59,10 +59,13 @@ class Registry:
         self._states = dict.fromkeys(workers)
 
     def record(self, worker: Hashable, state: Recorded) -> bool:
-        """Take note of a `state`. The first one of a `worker` stays, but one that was READY may still end; True when it is
-        news.
+        """Take note of a state. The first one of a worker stays, but one that was READY may still end; True when it is news.
 
         Workers outside the round count for nothing.
+
+        Args:
+            worker: the worker.
+            state: its state.
         """
         # a worker that was ready may still fail before the next round begins; other ends are final
         if worker not in self._states or self._states[worker] not in (None, Recorded.READY) or self._states[worker] is state:

@@ -20,8 +20,11 @@ _MOST_WORDS = 500  # characters of the output of an agent that does not come up
 
 
 class Told(NamedTuple):
-    """Report of a Dask worker on its agent: the `address` on which it listens, or the `problem` for which it never will;
-    both empty: not yet.
+    """Report of a Dask worker on its agent; both texts are empty where there is none yet.
+
+    Args:
+        address: where the agent listens.
+        problem: why it never will.
     """
 
     address: str

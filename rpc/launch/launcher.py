@@ -68,7 +68,12 @@ class Launcher(Protocol):
 
 
 class Offer(NamedTuple):
-    """Launcher for a text, and the number of its `agents` by default; None: the user must give it. `launcher` starts them."""
+    """Launcher for a text, and how many agents it has.
+
+    Args:
+        launcher: starts the agents.
+        agents: their number by default; None where the user must give it.
+    """
 
     launcher: Launcher
     agents: int | None = None

@@ -71,7 +71,11 @@ class LocalAgents:
         return not status.is_stopped and status.state not in ("Z", "X")
 
     def place(self, job: str, folder: Path) -> list[Path]:
-        """Let the agents keep their folders of a job that is about to be submitted in `folder`, which outlives them.
+        """Let the agents keep their folders of a job that is about to be submitted in a folder that outlives them.
+
+        Args:
+            job: id of the job.
+            folder: that folder.
 
         Returns: the future folder of each node, `<job>.<node>`, for one agent after the other. Where the work directories
         outlive the agents, they stay there. Raises: OSError.

@@ -184,8 +184,11 @@ class Reader:
         self.overrun = 0
 
     def read(self, now: float, most: int = CAPACITY) -> list[Signal]:
-        """Return the signals up to `now` since the last call, oldest first; of more than `most` the newest, the others are
-        passed over.
+        """Return the signals since the last call, oldest first.
+
+        Args:
+            now: the time up to which they count.
+            most: number of signals; of more than these the newest are returned, the others are passed over.
         """
         header = self._header()
         # a count that goes back is none: the process may write anything into its memory

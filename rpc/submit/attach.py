@@ -145,7 +145,12 @@ class Reclaimer:
         return {node: state for node, state in sorted(states.items()) if node not in outdated}
 
     def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
-        """Tell every node to end `job`, for `reason`: it is not started again. `follow` waits for its end."""
+        """Tell every node to end a job: it is not started again. `follow` waits for its end.
+
+        Args:
+            job: id of the job.
+            reason: the reason, in words, for its logs.
+        """
         self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
 
     def _step(self, downloads: Downloads) -> None:

@@ -25,7 +25,13 @@ POLICIES = (FAIL, RESTART)
 
 
 class Group(NamedTuple):
-    """Group of nodes and their bundle; `limit` is that of its preCommit in seconds."""
+    """Group of nodes that get one bundle.
+
+    Args:
+        bundle: the bundle.
+        nodes: the nodes.
+        limit: seconds of its preCommit.
+    """
 
     bundle: Bundle
     nodes: Sequence[int]

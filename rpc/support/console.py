@@ -456,6 +456,10 @@ def fitted(text: str, stream: TextIO | None) -> str:
     """Return text with lines broken where the terminal behind a stream ends, between figures or words.
 
     Lines that begin with a tab stay, as those of a traceback do; so does all text where the stream is no terminal.
+
+    Args:
+        text: the text.
+        stream: the stream on which it is to be printed; None for no terminal.
     """
     columns = columns_of(stream)
     if not columns:

@@ -40,7 +40,12 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
 
 
 def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
-    """Return plain data, the `content`, with all texts as `without_places` makes them; `folder` is told as `.`."""
+    """Return plain data with all texts as `without_places` makes them.
+
+    Args:
+        content: the data.
+        folder: a folder that is told as `.`; None for none.
+    """
     # once: links in the path of the folder are looked up on the disk
     own = () if folder is None else _spellings(str(folder))
 

@@ -20,7 +20,7 @@ import pytest
 
 import nn
 from network.nodes import Address
-from nn.extension import Extension, HiddenName, OverrideWarning, claimed_names
+from nn.extension import Extension, HiddenName, OverrideWarning, claimed_names, uncalled_names
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd.batch_sync import ISyncType, SynchronizedSGD
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, PacketTraits, Traits, netEncapsulation
@@ -415,7 +415,8 @@ def _names(row: Row) -> list[str]:
     if not isinstance(row.base, Extension):
         return _public(row.base)
     setters = [name for name in _public(row.base) if isinstance(inspect.getattr_static(row.base, name, None), property)]
-    return sorted({name for name in [*claimed_names(row.base), *setters] if not name.startswith("_")})
+    told = uncalled_names(row.base)  # which a base does not have, and warns of as methods
+    return sorted({name for name in [*claimed_names(row.base), *setters, *told] if not name.startswith("_")})
 
 
 def _public(base: Kind) -> list[str]:

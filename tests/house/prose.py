@@ -10,7 +10,7 @@ import ast
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tests.house.files import Function
@@ -90,7 +90,12 @@ def first_words(package: str) -> list[str]:
 
 
 def undescribed(package: str) -> list[str]:
-    """List the arguments of a package's public classes and functions that no docstring describes."""
+    """List the arguments of a package's public classes and functions that no docstring describes.
+
+    Where there are two or more, each stands in a section: `Args:`, or for the fields of a class `Attributes:`. It may be that
+    of a base: the class tells the arguments of its constructor, the method of the base those of an override. Python has fixed
+    the arguments of operators and other names that begin with an underscore, so nothing is demanded of these.
+    """
     names, classes = _definitions()
     found = []
     for path in library_files():
@@ -99,7 +104,8 @@ def undescribed(package: str) -> list[str]:
             if isinstance(node, ast.ClassDef) and node.name in names:
                 missing = [f"{node.name}.{each}" for each in _undescribed_of_class(node, classes)]
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in names:
-                missing = [f"{node.name}({each})" for each in _missing(_arguments(node), ast.get_docstring(node) or "")]
+                told = [ast.get_docstring(node) or ""]
+                missing = [f"{node.name}({each})" for each in _missing(_arguments(node), told)]
             else:
                 continue
             found += [f"{place.as_posix()} {each}" for each in missing]
@@ -125,17 +131,22 @@ def _definitions() -> tuple[set[str], Classes]:
 
 def _undescribed_of_class(node: ast.ClassDef, classes: Classes) -> Iterator[str]:
     bases = list(_with_bases(node, classes))
-    about = "\n".join(ast.get_docstring(each) or "" for each in bases)
-    about += "\n".join(ast.get_docstring(each) or "" for base in bases for each in _methods(base) if each.name == "__init__")
+    about = [ast.get_docstring(each) or "" for each in bases]
+    about += [ast.get_docstring(each) or "" for base in bases for each in _methods(base) if each.name == "__init__"]
     # the constructor may be that of a base, which need not be public itself
     constructors = (each for base in bases for each in _methods(base) if each.name == "__init__")
     public = (each for each in _methods(node) if not (each.name.startswith("_") or _is_property(each) or _is_overload(each)))
     for method in (*itertools.islice(constructors, 1), *public):
         told = [ast.get_docstring(each) or "" for base in bases for each in _methods(base) if each.name == method.name]
-        yield from (f"{method.name}({name})" for name in _missing(_arguments(method, 1), "\n".join([about, *told])))
+        sections = about if method.name == "__init__" else told
+        yield from (f"{method.name}({name})" for name in _missing(_arguments(method, 1), sections, about))
     if _has_fields(node):
-        fields = [each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
-        yield from _missing([name for name in fields if not name.startswith("_")], about)
+        fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        shown = [each for each in fields if not ast.unparse(each.target).startswith("_")]
+        given = [ast.unparse(each.target) for each in shown if not _is_made(each)]
+        yield from _missing(given, about, (), "Args|Attributes")
+        for made in shown:
+            yield from _missing([ast.unparse(made.target)] if _is_made(made) else [], about)
 
 
 def _with_bases(node: ast.ClassDef, classes: Classes, seen: frozenset[str] = frozenset()) -> Iterator[ast.ClassDef]:
@@ -158,6 +169,12 @@ def _has_fields(node: ast.ClassDef) -> bool:
     return any("dataclass" in ast.unparse(each) for each in node.decorator_list) or "NamedTuple" in map(ast.unparse, node.bases)
 
 
+def _is_made(field: ast.AnnAssign) -> bool:
+    """Tell if a field is no argument: one of the class, or one that the object makes for itself."""
+    made = field.value is not None and "init=False" in ast.unparse(field.value)
+    return made or ast.unparse(field.annotation).startswith("ClassVar")
+
+
 def _arguments(function: Function, bound: int = 0) -> list[str]:
     """List the arguments but `bound` first ones, such as `self`."""
     given = function.args
@@ -166,5 +183,17 @@ def _arguments(function: Function, bound: int = 0) -> list[str]:
     return [name for name in (*names, *(each.arg for each in given.kwonlyargs)) if not name.startswith("_")]
 
 
-def _missing(names: list[str], text: str) -> list[str]:
-    return [name for name in names if re.search(rf"\b{re.escape(name)}\b", text) is None]
+def _missing(names: list[str], texts: Sequence[str], beside: Sequence[str] = (), heads: str = "Args") -> list[str]:
+    """List the names that stand in none of `texts` and `beside`; of two names and more, those in no section of `texts`."""
+    if len(names) > 1:
+        told = {name for text in texts for name in _told(text, heads)}
+        return [name for name in names if name not in told]
+    everything = "\n".join([*texts, *beside])
+    return [name for name in names if re.search(rf"\b{re.escape(name)}\b", everything) is None]
+
+
+def _told(text: str, heads: str) -> Iterator[str]:
+    """Yield the names that the sections of a docstring describe: `a, *b: words.`, indented once."""
+    for section in re.findall(rf"^(?:{heads}):\n((?: +.*\n?|\n)+)", text, re.MULTILINE):
+        for entry in re.findall(r"^ {4}([\w*][\w*, ]*):", section, re.MULTILINE):
+            yield from re.findall(r"\w+", entry)

@@ -112,35 +112,86 @@ def test_clauses_and_first_words_are_seen_in_every_docstring() -> None:
 
 def test_an_argument_is_described_where_a_docstring_of_its_class_or_a_base_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
-__all__ = ["Base", "Own", "shown", "Inheriting", "Row"]
+__all__ = ["Base", "Own", "alone", "shown", "told", "Inheriting", "Row", "Made"]
 class Base:
-    "Base of all. Args: size: bytes."
+    '''Base of all.
+
+    Args:
+        size: bytes.
+    '''
     def read(self, most): "Read `most` bytes."
+    def write(self, data, *, at):
+        '''Write.
+
+        Args:
+            data, at: what, and where.
+        '''
+    def __lshift__(self, data, most): "Write."
 class Own(Base):
     "Own kind."
-    def __init__(self, size, *, depth): ...
-    def read(self, most, wait): "Read, too."
+    def __init__(self, size, *, depth): "Set the `depth`."
+    def read(self, most, wait): "Read `most` bytes, and `wait`."
+    def write(self, data, *, at): ...
     def _hidden(self, free): ...
-def shown(left, right): "Show the `left` one."
+def alone(left): ...
+def shown(left, right):
+    '''Show the `left` and the `right` one.
+
+    Args:
+        left: a side,
+            right: left.
+
+    Returns:
+        right: a side.
+    '''
+def told(left, *others):
+    '''Tell.
+
+    Args:
+        left: a side.
+        *others: sides.
+    '''
 def hidden(left): ...
 class _Common:
     def __init__(self, width, height): "Keep the `height`."
 class Inheriting(_Common):
     "Kind without a constructor of its own."
 class Row(NamedTuple):
-    "Row of a `name`."
+    '''Row.
+
+    Attributes:
+        name: its name.
+    '''
     name: str
     size: int
+@dataclass
+class Made:
+    '''Kind with a `total`.
+
+    Args:
+        name: its name.
+    '''
+    name: str
+    total: int = field(init=False)
+    kinds: ClassVar[int] = 0
 """
     path = ROOT / "network" / "clock.py"
     monkeypatch.setattr(prose, "library_files", lambda: [path])
     monkeypatch.setattr(prose, "parse", lambda _: ast.parse(text))
     prose._definitions.cache_clear()
+    missing = (
+        "Own.__init__(depth)",
+        "Own.read(most)",
+        "Own.read(wait)",
+        "alone(left)",
+        "shown(right)",
+        "Inheriting.__init__(width)",
+        "Inheriting.__init__(height)",
+        "Row.size",
+        "Made.kinds",
+    )
     try:
-        assert undescribed("network") == [
-            f"network/clock.py {each}"
-            for each in ("Own.__init__(depth)", "Own.read(wait)", "shown(right)", "Inheriting.__init__(width)", "Row.size")
-        ]
+        assert undescribed("network") == [f"network/clock.py {each}" for each in missing]
     finally:
         prose._definitions.cache_clear()
 

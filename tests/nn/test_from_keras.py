@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 from functools import reduce
 
@@ -274,6 +275,16 @@ def test_hooks_of_keras_that_never_run_are_warned_of() -> None:
         "Step.train_step() is called by nothing here; add_loss() and loops of compute_gradients() do what it is for",
     }
     assert {each.filename for each in caught} == {__file__}
+
+
+def test_values_under_the_names_of_such_hooks_are_the_authors_own() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OverrideWarning)
+
+        class Own(nn.callback.Callback):
+            on_train_batch_end = 3
+
+    assert Own().on_train_batch_end == 3
 
 
 def test_a_class_for_another_library_is_told_what_to_define() -> None:

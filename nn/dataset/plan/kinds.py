@@ -149,7 +149,12 @@ class Misfit(ValueError):
 
 
 def missing_rows(cells: Cells, spelling: Spelling) -> NDArray[np.bool_]:
-    """Return which of the cells ``(rows,)`` are missing: NaN, no time, None, or a word that `spelling` takes for a gap."""
+    """Return which cells are missing: NaN, no time, None, or a word for a gap.
+
+    Args:
+        cells: the cells ``(rows,)``.
+        spelling: tells the words for a gap.
+    """
     if cells.dtype.kind == "f":
         return np.isnan(cells)
     if cells.dtype.kind == "M":
@@ -193,7 +198,10 @@ class _Measured(Column, ABC):
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
         """Return the values ``(rows,)`` before the offset, NaN for missing cells.
 
-        `cells` and `spelling` are those of `encode`, as are the errors.
+        The errors are those of `encode`.
+
+        Args:
+            cells, spelling: as of `encode`.
         """
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
@@ -337,7 +345,10 @@ class Category(Column):
     def places(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.intp]:
         """Return which of the categories each cell is, -1 for none of them, -2 for a missing cell.
 
-        The arguments `cells`, `spelling` and `unknown` and the errors are those of `encode`.
+        The errors are those of `encode`.
+
+        Args:
+            cells, spelling, unknown: as of `encode`.
         """
         found = np.empty(len(cells), np.intp)
         # As objects of Python: these are read faster one by one.

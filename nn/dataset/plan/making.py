@@ -39,7 +39,12 @@ class PartError(CellError):
 
 
 def joined(parts: Parts, name: str) -> Cells:
-    """Return the cells of the column `name` of all parts, one part behind the other."""
+    """Return the cells of a column of all parts, one part behind the other.
+
+    Args:
+        parts: the parts of the table.
+        name: name of the column.
+    """
     cells = [part[name] for part in parts]
     # Numbers of both kinds join as numbers; other mixtures cell by cell.
     if len({"f" if each.dtype.kind in "iuf" else each.dtype.kind for each in cells}) > 1:

@@ -27,14 +27,28 @@ def check_marks(owner: str, decimal: object, thousands: object) -> None:
 
 
 def check_delimiter(owner: str, delimiter: object) -> str:
-    """Return the mark between cells, `delimiter`; raises ValueError naming the `owner` unless it is one usable character."""
+    """Return the mark between cells.
+
+    Args:
+        owner: names the data set in the error.
+        delimiter: the mark, as it was given.
+
+    Raises ValueError unless it is one usable character.
+    """
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise ValueError(f"{owner} 'delimiter' must be one character, no quote and no line end, got {str(delimiter)[:80]!r}")
     return delimiter
 
 
 def check_encoding(owner: str, encoding: object) -> str:
-    """Return the name of an encoding of texts; raises ValueError for another value, naming the `owner`."""
+    """Return the name of an encoding of texts.
+
+    Args:
+        owner: names the data set in the error.
+        encoding: the name, as it was given.
+
+    Raises ValueError for another value.
+    """
     try:
         "".encode(encoding)  # type: ignore[arg-type]
     except (LookupError, TypeError, ValueError):

@@ -145,7 +145,13 @@ class Plan:
         return self.numbers("encode() 'rows'", table_of("encode() 'rows'", rows, self._feature_names), unknown)
 
     def numbers(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> Array:
-        """Return x ``(n, numbers)`` of the cells of each feature; raises as `encode`, naming the `owner`."""
+        """Return x ``(n, numbers)`` of cells; raises as `encode`.
+
+        Args:
+            owner: begins the errors.
+            cells: those of each feature.
+            unknown: as of `encode`.
+        """
         x = self.raw(owner, cells, unknown)
         self.close(owner, x)
         # At least float32, whatever the columns hold.
@@ -233,7 +239,12 @@ class Plan:
         return self.label_numbers("labels_of() 'rows'", cells)
 
     def label_numbers(self, owner: str, cells: Sequence[Cells]) -> Array:
-        """Return the labels of the cells of each label column; raises as `encode`, naming the `owner`."""
+        """Return the labels of cells; raises as `encode`.
+
+        Args:
+            owner: begins the errors.
+            cells: those of each label column.
+        """
         if not self.labels:
             raise ValueError("Plan: there is no label column in this plan")
         parts = []
@@ -250,14 +261,22 @@ class Plan:
         return parts[0] if len(parts) == 1 and not self.label_axis else np.stack(parts, axis=1)
 
     def apply(self, rows: Any, unknown: Unknown | None = None) -> Array:
-        """Return the input of the model for rows: `encode`, then the `steps`; raises as these do."""
+        """Return the input of the model for rows: `encode`, then the `steps`; raises as these do.
+
+        Args:
+            rows, unknown: as of `encode`.
+        """
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - with the transforms, for a plan that has some
 
         x = self.encode(rows, unknown)
         return apply_steps(self._transforms, x, lambda: self.labels_of(rows)) if self.steps else x
 
     def labelled(self, rows: Any, unknown: Unknown | None = None) -> tuple[Array, Array]:
-        """Return samples and labels of rows as the model is evaluated on them, after the `steps`; raises as these do."""
+        """Return samples and labels of rows as the model is evaluated on them, after the `steps`; raises as these do.
+
+        Args:
+            rows, unknown: as of `encode`.
+        """
         x, y = self.encode(rows, unknown), self.labels_of(rows)
         if not self.steps:
             return x, y

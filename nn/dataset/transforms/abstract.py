@@ -85,7 +85,11 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
         return x, y
 
     def at_evaluation(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return samples and their labels as a trained model is evaluated on them; `x` and `y` are as in `at_prediction`."""
+        """Return samples and their labels as a trained model is evaluated on them.
+
+        Args:
+            x, y: as of `at_prediction`.
+        """
         # A transform without labels leaves them as they are.
         samples, labels = self.at_prediction(x, y)
         return samples, y if labels is None else labels

@@ -45,9 +45,12 @@ def one_hot(
 def class_numbers(owner: object, labels: Array) -> NDArray[np.int64]:
     """Return the class number of every sample, ``(n,)``.
 
-    Labels are integers, booleans or whole floats of shape ``(n,)`` or ``(n, 1)``, or rows ``(n, classes)`` with the class as
-    place of the largest entry. Raises ValueError naming the class of `owner` for labels of another rank, and for a float label
-    that is no class number.
+    Args:
+        owner: the object; the error names its class.
+        labels: integers, booleans or whole floats of shape ``(n,)`` or ``(n, 1)``, or rows ``(n, classes)`` with the class as
+            place of the largest entry.
+
+    Raises ValueError for labels of another rank, and for a float label that is no class number.
     """
     keys = sort_keys(owner, labels)
     if keys.dtype.kind == "f":
@@ -62,8 +65,11 @@ def class_numbers(owner: object, labels: Array) -> NDArray[np.int64]:
 def sort_keys(owner: object, labels: Array) -> NDArray[Any]:
     """Return one number per sample, ``(n,)``: its class, or its value where the labels are values.
 
-    Labels ``(n,)`` or ``(n, 1)`` are taken as they are; of rows the place of the largest entry. Raises ValueError naming the
-    class of `owner` for labels of another rank, and for NaN.
+    Args:
+        owner: the object; the error names its class.
+        labels: ``(n,)`` or ``(n, 1)``, taken as they are, or rows, of which the place of the largest entry counts.
+
+    Raises ValueError for labels of another rank, and for NaN.
     """
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biuf":
         raise ValueError(

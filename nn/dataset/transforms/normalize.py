@@ -22,7 +22,11 @@ _CHUNK = 1 << 16  # values that are in hand at a time, as float64
 
 
 class Standardization(AbsTransformer, configured=True):
-    """``(x - mean) / std`` of samples or of labels, with given statistics or those of the training part by `per`."""
+    """``(x - mean) / std`` of samples or of labels.
+
+    Args:
+        mean, std: the statistics; None for those of the training part, by `per`.
+    """
 
     what: ClassVar[str]
     """Name of the numbers it works on, for messages."""
@@ -127,7 +131,12 @@ class Normalize(Standardization, configured=True):
     @classmethod
     @checked_call
     def of(cls, data: AbsDataset, per: Per = "channel") -> Normalize:
-        """Return the transform with the statistics of a data set's training part; of equal bits as one that takes them."""
+        """Return the transform with the statistics of a data set's training part; of equal bits as one that takes them.
+
+        Args:
+            data: the data set.
+            per: as of the class.
+        """
         mean, std = statistics("Normalize", "training samples", data.load()[0], cls(per=per).per)
         return cls(mean, std, per)
 
@@ -230,7 +239,12 @@ def _parts(rows: Array) -> list[slice]:
 
 
 def normalized(x: Array, mean: NDArray[np.float64], std: NDArray[np.float64]) -> Array:
-    """Return ``(x - mean) / std``, in the dtype of floats, else in float32."""
+    """Return ``(x - mean) / std``, in the dtype of floats, else in float32.
+
+    Args:
+        x: numbers ``(n, ...)``.
+        mean, std: the statistics, of a shape that `x` broadcasts with.
+    """
     result = np.empty(x.shape, x.dtype if x.dtype.kind == "f" else np.float32)
     rows, out = _rows(x), _rows(result)
     shift, scale = (np.broadcast_to(statistic, x.shape[1:]).reshape(-1) for statistic in (mean, std))

@@ -32,7 +32,13 @@ def deal(parts: Order) -> Order:
 
 
 def disorder(order: Order, share: float, random: np.random.Generator) -> Order:
-    """Return the rows of `order` ``(rows, n)`` with ``round(share * n)`` random places of each row permuted at random."""
+    """Return rows with some places of each permuted at random.
+
+    Args:
+        order: the rows ``(rows, n)``.
+        share: the share of the places: ``round(share * n)`` of each row.
+        random: draws them.
+    """
     rows, length = order.shape
     count = round(share * length)
     if count < 2:

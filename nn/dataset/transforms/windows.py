@@ -85,7 +85,14 @@ class Windows(AbsTransformer, configured=True):
         return self._windows(self._with_past(x, y)), None
 
     def at_evaluation(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return the windows of rows that have a label, and these; raises ValueError for fewer rows than a window takes."""
+        """Return the windows of rows that have a label, and these.
+
+        Args:
+            x: the rows ``(n, ...)``.
+            y: their labels.
+
+        Raises ValueError for fewer rows than a window takes.
+        """
         reach = self._span + self.horizon
         if len(x) < reach:
             raise ValueError(f"Windows needs {reach} rows for a window and its label, got {len(x)}")

@@ -310,6 +310,10 @@ class SimpleRNNOperation(Recurrence):
 
     The kernels and the bias, one below the other, are one matrix, multiplied by x, h and 1 in one product for a step; its
     gradient is one product over all steps.
+
+    Args:
+        activation: the activation.
+        return_sequences: whether the output is h of every step, or that of the last one.
     """
 
     carries: ClassVar[bool] = True

@@ -112,7 +112,12 @@ class Recurrence(Operation, ABC):
             np.equal(mask[0].T, 0, out=self._absent)
 
     def incoming(self, gradient: Array, step: int) -> Array | None:
-        """Return the gradient (batch, units) that reaches the state of a step from outside, None where there is none."""
+        """Return the gradient (batch, units) that reaches the state of a step from outside, None where there is none.
+
+        Args:
+            gradient: gradient of the output.
+            step: number of the step.
+        """
         if self.return_sequences:
             part: Array = gradient[:, step]
             return part

@@ -142,7 +142,11 @@ class SyncSetting(metaclass=Extension):
         return self.makes(codecs, timeout, clock, names, *self._arguments())
 
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Check the classes of a codec and of an optimizer, `codec` and `op_type`, as `ISyncType.admit`."""
+        """Check the classes of a codec and of an optimizer, as `ISyncType.admit` does.
+
+        Args:
+            codec, op_type: as there.
+        """
         self.makes.admit(codec, op_type)
 
 

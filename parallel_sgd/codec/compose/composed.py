@@ -295,7 +295,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return self.receive_blocks(content)
 
     def post(self, targets: Collection[int], packet: Packet) -> None:
-        """Have a packet leave for the nodes `targets` when the present call ends."""
+        """Have a packet leave when the present call ends.
+
+        Args:
+            targets: ids of its receivers.
+            packet: the packet.
+        """
         if targets:
             self._outbox.append(netEncapsulation(targets, tuple(packet)))
 
@@ -333,15 +338,30 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
     @abstractmethod
     def accept(self, batch: Batch, packet: Packet) -> None:
-        """Take a packet of a batch that is not over."""
+        """Take a packet.
+
+        Args:
+            batch: its batch, which is not over.
+            packet: the packet.
+        """
 
     def finish(self, batch: Batch, result: Array) -> None:
-        """End a batch, with its result in the variable's shape."""
+        """End a batch.
+
+        Args:
+            batch: the batch.
+            result: its result, in the variable's shape.
+        """
         batch.done, batch.result = True, result
         self.set_result(result)
 
     def answer_again(self, batch: Batch, node: int) -> None:
-        """Send again to `node` the packets that it was sent in this batch."""
+        """Send again the packets that a node was sent in a batch.
+
+        Args:
+            batch: the batch.
+            node: id of the node.
+        """
         for targets, packet in batch.sent:
             if node in targets:
                 self.post([node], packet)

@@ -51,7 +51,12 @@ class Grain(Enum):
 
 
 class Shard(NamedTuple):
-    """The elements [start, stop) of a vector, merged on the node `owner`, or on every worker where that is None."""
+    """The elements [start, stop) of a vector, merged in one place.
+
+    Args:
+        start, stop: the elements.
+        owner: id of the node that merges them; None where every worker does.
+    """
 
     start: int
     stop: int

@@ -99,9 +99,13 @@ class Memory(Stage):
         return values, decoded(stage, values, side, x.size)
 
     def vector(self, name: str, n: int) -> Vector:
-        """Return the vector of this name that is remembered, zeros at first.
+        """Return a vector that is remembered, zeros at first.
 
-        Raises: ValueError when it has another size.
+        Args:
+            name: its name.
+            n: its number of values.
+
+        Raises: ValueError when it has another number of them.
         """
         found = self._vectors.get(name)
         if found is None:
@@ -147,7 +151,12 @@ class Decoded(NamedTuple):
 
 
 def decoded(stage: Stage, values: Vector, side: Any, n: int) -> Decoded:
-    """Return the vector of `stage.decode(values, side, n)`, sparse where the stage, or the first one of a chain, is."""
+    """Return the vector that a stage decodes, sparse where the stage, or the first one of a chain, is.
+
+    Args:
+        stage: the stage.
+        values, side, n: as of `Stage.decode`.
+    """
     if isinstance(stage, Sparsifier):
         indices, found = stage.entries(values, side)
         return Decoded(found, indices)

@@ -319,7 +319,12 @@ class Sparsifier(Stage):
         self._decoded: Vector = np.empty(0, np.float32)
 
     def entries(self, values: Vector, side: Any) -> tuple[Indices, Vector]:
-        """Return the indices of a packet, ascending and each once, and the values at them; by default side and values."""
+        """Return the indices of a packet, ascending and each once, and the values at them; by default side and values.
+
+        Args:
+            values: the values that the next stage has decoded.
+            side: the side information that `parse` read.
+        """
         return side, values
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
@@ -343,7 +348,12 @@ class LinearCode(Part, ABC):
 
     @abstractmethod
     def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
-        """Return how many numbers the vector of each round has, the same on all nodes, for a variable of this shape."""
+        """Return how many numbers the vector of each round has, the same on all nodes.
+
+        Args:
+            shape: shape of the variable.
+            numbers: how many numbers of the variable are sent.
+        """
 
     @abstractmethod
     def start(self, x: NDArray[Any], shape: Sequence[int], draw: Draw) -> Vector:
@@ -412,7 +422,12 @@ class Reader:
         return int(self._payload.size) - self._at
 
     def read(self, count: int, dtype: DTypeLike) -> Array:
-        """Return the next `count` values of the type `dtype`, as a view where they lie aligned."""
+        """Return the next values, as a view where they lie aligned.
+
+        Args:
+            count: number of the values.
+            dtype: their type.
+        """
         kind = np.dtype(dtype).newbyteorder("<")
         size = count * kind.itemsize
         if count < 0 or size > self.left:

@@ -108,7 +108,14 @@ _MAGNITUDE = 0x7FFFFFFF
 
 
 class Group(NamedTuple):
-    """`rows` whole buckets of `width` values, from bucket number `first` and element `start` on."""
+    """Whole buckets of one width.
+
+    Args:
+        first: number of the first bucket.
+        start: place of its first element.
+        rows: number of the buckets.
+        width: values of each.
+    """
 
     first: int
     start: int
