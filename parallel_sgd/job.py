@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import numpy as np
 
+from _psgd_packages import is_answer
 from network.errors import NetworkError
 from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import checked_call, is_answer, listed, unfit
+from nn.extension import checked_call, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling, uninterrupted
@@ -139,6 +140,12 @@ class ParallelSGD:
                 f"nn.dataset.ArrayDataset(x, y, test_x, test_y)"
             )
         self._data = arguments.instance("ParallelSGD", "data", data, AbsDataset)
+        if isinstance(transform, (tuple, list)) and transform and all(isinstance(each, AbsTransformer) for each in transform):
+            first, *rest = (f"{type(each).__name__}()" for each in transform)
+            raise TypeError(
+                f"ParallelSGD 'transform' must be one transform, got {type(transform).__name__}: write "
+                f"{first}{''.join(f'.add({each})' for each in rest)}"
+            )
         self._transform = (
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
         )

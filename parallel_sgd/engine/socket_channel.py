@@ -12,7 +12,7 @@ from network.errors import PeerLost, TimedOut
 from network.wire import Sent
 from rpc.support.logs import get_logger
 
-from .channel import Key, Parameter_Server, Wait
+from .channel import Key, NoSuchNode, Parameter_Server, Wait
 
 Result = TypeVar("Result")
 READ_BYTES = 1 << 19  # posted at a time without reading: as many do not fill the buffers of a connection
@@ -47,7 +47,7 @@ class SocketChannel:
         # asked by session, not by `peers()`: a packet is posted for each of many targets
         session = self._controller.sessions.get(target)
         if session is None:
-            raise ValueError(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
+            raise NoSuchNode(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
         if session.lost is not None or session.left:
             if target not in self._gone:
                 self._gone.add(target)

@@ -168,7 +168,7 @@ def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     assert told[1].endswith("All nodes start again from the newest state that any of them has (restart 1 of at most 3).")
     assert any(re.match(r"done in \d+\.\d+ s \(training \d+\.\d+ s\), 1 restart: computing", line) for line in lines)
     # rows of the second that the worker had not written
-    lost = f"{EPOCHS[1]}(   [(][12] training steps? lost with a worker[)])?"
+    lost = f"{EPOCHS[1]}(   [(]figures of [12] training steps? lost with a worker[)])?"
     assert matches([line for line in lines if line.startswith("epoch ")], [EPOCHS[0], lost, *EPOCHS[2:]])
 
 
