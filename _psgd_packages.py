@@ -3,6 +3,8 @@
 A file `network.py` beside a program comes before the package `network`, and an installed project `executor` writes its files
 over those of the package `executor`. Each package calls `check` first, so that the file, or the library that is not installed,
 and the remedy are told in place of an error about a missing name.
+
+Errors that these packages raise by themselves are known by the same names: `is_answer`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "warn_of"]
+__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "warn_of"]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -34,6 +36,7 @@ _OF_OTHERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"nn": ("num
 _FOLDER: Final = Path(__file__).resolve().parent
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _MARK: Final = b"Parallel-SGD"  # stands in the `__init__.py` of each package
+_BETWEEN: Final = frozenset({"contextlib", "functools"})  # what an error passes on its way from ours to ours
 _INSTALL_AGAIN: Final = "install Parallel-SGD again, as you did it, with 'pip install --force-reinstall --no-deps ..'"
 
 
@@ -83,6 +86,34 @@ def warn_of(package: str) -> None:
     """
     if problem := _problem(package):
         warnings.warn(problem, RuntimeWarning, stacklevel=1)  # once for all packages, as it comes from one line
+
+
+def is_answer(error: BaseException) -> bool:
+    """Return whether an error is an answer of this project: raised by a statement of ours, with only ours in between.
+
+    Its text then says all, and the frames behind the call that is answered say nothing to the user. Never so where Python
+    runs in its development mode, `python -X dev`, and never where code of the user, a library or Python itself has raised
+    it, or an error that led to it.
+    """
+    seen: BaseException | None = None if sys.flags.dev_mode else error
+    answer = seen is not None
+    while answer and seen is not None:
+        answer = _is_raised_by_us(seen.__traceback__)
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return answer
+
+
+def _is_raised_by_us(traceback: TracebackType | None) -> bool:
+    import dis  # noqa: PLC0415 - for errors alone
+
+    raised = False
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in NEEDED.keys() | _BETWEEN:
+            return False
+        raised = dis.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
+        traceback = traceback.tb_next
+    return raised
 
 
 def _tell_alone() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,12 @@ _NOTHING: Final = MappingProxyType[Any, str]({})
 
 
 def lazily(
-    package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING, *, meant: Mapping[str, str] = _NOTHING
+    package: str,
+    shown: Mapping[str, str],
+    hidden: Mapping[str, str] = _NOTHING,
+    *,
+    meant: Mapping[str, str] = _NOTHING,
+    within: str = "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make `__getattr__` and `__dir__` (PEP 562) of a package.
 
@@ -25,6 +31,7 @@ def lazily(
         shown: module: names that come from it, with blanks between them.
         hidden: the same, but not shown: names for packages of this project that build on this one.
         meant: name that people look for here: the way to write it, for the error.
+        within: packages of this one, with blanks between, of whose public names the error tells where they are.
     """
     homes = {name: home for homes in (hidden, shown) for home, names in homes.items() for name in names.split()}
 
@@ -33,7 +40,7 @@ def lazily(
             # the submodule itself, as `import network; network.errors` finds it after a plain import
             if name in shown:
                 return import_module(f"{package}.{name}")
-            raise unknown(package, name, meant)
+            raise unknown(package, name, meant, within)
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         # found in the module from now on: `__getattr__` is asked only for names that are absent
         setattr(sys.modules[package], name, value)
@@ -52,9 +59,21 @@ def lazily(
     return get, names
 
 
-def unknown(package: str, name: str, meant: Mapping[str, str]) -> AttributeError:
-    """Return the error for a name that a package lacks; `meant` holds names of other libraries with those here."""
-    return AttributeError(f"module {package!r} has no attribute {name!r}{_here(name, meant)}")
+def unknown(package: str, name: str, meant: Mapping[str, str], within: str = "") -> AttributeError:
+    """Return the error for a name that a package lacks.
+
+    Args:
+        package: the package.
+        name: the name.
+        meant: names of other libraries with those here.
+        within: packages of this one, with blanks between, that may have the name.
+    """
+    told = _here(name, meant)
+    # `from package import part` asks for the name of the module first; tools ask for special names
+    if not told and within and not name.startswith("_") and find_spec(f"{package}.{name}") is None:
+        homes = (f"{package}.{home}" for home in within.split())
+        told = next((f"; here it is {home}.{name}" for home in homes if name in import_module(home).__all__), "")
+    return AttributeError(f"module {package!r} has no attribute {name!r}{told}")
 
 
 def missing(item: object, name: str, meant: Mapping[str, str]) -> Any:

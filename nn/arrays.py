@@ -137,13 +137,14 @@ def as_array(what: str, value: Any) -> Array:
     refuse_masked(what, value)
     try:
         return np.asarray(value)
-    except ValueError as error:
+    except ValueError:
         # One that has its own way to become an array has its own reasons.
         if not isinstance(value, (list, tuple)):
             raise
+        # None: the sentence says all that NumPy does.
         raise ValueError(
             f"{what} must be an array, or lists of one length, got lists of several; nn.dataset.pad_sequences() makes one"
-        ) from error
+        ) from None
 
 
 def refuse_masked(what: str, *values: Any) -> None:

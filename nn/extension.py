@@ -7,7 +7,6 @@ object is made, since an error of the engine itself would come later, on another
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import sys
@@ -65,7 +64,6 @@ Made = TypeVar("Made")
 Called = TypeVar("Called", bound=Callable[..., Any])
 #: Packages of classes that claim names and hide none; every other class is a user's.
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-_BETWEEN: Final = frozenset({"contextlib", "functools"})  # what an error passes on its way from ours to ours
 
 #: Arguments that may stand for a `*name` of a base.
 _MOST_EXTRA: Final = 8
@@ -438,32 +436,6 @@ def level_of_user() -> int:
     return level
 
 
-def is_answer(error: BaseException) -> bool:
-    """Return whether an error is an answer of this project: raised by a statement of ours, with only ours in between.
-
-    Its text then says all, and the frames behind the call that is answered say nothing to the user. Never so where Python
-    runs in its development mode, `python -X dev`, and never where code of the user, a library or Python itself has raised
-    it, or an error that led to it.
-    """
-    seen: BaseException | None = None if sys.flags.dev_mode else error
-    answer = seen is not None
-    while answer and seen is not None:
-        answer = _is_raised_by_us(seen.__traceback__)
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
-    return answer
-
-
-def _is_raised_by_us(traceback: types.TracebackType | None) -> bool:
-    raised = False
-    while traceback is not None:
-        frame = traceback.tb_frame
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _OURS | _BETWEEN:
-            return False
-        raised = dis.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
-        traceback = traceback.tb_next
-    return raised
-
-
 def checked_call(function: Called) -> Called:
     """Let a public function or method answer a call that does not fit it in the words of a constructor.
 
@@ -510,6 +482,8 @@ def answering(
             problem = misfit(args, keywords) if misfit is not None and isinstance(error, TypeError) else None
             if problem is not None:
                 raise TypeError(problem) from None
+            from _psgd_packages import is_answer  # noqa: PLC0415 - for errors alone
+
             if isinstance(error, always) or is_answer(error):
                 raise error.with_traceback(None) from None
             raise

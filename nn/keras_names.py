@@ -20,6 +20,9 @@ MEANT: Final[Mapping[str, str]] = MappingProxyType({
     "activations": "nn.activation", "callbacks": "nn.callback", "constraints": "nn.constraint", "datasets": "nn.dataset",
     "initializers": "nn.initializer", "layers": "nn.layer", "losses": "nn.loss", "metrics": "nn.metric", "models": "nn.model",
     "ops": "nn.function", "optimizers": "nn.gradient_descent", "regularizers": "nn.regularizer",
+    "utils": "nn.dataset.transforms.OneHot() for to_categorical(), nn.dataset.pad_sequences(), and plot() of a model",
+    "preprocessing": "nn.dataset, with pad_sequences(), ImageFolder and TextFolder, and nn.dataset.transforms",
+    "backend": "nn.function", "applications": "nn.model, with LeNet5, AlexNet and ResNet20, which are not trained yet",
     # Models.
     "Sequential": "nn.model.SequentialModel", "clone_model": "copy.deepcopy", "load_model": "nn.model.Model.load",
     "save_model": "nn.model.Model.save", "plot_model": "nn.model.Model.plot",
@@ -116,7 +119,7 @@ MEANT: Final[Mapping[str, str]] = MappingProxyType({
     "timeseries_dataset_from_array": "nn.dataset.transforms.Windows", "to_categorical": "nn.dataset.transforms.OneHot",
     "Tokenizer": "nn.dataset.transforms.TextVectorization", "ImageDataGenerator": "nn.dataset.ImageFolder",
     "DataLoader": "nn.data.DataFeeder", "TensorDataset": "nn.dataset.ArrayDataset", "Dataset": "nn.dataset.AbsDataset",
-    "load_data": "load() of a data set, as in nn.dataset.MNIST().load()",
+    "load_data": "load() of a data set, as in nn.dataset.MNIST().load()", "load_digits": "nn.dataset.Digits().load()",
 })  # fmt: skip
 """Names here for those of Keras and torch, or words; several names, with blanks between, where packages have one each."""
 

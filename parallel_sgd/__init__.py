@@ -88,4 +88,5 @@ __getattr__, __dir__ = lazily(
         ),
         **dict.fromkeys(("Strategy", "FedAvg"), "parallel_sgd.codec, and the argument codec of parallel()"),
     },
+    within="codec batch_sync profiles testing writers federated codec.compose codec.pipeline elastic simulation",
 )

@@ -133,6 +133,12 @@ class ParallelSGD:
                 f"nn.dataset.ArrayDataset(x, y, test_x, test_y)"
             )
         self._data = arguments.instance("ParallelSGD", "data", data, AbsDataset)
+        if isinstance(transform, (tuple, list)) and transform and all(isinstance(each, AbsTransformer) for each in transform):
+            first, *rest = (f"{type(each).__name__}()" for each in transform)
+            raise TypeError(
+                f"ParallelSGD 'transform' must be one transform, got {type(transform).__name__}: write "
+                f"{first}{''.join(f'.add({each})' for each in rest)}"
+            )
         self._transform = (
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
         )

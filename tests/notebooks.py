@@ -47,7 +47,7 @@ ALIKE: Final = (
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
     (r"\d+(?:\.\d+)? s\b", "SECONDS"),
     (r"\|█*[^|]*\|", "BAR"),
-    (r" *\(\d+ training steps? lost with a worker\)", ""),  # those of less than a second
+    (r" *\(figures of \d+ training steps? lost with a worker\)", ""),  # those of less than a second
 )
 NUMBER: Final = re.compile(r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w])")
 Cell: TypeAlias = Any

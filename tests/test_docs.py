@@ -40,6 +40,7 @@ LONG = {
 GUIDES_IN_TWO = ["README.md", "README.zh-CN.md"]
 SAME = {"docs/gallery.md": ["gallery/model.svg"]}  # pictures in which are no seconds and no last digits
 FIGURES = {"docs/codec-guide.md": " s of virtual time"}  # marks of printed lines whose figures the text of the guide tells
+TABLES = {"docs/data.md": "column  kind"}  # the begin of a table that the guide shows as its program prints it
 BLOCK = re.compile(r"^(<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -82,6 +83,9 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
         told = "\n".join(line for line in finished.stdout.splitlines() if FIGURES[guide] in line)
         figures = re.findall(r"\d+\.\d+", told)
         assert figures and not [each for each in figures if each not in (ROOT / guide).read_text("utf-8")], told
+    if guide in TABLES:
+        shown_as = (ROOT / guide).read_text("utf-8").partition(f"```console\n{TABLES[guide]}")[2].partition("```")[0]
+        assert shown_as and f"{TABLES[guide]}{shown_as}" in finished.stdout, finished.stdout
     for picture in SAME.get(guide, ()):
         shown = (ROOT / guide).parent / picture
         assert (tmp_path / shown.name).read_bytes() == shown.read_bytes(), "`make gallery` makes the pictures anew"

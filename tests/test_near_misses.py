@@ -24,6 +24,7 @@ from network.faults.plan import FaultPlan
 from network.names import did_you_mean
 from nn import arguments
 from nn.callback import EarlyStopping
+from nn.dataset.transforms import ImageCls, Shuffle
 from nn.model import History
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.codec import Codec, Plain, compose
@@ -56,6 +57,10 @@ def history() -> History:
 
 NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "codec": (command("--codec", "Plian"), "--codec 'Plian' is unknown; did you mean 'Plain'? Known: "),
+    "file": (
+        command("--codec", f"{ROOT}/examples/codecs/compere.py:Mine"),
+        f"; did you mean '{ROOT}/examples/codecs/compare.py'?",
+    ),
     "server codec": (command("--server-codec", "syncps2"), "did you mean 'SyncPS'?"),
     "class in a module": (command("--codec", "parallel_sgd.codec:Plian"), "has no 'Plian'; did you mean 'Plain'?"),
     "sync type": (command("--psgd", "assgd"), "did you mean 'ssgd'?"),
@@ -135,6 +140,12 @@ def test_names_of_a_package() -> None:
         (nn.gradient_descent, "RMSprop", "nn.gradient_descent.RMSPropOptimizer"),
         (parallel_sgd, "train", r"parallel_sgd.ParallelSGD\(model, data, transform\).parallel\(nodes\)"),
         (parallel_sgd, "local", "parallel_sgd.local_workers"),
+        (nn, "utils", r"nn.dataset.transforms.OneHot\(\) for to_categorical\(\), .*"),
+        (nn.dataset, "load_digits", r"nn.dataset.Digits\(\).load\(\)"),
+        (parallel_sgd, "StaleSynchronous", "parallel_sgd.batch_sync.StaleSynchronous"),
+        (parallel_sgd, "Codec", "parallel_sgd.codec.Codec"),
+        (parallel_sgd, "check_codec", "parallel_sgd.testing.check_codec"),
+        (parallel_sgd, "ErrorFeedback", "parallel_sgd.codec.pipeline.ErrorFeedback"),
         (parallel_sgd, "rank", r"parallel_sgd.elastic.rank\(\)"),
         (parallel_sgd, "get_world_size", r"parallel_sgd.elastic.size\(\)"),
         (parallel_sgd, "DistributedOptimizer", r"parallel_sgd.ParallelSGD\(model, data, transform\).parallel\(nodes\)"),
@@ -277,6 +288,10 @@ def test_an_argument_of_keras_is_answered_with_the_option(name: str, here: str) 
         (
             lambda: parallel_sgd.ParallelSGD(),
             "^ParallelSGD needs the argument 'model'; its arguments are model, data, transform$",
+        ),
+        (
+            lambda: parallel_sgd.ParallelSGD(classifier(), nn.dataset.Digits(), [Shuffle(), ImageCls()]),  # type: ignore[arg-type]
+            r"^ParallelSGD 'transform' must be one transform, got list: write Shuffle\(\).add\(ImageCls\(\)\)$",
         ),
         (
             lambda: parallel_sgd.local_workers(workers=2),

@@ -204,7 +204,10 @@ class Placeholder(Value):
     def __init__(self, shape: Sequence[int | None], name: str = "") -> None:
         axes = arguments.shape("Model", "input_shape", shape, unknown=1, lengths=True)
         if not axes or axes[0] != BATCH:
-            raise ValueError(f"Model 'input_shape' must begin with -1, the batch, got {list(shape)}")
+            raise ValueError(
+                f"Model 'input_shape' must begin with -1, the batch, got {list(shape)}; write {[BATCH, *shape]} if these "
+                f"are the axes of a sample"
+            )
         super().__init__(axes)
         self.name = name
 

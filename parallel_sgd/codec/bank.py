@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from bisect import bisect_right
 from collections import Counter
@@ -15,7 +16,7 @@ import numpy as np
 from network.errors import BadContent, ProtocolError
 from network.message import Content, Message, Undecoded, own
 from parallel_sgd.engine.accounts import MOST_STEPS, PERFORMANCE, RECEIVED, SENT, SENT_AT, Accounts, Joined
-from parallel_sgd.engine.channel import Channel
+from parallel_sgd.engine.channel import Channel, NoSuchNode, Parameter_Server
 from parallel_sgd.engine.unusable import Like, Unusable, is_finite, not_finite
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 from rpc.code_closure import OWN_PACKAGES
@@ -44,8 +45,20 @@ _INT = frozenset({int})
 
 
 def made(kind: type[Codec], node_id: int) -> Codec:
-    """Return a codec of a node. Raises: TypeError for a class with a constructor that leaves out that of `Codec`."""
-    codec = kind(node_id)
+    """Return a codec of a node.
+
+    Raises: TypeError for a class with a constructor that leaves out that of `Codec`, or does not take what it takes.
+    """
+    try:
+        codec = kind(node_id)
+    except TypeError:
+        try:
+            inspect.signature(kind.__init__).bind(None, node_id)
+        except TypeError:
+            raise TypeError(
+                f"{kind.__name__}.__init__() must take (self, node_id), and call super().__init__(node_id)"
+            ) from None
+        raise
     # found here, not at the first packet: the message names the line that is missing
     if not hasattr(codec, "_result"):
         raise TypeError(f"{kind.__name__}.__init__() must call super().__init__(node_id)")
@@ -526,6 +539,14 @@ class CodecBank:
             f"{self._names[variable]} must return None, a netEncapsulation or an iterable of them, got {type(got).__name__}"
         )
 
+    def _no_target(self, variable: int, target: object) -> ValueError:
+        hint = "; a job has one with local_workers(n, ps=True), --ps" if target == Parameter_Server else ""
+        who = " (the parameter server)" if hint else ""
+        return ValueError(
+            f"{self._names[variable]} sends variable {self._ids[variable]} to node {target}{who}, but the other nodes of this "
+            f"job are {sorted(self.channel.peers())}{hint}"
+        )
+
     def _post(self, variable: int, packets: Packets, method: str = "update_blocks", sender: int | None = None) -> int:
         """Post packets that a method of a codec returned; return their number.
 
@@ -572,7 +593,10 @@ class CodecBank:
                         f"{self._names[variable]} sends variable {self._ids[variable]} to its own node {target}: "
                         f"use set_result for what stays here"
                     )
-                size = post(target, key, packet.content)
+                try:
+                    size = post(target, key, packet.content)
+                except NoSuchNode:
+                    raise self._no_target(variable, target) from None
                 # None: the node is gone; nothing travelled, so nothing is counted
                 if size is not None:
                     row = rows[SENT, variable, target]

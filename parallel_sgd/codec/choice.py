@@ -9,6 +9,7 @@ from typing import Any
 
 from network.names import did_you_mean
 from nn import arguments
+from nn.extension import nearest
 
 from .interfaces import Codec
 
@@ -92,9 +93,15 @@ def _is_codec(kind: object) -> bool:
 
 
 def shown(kind: object) -> str:
-    """Return the text for an object that was given as a class, in an error; an incomplete class with the methods it lacks."""
+    """Return the text for an object that was given as a class, in an error; an incomplete class with the methods that it lacks,
+    and those of nearly these names, an object of a class with the class.
+    """
+    if isinstance(kind, Codec):
+        return f"an object of {type(kind).__name__}; give the class, the job makes the objects: {type(kind).__name__}"
     missing = sorted(getattr(kind, "__abstractmethods__", ())) if isinstance(kind, type) else ()
-    return f"{kind!r}, which lacks {', '.join(missing)}" if missing else repr(kind)
+    own = [name for name in vars(kind) if not hasattr(Codec, name)] if missing else []
+    told = [f"{name} (it has {near})" if (near := nearest(name, own, 0.8)) else name for name in missing]
+    return f"{kind!r}, which lacks {', '.join(told)}" if missing else repr(kind)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -230,8 +230,9 @@ class GlobalSettings:
         # outside a job LookupError of a context variable says nothing to an author
         except LookupError:
             raise LookupError(
-                "GlobalSettings is empty outside a job (a class body runs before it): read it in a codec's __init__ or "
-                "later, or open `with GlobalSettings.use(assignment):` in a test."
+                "GlobalSettings is empty outside a job (a class body runs before it, and the job makes its codecs itself, of "
+                "the class that it is given): read it in a codec's __init__ or later, or open "
+                "`with GlobalSettings.use(assignment):` in a test."
             ) from None
 
     @staticmethod

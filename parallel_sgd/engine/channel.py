@@ -11,6 +11,10 @@ from network.wire import Sent
 Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
 
 
+class NoSuchNode(ValueError):
+    """Error about a packet for a node that the job does not have."""
+
+
 class Channel(Protocol):
     """Connection of one node with its peers. Nothing here blocks; packets that arrive are handed to `deliver` of the exchange
     or server. A channel whose node has a clock of its own has it as `clock` (a `network.clock.Clock`), for the accounts.
@@ -39,7 +43,8 @@ class Channel(Protocol):
 
         Returns: the bytes of the packet; None: the node is gone, nothing travels.
 
-        Raises: TypeError when the content cannot travel, ValueError when it is too large.
+        Raises: TypeError when the content cannot travel, ValueError when it is too large, NoSuchNode where the job has no
+            such node.
         """
 
     def flush(self) -> None:

@@ -12,7 +12,7 @@ from network.errors import PeerLost, TimedOut
 from network.wire import Sent
 from rpc.support.logs import get_logger
 
-from .channel import Key, Parameter_Server, Wait
+from .channel import Key, NoSuchNode, Parameter_Server, Wait
 
 Result = TypeVar("Result")
 READ_BYTES = 1 << 19  # posted at a time without reading: as many do not fill the buffers of a connection
@@ -48,7 +48,7 @@ class SocketChannel:
         session = self._controller.sessions.get(target)
         if session is None:
             nodes = sorted({*self._controller.sessions, self.node_id})
-            raise ValueError(f"A packet must go to one of the nodes {nodes}, got {target}")
+            raise NoSuchNode(f"A packet must go to one of the nodes {nodes}, got {target}")
         if session.lost is not None or session.left:
             if target not in self._gone:
                 self._gone.add(target)

@@ -94,7 +94,9 @@ def title(name: str, value: Any) -> str:
         "\ud800" <= letter <= "\udfff" for letter in value
     )  # as Python has bytes of a command line that it cannot read
     # longest names that will be made of it: `MODEL-..` of a four-digit node, and the folder of the run
-    if strange or not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
+    if strange or not (
+        is_safe_name(f"MODEL-{check_file_name(value, name)}-N(0000).model") and is_safe_name(submit.run_name(value))
+    ):
         encoding = f", which has bytes that the encoding of this program, {sys.getfilesystemencoding()}, cannot read"
         raise ValueError(
             f"'{name}' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', and begin with "

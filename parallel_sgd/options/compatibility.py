@@ -30,7 +30,7 @@ from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..codec import compose
-from ..codec.bank import CodecBank
+from ..codec.bank import CodecBank, made
 from ..codec.choice import choose_codecs, choose_server_codecs, is_whole
 from ..codec.interfaces import Codec
 from ..codec.parameters import check_parameters
@@ -210,7 +210,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
             settings.codec, settings.variable = kind.__name__, classes.index(kind)
             try:
                 # a codec may refuse the job only when it is made
-                kind(node).dispose()
+                made(kind, node).dispose()
             except (MissingParameter, ValueError, TypeError):
                 raise
             except Exception:  # noqa: BLE001, S112 - it may work where it will run

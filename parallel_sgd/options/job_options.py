@@ -148,8 +148,8 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
         flag("--codec-params", "training", "for the codecs, which say what they read; repeatable", "pairs"),
         HERE,
     ),  # keys and values go apart: these are data, those may be objects
-    job_title=about("mission_title, by another name.", travels=HERE),
-    epochs=about("epoch, by another name.", travels=HERE),
+    job_title=about("`mission_title`, by another name.", travels=HERE),
+    epochs=about("`epoch`, by another name.", travels=HERE),
     seed=about(
         "of every draw; weights are never drawn anew.",
         check.seed,
@@ -190,7 +190,7 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
         ),
     ),
     max_restarts=about(
-        "then it fails: more restarts than so many end the job.",
+        "most restarts; one failure more ends the job.",
         lambda _, value: submit.Recovery(submit.FAIL, value).max_restarts,
         flag("--max-restarts", "faults", "restarts after which the job fails", type=int),
     ),
@@ -318,9 +318,9 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
         CODE,
     ),
     class_weight=about(
-        "of losses: {class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that "
-        "it leaves out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by the "
-        "inverse of its share. Evaluations are not weighted.",
+        "loss by class: {class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those "
+        "that it leaves out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by "
+        "the inverse of its share. Evaluations are not weighted.",
         check.weights,
         flag(
             "--class-weight",
@@ -359,7 +359,7 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
         HERE,
     ),
     keep_data=about(
-        "MiB of samples, to keep in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
+        "MiB to keep: samples of up to so many stay in the folder of the run, as `data.npz`, where they are arrays or frames "
         "of the program, so that `psgd run` and `psgd verify` can repeat the run; 0 keeps none.",
         check.number(0),
         flag(
@@ -410,7 +410,7 @@ class JobOptions(Options):
     blas_threads: BLAS threads
     bits: BLAS kernels
     on_failure: when a node dies
-    max_restarts: then it fails
+    max_restarts: most restarts
     stall_timeout: seconds until stuck
     min_workers: fewest left
     max_workers: most to grow to
@@ -425,10 +425,10 @@ class JobOptions(Options):
     verbose: how much is shown
     page: live page
     clients: federated learning
-    class_weight: of losses
+    class_weight: loss by class
     callbacks: after each epoch
     writers: get the figures
-    keep_data: MiB of samples
+    keep_data: MiB to keep
     sign: private key
     """
 
@@ -491,8 +491,10 @@ class JobOptions(Options):
         epoch = self.epoch if self.epochs is None else self.epochs
         # the other names are None from here on, so that no code can read a stale one
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
-        written = {"mission_title": "mission_title" if self.job_title is None else "job_title"}
-        checked = {name: about.check(written.get(name, name), getattr(given, name)) for name, about in options()}
+        # errors call an option as the program does
+        called = {"epoch": "epoch" if self.epochs is None else "epochs"}
+        called["mission_title"] = "mission_title" if self.job_title is None else "job_title"
+        checked = {name: about.check(called.get(name, name), getattr(given, name)) for name, about in options()}
         for name, value in checked.items():
             # bounds of a job file hold for programs, too: else `psgd verify` could not read what was trained
             if isinstance(value, (int, float)) and value > 0:  # a number that is too small has a sentence of its own

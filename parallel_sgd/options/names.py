@@ -139,7 +139,11 @@ def find_class(
             raise UnknownName(f"{option} {head} {syntax(head, known[head.lower()], rest)}") from error
         if name.lower() in known and os.path.isfile(text):  # `houses.csv`: a file to be read, no class
             raise UnknownName(f"{option} {name} {syntax(name, known[name.lower()], text)}") from error
-        near = _near(head, known if colon else {}, forms)
+        if place.endswith(".py"):
+            beside = {} if os.path.isfile(place) else {each.name: str(each) for each in Path(place).parent.glob("*.py")}
+            near = did_you_mean(Path(place).name, beside, meant=beside)
+        else:
+            near = _near(head, known if colon else {}, forms)
         raise UnknownName(f"{str(error).rstrip('.')}{near or '.'}") from error
     found = getattr(module, name, None)
     if found is None:

@@ -60,10 +60,10 @@ def bounded(key: str, value: object, told: str = "") -> object:
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
 
-def check_title(title: str) -> str:
+def check_title(title: str, name: str = "mission_title") -> str:
     """Return the title, which becomes part of file names.
 
-    Raises: ValueError when it cannot.
+    Raises: ValueError when it cannot; it calls the title `name`.
     """
     if (
         not title
@@ -74,7 +74,7 @@ def check_title(title: str) -> str:
         or _SEPARATORS & set(title)
     ):
         raise ValueError(
-            f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
+            f"'{name}' must be able to stand in a file name (1 to 200 bytes, printable, "
             f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"
         )
     return title

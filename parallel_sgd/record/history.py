@@ -568,7 +568,7 @@ def over_epoch(batches: Sequence[tuple[int, Figures]], steps: Sequence[tuple[int
 
 def lost_steps(number: int) -> str:
     """Return in words that so many steps of an epoch in training have no figures."""
-    return f"{number} training step{'s' * (number != 1)} lost with a worker"
+    return f"figures of {number} training step{'s' * (number != 1)} lost with a worker"
 
 
 def _rows(

@@ -28,7 +28,7 @@ from rpc.user_code import note
 
 from ..codec.interfaces import Codec
 from ..engine.accounts import MEMORY, PERFORMANCE, check_rows
-from ..engine.channel import Key, Others, Wait
+from ..engine.channel import Key, NoSuchNode, Others, Wait
 from ..engine.exchange import Participant
 from .arrivals import Arrival
 from .cores import Cores
@@ -306,7 +306,7 @@ class Kernel:
         Raises: TypeError when the content cannot travel, ValueError when it is too large or there is no such node.
         """
         if target not in self._seats:
-            raise ValueError(f"A packet must go to one of the nodes {sorted(self._seats)}, got {target}")
+            raise NoSuchNode(f"A packet must go to one of the nodes {sorted(self._seats)}, got {target}")
         if self._seats[sender].gone:
             return Sent(0, 0)
         last = self._last

@@ -148,7 +148,7 @@ def sweep(
     >>> result.mean()  # doctest: +SKIP
     """
     arguments.instance("sweep()", "job", job, ParallelSGD)
-    check_title(title)
+    check_title(title, "title")
     for name, value in (("new_weights", new_weights), ("retry", retry)):
         if not isinstance(value, bool):
             raise TypeError(f"sweep() {name!r} must be True or False, got {value!r}")

@@ -110,7 +110,7 @@ def _checked(content: Mapping[str, Any], stem: str) -> dict[str, Any]:
     if not all(isinstance(grid, dict) for grid in grids):
         raise ValueError(f"[grid] must be a table, or several as [[grid]], got {content['grid']!r:.200}")
     return {
-        "title": check_title(content.get("title", stem)),
+        "title": check_title(content.get("title", stem), "title"),
         "parts": {name: content[name] for name in PARTS if name in content},
         "seeds": seeds,
         "options": options,

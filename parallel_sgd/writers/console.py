@@ -132,6 +132,9 @@ class JobConsole:
         effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy, workers)
         best = best_epoch(result.history) if self._learns else None
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
+        epochs = int(result.history.rows[-1][EPOCH]) if result.history.rows else self._spec.options.epoch
+        early = f" after {epochs} of {self._spec.options.epoch} epochs, as a callback asked"
+        early *= bool(self._spec.options.callbacks) and epochs < self._spec.options.epoch
         shares = "" if effort is None else f": {effort.shares}"
         # the rest is the start of the job, the way home of its files, and the report
         before = " with what went before" * (self._spec.resume is not None)
@@ -140,7 +143,7 @@ class JobConsole:
             codecs = "" if result.simulated.codec_time else ", without the time of codecs"
             training = ""
             shares = f". Simulated, not measured: {seconds(result.simulated.seconds)} of virtual time{codecs}{shares}"
-        _log.info("done in %s%s%s%s", seconds(monotonic() - self._began), training, restarts, shares, extra=PLAIN)
+        _log.info("done in %s%s%s%s%s", seconds(monotonic() - self._began), training, early, restarts, shares, extra=PLAIN)
         if effort is not None and effort.workers > 1:
             _log.info("%s", effort.told(self._crowded), extra=PLAIN)
         if best is not None:

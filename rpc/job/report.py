@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from _psgd_packages import is_answer
+
 from ..code_closure import OWN_PACKAGES
 from ..errors import JobAborted
 from ..executable import AbsExecutable
@@ -69,17 +71,26 @@ def _is_of_spawning(error: BaseException) -> bool:
 
 def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> str:
     """Return the text of an error for the submitter: the traceback without the frames of Parallel-SGD, where the user's own
-    code stands in it; else `detail`.
+    code stands in it, or where Parallel-SGD answers a mistake; else `detail`.
     """
     if error is None or state != "failed" or not detail.startswith("Traceback"):
         return detail
-    return users_traceback(error).replace("Traceback (most recent call last):", _SHORTENED) or detail
+    text = users_traceback(error)
+    # a RuntimeError of ours is about a state that should not be: its frames lead to the fault
+    if not text and is_answer(error) and not isinstance(error, (RuntimeError, AssertionError)):
+        text = _without_ours(error)
+    return text.replace("Traceback (most recent call last):", _SHORTENED) or detail
 
 
 def users_traceback(error: BaseException) -> str:
     """Return the traceback of an error without the frames of Parallel-SGD, "" where none is of the user's own code."""
     if not any(is_users(frame) for frame, _ in traceback.walk_tb(error.__traceback__)):
         return ""
+    return _without_ours(error)
+
+
+def _without_ours(error: BaseException) -> str:
+    """Return the traceback of an error without the frames of Parallel-SGD."""
     found = traceback.TracebackException.from_exception(error)
     for each in _chain(found):
         # in place: causes and groups keep their links

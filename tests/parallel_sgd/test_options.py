@@ -153,6 +153,28 @@ class OldAssignment(AbsBlockAssignment):
     def block_2_node(self) -> Any: ...
 
 
+class NoExchange(Codec):
+    def update_blocks(self, block_weight: Any) -> None: ...
+
+    def receive_blocks(self, content: Any) -> None: ...
+
+
+class Misspelt(Codec):
+    def update_block(self, block_weight: Any) -> None: ...
+
+    def receive_blocks(self, content: Any) -> None: ...
+
+
+class Bare(NoExchange):
+    def __init__(self, node_id: int) -> None:
+        self.own = node_id
+
+
+class NoNode(NoExchange):
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
 POSITIVE = "must be a positive integer, got {!r}"
 NOT_NEGATIVE = "must be a number >= 0, got {!r}"
 ABOVE_ZERO = "must be a number > 0, got {!r}"
@@ -222,6 +244,11 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         (r"'codec' 'topkk' is unknown; did you mean 'TopK'\?", "topkk", {"dense_1": "topkk"}),
         (CODECS, 3),
         ("must be a subclass of Codec .*Codec'>, which lacks receive_blocks, update_blocks", Codec),
+        (r"must be .*Misspelt'>, which lacks update_blocks \(it has update_block\)$", Misspelt),
+        ("must be .*, got an object of NoExchange; give the class, the job makes the objects: NoExchange", NoExchange(0)),
+        (r"Bare.__init__\(\) must call super\(\).__init__\(node_id\)", Bare),
+        (r"NoNode.__init__\(\) must take \(self, node_id\), and call super\(\).__init__\(node_id\)", NoNode),
+        ("'codec': the file plian.py does not exist.$", "plian.py:Plain"),
         (r"names variable 99, but the model has the variables 0\.\.5", {0: Plain, 99: Plain}),
         (f"names 'dense_9', {LAYERS}", {"dense_9": Plain}),
         (f"names 'dense_1/scale', {LAYERS}", {"dense_1/scale": Plain}),
@@ -255,8 +282,8 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     ],
     "seed": [("must be an integer from 0 to .*, got {!r}", -1, 1.5, 1 << 63)],
     "wait": [(NOT_NEGATIVE, -1, "long", math.nan)],
-    "epochs": [("'epoch' must be a positive integer, got 0", 0)],
-    "job_title": [("'mission_title' must be able to stand in a file name", "a\nb")],
+    "epochs": [("must be a positive integer, got 0", 0)],
+    "job_title": [("must be able to stand in a file name", "a\nb")],
     "blas_threads": [("must be a positive integer or 'auto', got {!r}", 0, "all")],
     "bits": [("must be one of 'portable', 'SkylakeX', 'Haswell', or None, got {!r}", "equal", 32)],
     "on_failure": [("must be one of .*, got 'hope'", "hope")],

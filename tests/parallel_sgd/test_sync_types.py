@@ -136,7 +136,16 @@ def test_every_documented_form_of_packets_and_codecs_works(codec: type[Codec]) -
             ValueError,
             "Form sends variable 1 to its own node 0: use set_",
         ),
-        (lambda packet: netEncapsulation(9, packet.content), ValueError, r"must go to one of the nodes \[0, 1\], got 9"),
+        (
+            lambda packet: netEncapsulation(9, packet.content),
+            ValueError,
+            r"Form sends variable 1 to node 9, but the other nodes of this job are \[1\]\n",
+        ),
+        (
+            lambda packet: netEncapsulation(Parameter_Server, packet.content),
+            ValueError,
+            r"to node -2 \(the parameter server\), but .* are \[1\]; a job has one with local_workers\(n, ps=True\), --ps\n",
+        ),
         (
             lambda packet: netEncapsulation(packet.targets, {1.5: object()}),
             TypeError,

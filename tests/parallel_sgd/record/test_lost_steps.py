@@ -55,7 +55,7 @@ def test_a_batch_counts_by_its_blocks(tmp_path: Path) -> None:
     known = [loss(2, batch, worker) for worker in (0, 1) for batch in range(1 + LOST * worker, BATCHES + 1)]
     error = abs(killed["Loss"][1] - calm["Loss"][1])
     assert error < abs(fmean(known) - calm["Loss"][1]) / 2
-    assert "epoch 2: 4 training steps lost with a worker" in killed._repr_html_()
+    assert "epoch 2: figures of 4 training steps lost with a worker" in killed._repr_html_()
     assert "lost" not in calm._repr_html_()
 
 
@@ -88,4 +88,4 @@ def test_the_console_marks_the_line(tmp_path: Path, caplog: pytest.LogCaptureFix
                     console.take_all(JobHistory.read(files))
             lines.append([record.getMessage() for record in caplog.records])
         assert lines[0] == lines[1] and len(lines[0]) == EPOCHS
-        assert [line.endswith("   (4 training steps lost with a worker)") for line in lines[0]] == ends
+        assert [line.endswith("   (figures of 4 training steps lost with a worker)") for line in lines[0]] == ends

@@ -100,7 +100,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ({"codec": ["plain"]}, {"seeds": [0.5]}, "'seeds' must be integers of at least 0, got 0.5"),
     ({"codec": ["plain"]}, {"processes": 0}, "'processes' must be a positive integer, got 0"),
     ({"codec": ["plain"]}, {"retry": 1}, "'retry' must be True or False, got 1"),
-    ({"codec": ["plain"]}, {"title": "a/b"}, "'mission_title' must be able to stand in a file name"),
+    ({"codec": ["plain"]}, {"title": "a/b"}, "'title' must be able to stand in a file name"),
     ({"codec": ["plain"]}, {"nodes": 2}, "'nodes' must be"),
 ]
 

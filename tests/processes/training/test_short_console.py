@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from nn.callback import EarlyStopping
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.processors import usable_cores
 from tests.parallel_sgd.networks import mlp
@@ -51,6 +52,7 @@ def program(nodes: str, **settings: object) -> list[str]:
     lines = [
         "import contextlib",
         "import parallel_sgd",
+        "from nn.callback import EarlyStopping",
         "from tests.processes.training.jobs import digits_job",
         f"with {nodes} as nodes:",
         f"    print(digits_job().parallel(nodes, {given}))",
@@ -97,6 +99,13 @@ def test_a_job_that_goes_on(tmp_path: Path) -> None:
     *lines, _result = piped(tmp_path, "parallel_sgd.local_workers(2)", resume="last")
     said = [r"Training of P-SGD-1 goes on after 2 epochs, with epoch 3\.", HEAD[1].replace("P-SGD-1", "P-SGD-2")]
     assert matches(lines[:-5], [HEAD[0], *said, *EPOCHS[2:]]), lines
+
+
+def test_a_job_that_a_callback_ends(tmp_path: Path) -> None:
+    """It tells after how many of its epochs, as the head has told all."""
+    *lines, _result = piped(tmp_path, "parallel_sgd.in_process(2)", callbacks=[EarlyStopping("val_Loss", 1, mode="max")])
+    ended = [END[0].replace(r"\)", r"\) after 2 of 4 epochs, as a callback asked"), *END[1:]]
+    assert matches(lines, [HEAD[0].replace("on this machine", "in this process"), HEAD[1], *EPOCHS[:2], *ended]), lines
 
 
 def test_simulated(tmp_path: Path) -> None:
@@ -168,7 +177,7 @@ def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     assert told[1].endswith("All nodes start again from the newest state that any of them has (restart 1 of at most 3).")
     assert any(re.match(r"done in \d+\.\d+ s \(training \d+\.\d+ s\), 1 restart: computing", line) for line in lines)
     # rows of the second that the worker had not written
-    lost = f"{EPOCHS[1]}(   [(][12] training steps? lost with a worker[)])?"
+    lost = f"{EPOCHS[1]}(   [(]figures of [12] training steps? lost with a worker[)])?"
     assert matches([line for line in lines if line.startswith("epoch ")], [EPOCHS[0], lost, *EPOCHS[2:]])
 
 

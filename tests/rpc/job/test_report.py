@@ -16,8 +16,9 @@ import pytest
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
 from rpc.job.report import MOST_FILES, add_remedy, exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
+from rpc.lease.candidacy import Candidacy
 from rpc.process_channel import MAX_PACKET
-from rpc.support.files import RESULT_FILE
+from rpc.support.files import RESULT_FILE, is_safe_name
 
 from ...statements import covers
 
@@ -97,7 +98,7 @@ def fail_in_users_code() -> None:
 
 @covers("SUB-16")
 def test_a_users_error_is_shown_by_the_users_own_frames() -> None:
-    """With what it came of; the frames of this project are in the node's log. One without the user's frames is shown whole."""
+    """With what it came of; the frames of this project are in the node's log."""
     with pytest.raises(ValueError, match="mine") as caught:
         fail_in_users_code()
     state, detail = outcome_of(caught.value)
@@ -107,12 +108,40 @@ def test_a_users_error_is_shown_by_the_users_own_frames() -> None:
     place = rf"{re.escape(__file__)}:\d+, in fail_in_users_code"
     assert re.search(rf"\ntest_a_users_error_is_shown_by_the_users_own_frames raised ValueError: mine \({place}\)\n$", shown)
     assert shown.count("frames of Parallel-SGD are in the node's log") == 2
-    cause = caught.value.__cause__
-    assert cause is not None and cause.__traceback__ is not None
-    error = cause.with_traceback(cause.__traceback__.tb_next)
-    state, detail = outcome_of(error)
-    assert "network/values.py" in detail and shown_to_submitter(state, detail, error) == detail
     assert shown_to_submitter("done", "", None) == ""
+
+
+def without_the_callers(error: BaseException) -> BaseException:
+    """Return an error without the frame of this file, as it comes out of code of this project alone."""
+    assert error.__traceback__ is not None
+    return error.with_traceback(error.__traceback__.tb_next)
+
+
+@covers("SUB-16")
+def test_an_answer_of_this_project_is_shown_without_its_frames() -> None:
+    """A mistake that a statement of ours refuses, such as a packet of a codec that cannot travel, needs its sentence alone."""
+    with pytest.raises(TypeError, match="cannot travel") as caught:
+        encode(object())  # type: ignore[arg-type]
+    error = without_the_callers(caught.value)
+    state, detail = outcome_of(error)
+    shown = shown_to_submitter(state, detail, error)
+    assert detail.count("network/values.py") > 1
+    assert shown.startswith("TypeError: builtins.object cannot travel: ") and shown.count("\n") == 1
+
+
+@covers("SUB-16")
+def test_a_fault_of_this_project_is_shown_whole() -> None:
+    """What Python raises in our code, and a RuntimeError, which tells of a state that should not be."""
+    with pytest.raises(TypeError) as python:
+        is_safe_name(3)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError) as own:
+        unfinished = object.__new__(Candidacy)
+        unfinished._key = None
+        unfinished.take_connections()
+    for caught in (python, own):
+        error = without_the_callers(caught.value)
+        state, detail = outcome_of(error)
+        assert detail.count(", line ") > 0 and shown_to_submitter(state, detail, error) == detail
 
 
 @covers("SUB-16")
