@@ -1,4 +1,4 @@
-"""Texts that comments, docstrings and pages cite are in the repository: pages, statements, decisions, figures of the limits."""
+"""Texts that comments, docstrings and pages cite are in the repository: pages, statements, decisions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from rpc.liveness.limits import SILENT_SECONDS
 
 from .sources import ROOT, library_files, script_files
 from .statements import SENTENCES
@@ -85,10 +83,3 @@ def test_pages_cite_what_is_there() -> None:
 )
 def test_a_citation_that_leads_nowhere_is_found(text: str, cited: set[str]) -> None:
     assert absent(text) == cited
-
-
-def test_pages_tell_the_limit_of_silence() -> None:
-    """Figures of seconds that a page has from the table of limits are those of the table."""
-    for name in ("failure-detection", "assumptions", "elastic"):
-        told = set(re.findall(r"(\d+\.\d\d) s\b", (ROOT / "docs" / f"{name}.md").read_text("utf-8")))
-        assert told == {f"{SILENT_SECONDS:g}"}, name

@@ -23,7 +23,7 @@ ELSEWHERE = {
     ".venv",
     "v",
 }  # of Python, of tools, and what is made
-SECTIONS = {"Returns:", "Raises:"}
+SECTIONS = {"Args:", "Returns:", "Raises:"}
 KINDS = (
     "layer activation operation loss metric rule callback codec stage sync type assignment option subcommand launcher writer "
     "transport"

@@ -1,7 +1,7 @@
 """Figures that guides tell: each is made of the constant that the code has, or stands beside the command that measures it.
 
-A guide of `TOLD` has no other figure of time or size. A passage that names a command (`python -m benchmarks...`), a year or the
-test that asserts its figures tells where they are from, so it may have any; programs and what they print are tested as such.
+A guide of `TOLD` has no other figure of time or size. A passage that names a command (`python -m benchmarks`), a year or a seed
+tells where its figures are from, so it may have any; programs and their output are tested as such.
 """
 
 from __future__ import annotations
@@ -11,18 +11,30 @@ import re
 
 import pytest
 
+from network import budget, frames, handshake, hello, session, shared_memory, wire
 from network.faults import stream
+from nn import tensor_files
 from parallel_sgd.elastic.stragglers import STOP_SECONDS, WARN_SECONDS
+from parallel_sgd.federated import remembering, training
+from parallel_sgd.options import compatibility
 from parallel_sgd.options.job_options import JobOptions
+from parallel_sgd.record import door
 from parallel_sgd.run_page import live
+from rpc import protocol
 from rpc.agent import event_log, metrics_server, output, scheduler_env, store
+from rpc.agent import files as agent_files
 from rpc.agent.settings import AgentSettings
-from rpc.doctor import probe, report
+from rpc.collective import allreduce
+from rpc.doctor import examine, messages, probe, report
 from rpc.elastic import ELASTIC_TIMEOUT, discovery_sources
 from rpc.elastic.hosts import ASK_AGAIN
 from rpc.launch import dask_worker, ssh
+from rpc.lease import handoff
 from rpc.liveness import limits as l
+from rpc.messages import MAX_BYTES, MAX_FILES
 from rpc.support import console, disk, files, logs
+from tests.fuzz.attempt import TRACED_BYTES
+from tests.fuzz.run import HANGS_SECONDS
 
 from .sources import ROOT
 
@@ -105,18 +117,77 @@ TOLD = {
         f"more than {live.MOST_VIEWERS}, are hung up on",
         f"within {live.STRANGER_SECONDS:g} s, of whom there are {live.MOST_STRANGERS} at most",
     ],
+    "protocol": [
+        f"Neither message is longer than {hello.MESSAGE_LIMIT >> 10} KiB",
+        f"Both sides have {handshake.HANDSHAKE_SECONDS:g} s in all",
+        f"the limit of {hello.MESSAGE_LIMIT >> 10} KiB and a map of at most {hello._CAPS_LIMIT} fields",
+        f"holds at most {wire.RECORD_BYTES >> 20} MiB of data",
+        f"Arrays of more than {wire._TOGETHER >> 10} KiB have records of their own",
+        f"arrays of {shared_memory.LEAST_BYTES >> 10} KiB and more lie in memory",
+        f"one outbox of {shared_memory.PAGES * shared_memory.PAGE_BYTES >> 20} MiB",
+        f"in pages of {shared_memory.PAGE_BYTES >> 10} KiB",
+        f"An array of up to {allreduce.WHOLE_BYTES >> 10} KiB is one part",
+        f"in stretches of {allreduce.STRETCH_BYTES >> 20} MiB",
+        f"up to {wire.Limits().message >> 30} GiB of arrays",
+        f"at most {budget.OBJECT_BYTES >> 20} MiB of objects",
+        f"at least {session.STALL_BYTES >> 10} KiB, or what is left of it, within {session.STALL_SECONDS:g} s in a session",
+        f"within {session.JOB_STALL_SECONDS / 60:g} minutes in one with a process of a job",
+        f"| {l.FIRST_PHASE_SECONDS:g} s, and {l.PER_NODE_SECONDS:g} s for each node of the fullest host",
+        f"+ {l.GROUP_SLACK_SECONDS:g} s (single node: + {l.SINGLE_SLACK_SECONDS:g} s)",
+        f"starts when all are READY | {l.START_SECONDS:g} s",
+        f"says nothing for {l.STARTING_SILENT_SECONDS:g} s in any phase",
+        f"stopped by a signal for {l.STOPPED_SECONDS:g} s before the start",
+        f"stays connected for {l.LINGER_SECONDS:g} s",
+        f"or {l.FAREWELL_SECONDS:g} s after the last wish",
+        f"At the limit of doCommit, {l.ROLL_BACK_SECONDS:g} s after",
+        f"at most {agent_files._MOST_TAIL >> 20} MiB of it, of a log its last {agent_files._MOST_LOG >> 10} KiB",
+        f"its up to {messages.MOST_PIECE >> 20} MiB of data are thrown away, {messages.MOST_PINGED >> 20} MiB in a session",
+        f"most some {examine.PAIR_SECONDS:g} s, one at a time",
+        "messages of {}, {} and {} KiB".format(*(size >> 10 for size in probe._SIZES)),
+        f"not answered within {probe.SIZE_SECONDS:g} s",
+        f"| up to {handoff.PART_BYTES >> 20} MiB of it; the agent checks",
+        f"waits {l.PLACE_SECONDS:g} s for each node before it",
+        f"waits {l.ANSWER_SECONDS:g} s; it drives",
+        f"after {l.FIRST_PAUSE_SECONDS:g}, 2, 4 ... {l.LONGEST_PAUSE_SECONDS:g} s",
+    ],
+    "security": [
+        f"a table of {door.MOST_TABLE >> 20} MiB, a model of {tensor_files.MAX_FILE >> 30} GiB",
+        f"at most {budget.OBJECT_BYTES >> 20} MiB of objects",
+        f"agents and submitters say to each other, {protocol.OPERATION_BYTES >> 20} MiB",
+        f"up to `keep_data` ({JobOptions.keep_data:g} MiB)",
+        f"less than {session.STALL_BYTES >> 10} KiB of it come within {session.STALL_SECONDS:g} s at an agent",
+        f"processes of a job it is {session.JOB_STALL_SECONDS / 60:g} minutes",
+        f"at most {messages.MOST_PINGED >> 20} MiB of pings in a session",
+        f"hung up on after {live.STRANGER_SECONDS:g} s, and of such ones there are {live.MOST_STRANGERS}",
+        f"A connection has {metrics_server.VISITOR_SECONDS:g} s and {metrics_server.MOST_REQUEST >> 10} KiB for its request, "
+        f"{metrics_server.MOST_VISITORS} are open at most",
+        f"runs as another user after {l.LEFT_SECONDS:g} s",
+        f"the answer looks at {metrics_server.MOST_REQUEST >> 10} KiB of it",
+        f"at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB",
+        f"within {HANGS_SECONDS:g} s of the processor",
+        f"(a connection has {frames.SCRATCH_BYTES >> 10} KiB)",
+        f"all of more than {TRACED_BYTES >> 10} KiB",
+    ],
+    "clients": [f"must fit in {remembering.MOST_BYTES >> 20} MiB"],
+    "data": [f"more than {compatibility._SMALL >> 20} MiB a batch is tried"],
+    "results": [f"metrics of at most {training._MOST_SHOWN >> 20} MiB of predictions"],
+    "sweeps": [],
+    "transfer": [],
+    "first-run": [],
+    "glossary": [],
+    "versions": [],
 }
 
 
 def passages(text: str) -> list[str]:
-    """Split a page into passages, a table with the one before it, without programs; each on one line."""
-    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return [" ".join(each.split()) for each in re.split(r"\n\s*\n(?!\|)", text)]
+    """Split a page, without its programs, into passages: a table with the one before it, each point of a list alone."""
+    text = re.sub(r"^ *```.*?^ *```$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(each.split()) for each in re.split(r"\n\s*\n(?!\|)|\n(?=[*-] )", text)]
 
 
 def loose(passage: str) -> list[str]:
     """List the figures of time and size of a passage that does not say where its figures are from."""
-    if re.search(r"python -m benchmarks|\b20\d\d\b|`tests/", passage):
+    if re.search(r"python -m benchmarks|\b20\d\d\b|\bseed \d{8}\b", passage):
         return []
     return re.findall(
         r"\b\d[\d.,]*(?: to [\d.]+)? (?:µs|ms|s|seconds|min|minutes|hours|days|[kKMG]i?B)\b", re.sub(r"`[^`]*`", "", passage)
@@ -130,5 +201,5 @@ def test_figures_of_a_guide_are_those_of_the_code(page: str) -> None:
     assert not absent, f"docs/{page}.md does not say, as the code does: {absent}"
     for phrase in TOLD[page]:
         found = [each.replace(phrase, "") for each in found]
-    untold = [(figure, each[:80]) for each in found for figure in loose(each)]
+    untold = [(figure, each[max(0, each.find(figure) - 80) :][:120]) for each in found for figure in loose(each)]
     assert not untold, f"figures of docs/{page}.md that nothing asserts: {untold}"
