@@ -4,8 +4,6 @@ they hold and sending those that others lack; else a node takes the checkpoint t
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +14,9 @@ import numpy as np
 
 from network.message import Message
 from rpc import Communication
-from rpc.support.files import parsed, read_below
 
 from .choose import CheckpointOffer, Choice, choose
-from .locate import FOLDER, HeldCheckpoints, stores_of
+from .locate import FOLDER, HeldCheckpoints, attempt_of, left_behind, neighbours, stores_of
 from .snapshot import CheckpointError, Snapshot
 from .state import Resumption
 from .store import Store
@@ -75,8 +72,10 @@ def begin(
             # checkpoints after the choice belong to a past that is given up; left, they could be chosen after the next failure
             own_store(com).cut(choice.position)
             logger.info("%s", choice.said)
-            others = held.others(_staying(com))
-            sent = None if snapshot is None else Resumption(snapshot, choice.whole, held.tables(com.node_id), others)
+            sent = None
+            if snapshot is not None:
+                others = _others(com, held, min(workers), snapshot.header.attempt) if com.node_id >= 0 else []
+                sent = Resumption(snapshot, choice.whole, held.tables(com.node_id), others)
             return StartPoint(sent, choice.said, early)
     if given is not None:
         logger.info("%s", given["said"])
@@ -99,16 +98,21 @@ def begin(
     return StartPoint(None, said, early)
 
 
-def _staying(com: Communication) -> list[int]:
-    """Return the nodes of this attempt that are on this agent, each of which continues the tables of its number."""
-    found = [com.node_id]
-    for folder in _jobs_folder(com).glob(f"{com.job}.*"):
-        number = folder.name[len(com.job) + 1 :]
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            # of a node of an attempt before, which has another number or another agent by now, the record stays as it was
-            if number.isdecimal() and parsed(json.loads, read_below(folder, [_RECORD])).get("attempt") == com.attempt:
-                found.append(int(number))
-    return found
+def _others(com: Communication, held: HeldCheckpoints, first: int, since: int) -> list[Path]:
+    """Return the folders of the tables that this node carries on: those on its agent that no node of this attempt continues; of
+    local workers, whose folders lie side by side, the `first` carries all.
+    """
+    every = neighbours(jobs := _jobs_folder(com))
+    if not every:
+        # a node of this attempt continues the tables of its number where its agent has had that before
+        staying = (store.folder.parent for store in stores_of(jobs, com.job) if attempt_of(store.folder.parent) == com.attempt)
+        return held.others(
+            [com.node_id, *(int(number) for each in staying if (number := each.name.rpartition(".")[2]).isdecimal())], since
+        )
+    if com.node_id != first:
+        return []
+    folders = (store.folder.parent for place in every for store in stores_of(place, com.job))
+    return left_behind((folder for folder in folders if attempt_of(folder) != com.attempt), since)
 
 
 def _jobs_folder(com: Communication) -> Path:
@@ -116,8 +120,6 @@ def _jobs_folder(com: Communication) -> Path:
 
 
 OFFERS, CONTENT = 0, 1
-_RECORD: Final = "job.json"
-"""File of an agent that tells, in the folder of a node, the attempt that it was started for last."""
 AGREE_SECONDS: Final = 60.0
 """How long a node waits for another one's offers, and for the first megabytes of a checkpoint."""
 # slow on purpose: too long a limit delays an error, too short a one ends a good job

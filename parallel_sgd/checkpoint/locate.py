@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from rpc.support.files import parsed, read_below
 
 from ..engine.progress import Position
 from .choose import CheckpointOffer
@@ -23,6 +26,9 @@ if TYPE_CHECKING:  # a worker, which needs the rest, has nothing to do with runs
 FOLDER: Final = "checkpoints"
 WORK: Final = "work"
 """Key, in the record of a run, of the folders in which the nodes of local workers have theirs."""
+_RECORD: Final = "job.json"
+"""File of an agent in the folder of a node."""
+_LOCAL: Final = re.compile(r"agent-\d+")
 _NODE = re.compile(r"(?:ps(\d+)|(\d+))")
 _RETRIEVED = re.compile(r"Node-(-?\d+)-Retrieve")
 
@@ -72,14 +78,35 @@ class HeldCheckpoints:
             return None
         return _tables_in(folder)
 
-    def others(self, nodes: Iterable[int]) -> list[Path]:
+    def others(self, nodes: Collection[int], since: int) -> list[Path]:
         """Return the folders with the tables of workers that are none of these `nodes`.
 
         Args:
             nodes: those that continue their own tables.
+            since: attempt of the checkpoint from which training goes on; rows of attempts before it that count were carried on
+                by that one.
         """
-        left = self._folders.keys() - set(nodes)
-        return [_tables_in(self._folders[node]) for node in sorted(left) if node >= 0]
+        return left_behind((self._folders[node] for node in sorted(self._folders.keys() - {*nodes})), since)
+
+
+def left_behind(folders: Iterable[Path], since: int) -> list[Path]:
+    """Return where the tables of workers are that took part in an attempt from `since` on, of these folders of nodes."""
+    workers = (folder for folder in folders if (_node_of(folder) or 0) >= 0)
+    return [_tables_in(folder) for folder in workers if (number := attempt_of(folder)) is None or number >= since]
+
+
+def attempt_of(folder: Path) -> int | None:
+    """Return the attempt for which an agent has started the node of a folder last; None where that is not told."""
+    try:
+        attempt = parsed(json.loads, read_below(folder, [_RECORD])).get("attempt")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return attempt if isinstance(attempt, int) else None
+
+
+def neighbours(jobs: Path) -> list[Path]:
+    """Return the folders of all local workers of a run, of which `jobs` is one; none where it is no such folder."""
+    return sorted(jobs.parent.glob("agent-*")) if _LOCAL.fullmatch(jobs.name) else []
 
 
 def _tables_in(folder: Path) -> Path:

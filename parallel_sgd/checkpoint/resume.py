@@ -21,7 +21,7 @@ from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from .choose import Choice, choose
 from .locate import HeldCheckpoints, held_at, stores_of_run
-from .snapshot import CheckpointError
+from .snapshot import CheckpointError, Snapshot
 from .state import Resumption, check_epochs, check_values
 
 Resume = str | Path | None
@@ -50,12 +50,12 @@ class LocalCheckpoint:
         if source is None:
             return None
         snapshot = self.held.load(source.owner, self.choice.position)
-        return Resumption(snapshot, self.choice.whole, self.held.tables(node), self._others(node))
+        return Resumption(snapshot, self.choice.whole, self.held.tables(node), self._others(node, snapshot))
 
-    def _others(self, node: int) -> list[Path]:
+    def _others(self, node: int, snapshot: Snapshot) -> list[Path]:
         """Return the folders of the tables that no node continues; the first worker carries them on."""
         workers = [worker for worker in self.choice.sources if worker >= 0]
-        return self.held.others(workers) if node == min(workers) else []
+        return self.held.others(workers, snapshot.header.attempt) if node == min(workers) else []
 
     def resources(self, nodes: Iterable[int]) -> dict[str, Any]:
         """Return the same for all `nodes`, in the form in which it travels.
@@ -79,8 +79,10 @@ class LocalCheckpoint:
         and those that it carries on for others.
         """
         found = {}
+        first = self.choice.sources[min(worker for worker in self.choice.sources if worker >= 0)]
+        snapshot = self.held.load(first.owner, self.choice.position)
         for node in nodes:
-            own, others = self.held.tables(node), self._others(node)
+            own, others = self.held.tables(node), self._others(node, snapshot)
             if own is not None or others:
                 found[node] = ["" if own is None else str(own.absolute()), *(str(other.absolute()) for other in others)]
         return found

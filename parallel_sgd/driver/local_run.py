@@ -315,7 +315,11 @@ class _NodesHere:
             checkpointing=Checkpointing(self._resumptions.get(node), self._keeper(node, folder) if spec.server_keeps else None),
             faults=None if self._agents is None else self._agents.inject(node),
         )
-        table = ServerTraffic(folder, spec.options.mission_title, node, self._earlier(node))
+        # one that remembers nothing has no state, and yet a table
+        known = None if spec.resume is None or spec.resume.local is None else spec.resume.local.held.tables(node)
+        before = folder if self._plan.attempt else known
+        earlier = self._resumptions[node].earlier() if node in self._resumptions else None
+        table = ServerTraffic(folder, spec.options.mission_title, node, earlier, before)
         server.exchange.counted = table.add
         self._server_files[:] = [table.path]
         self.participants[node] = server

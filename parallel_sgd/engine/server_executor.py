@@ -21,7 +21,7 @@ from ..record.report import ServerTraffic
 from ..record.spared import spared
 from ..record.table import Table
 from .fault_injection import FaultInjector
-from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
+from .job_executor import CHECKPOINT, EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
 from .plan import WorkerPlan
 from .socket_channel import SocketChannel
@@ -51,9 +51,8 @@ class ServerExecutor(JobExecutor):
             faults=faults,
         )
         identity = com.output_directory / f"ID-{plan.options.mission_title}-N({self.node_id}).csv"
-        table = ServerTraffic(
-            com.output_directory, plan.options.mission_title, self.node_id, None if resumption is None else resumption.earlier()
-        )
+        earlier = None if resumption is None else resumption.earlier()
+        table = ServerTraffic(com.output_directory, plan.options.mission_title, self.node_id, earlier, self._before(com))
         server.exchange.counted, self._tables = table.add, [identity, table.path]
         # from which epoch on this process has served: the part before had another one
         begun = 1 if resumption is None else resumption.position.epoch + 1
@@ -69,6 +68,13 @@ class ServerExecutor(JobExecutor):
             job_monitor.train_end()
             self.logger.info("Serving has ended: all workers have left.")
         self._log_accounts(com)
+
+    def _before(self, com: Communication) -> Path | None:
+        """Return the folder of the table of the part before this one; None where there is none here."""
+        if com.attempt:
+            return com.output_directory
+        own, *_ = (self._parts.get(CHECKPOINT) or {}).get("tables") or [""]
+        return Path(own) if own else None
 
     def trace_files(self) -> Sequence[str]:
         """Return the names of the tables with the identity of its process, and with the packets of each batch."""

@@ -57,6 +57,8 @@ _AT_THE_END = ("AC", "CO")
 FIGURES: Final = ("TR", "EV", "BY", CLIENTS, CLIENT_TESTS)
 """Kinds of the tables of which figures of an epoch are made, which workers carry on for those that are no more."""
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
+#: A position behind all others.
+_ALL: Final = (1 << 62, 0)
 SAVE_SECONDS = 1.0
 _MOST_WAITING: Final = 32  # block steps, and
 _WAITING_BYTES: Final = 64 << 10  # of labels and predictions of one of them
@@ -300,15 +302,26 @@ class ServerTraffic:
         title: that of the job.
         node_id: number of the server.
         earlier: the part that is over, of a job that goes on.
+        before: folder of that part's table where the server does not know the position, for it remembers nothing; or None.
     """
 
-    def __init__(self, directory: Path, title: str, node_id: int, earlier: Earlier | None = None) -> None:
+    def __init__(
+        self, directory: Path, title: str, node_id: int, earlier: Earlier | None = None, before: Path | None = None
+    ) -> None:
         self.path = directory / f"BY-{title}-N({node_id}).csv"
-        rows = [] if earlier is None else earlier.rows(self.path, node_id, TRAFFIC_COLUMNS)
-        self._table = Table(self.path, [TRAFFIC_COLUMNS, *rows])
+        known = earlier or (None if before is None else Earlier(before, _ALL))
+        self._rows = [] if known is None else known.rows(self.path, node_id, TRAFFIC_COLUMNS)
+        self._is_open = earlier is None
+        self._table = Table(self.path, [TRAFFIC_COLUMNS, *self._rows])
 
     def add(self, rows: Iterable[BatchPackets]) -> None:
         """Bring rows into the file, or keep them while the disk refuses them."""
+        rows = list(rows)
+        if self._is_open and self._rows and rows:
+            # the first batch that is served again tells where training goes on
+            self._is_open, first = False, min((row.epoch, row.batch) for row in rows)
+            kept = [row for row in self._rows if (int(row[1]), int(row[2])) < first]
+            self._table = Table(self.path, [TRAFFIC_COLUMNS, *kept])
         self._table.add(rows)
         self._table.save()
 

@@ -18,6 +18,7 @@ from network.session import LOOK_SECONDS
 from ..errors import InvalidTransition
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
+from ..liveness.heartbeat import Heartbeat
 from ..liveness.limits import AWAKE_SECONDS, LATE_SECONDS
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, Remark, State, Stop, Suspect, Tailed
 from ..support.files import RESULT_FILE, read_result
@@ -95,6 +96,7 @@ class EventLoop:
         self._com, self._job, self._attempt, self._collects = com, messages.job, messages.attempt, collects
         self._logger, self._clock = logger, clock
         self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
+        self._begun: set[int] = set()  # nodes that have begun their first batch
         self._display, self._shows = display, False
         self.remarks: deque[tuple[int, str]] = deque(maxlen=MOST_REMARKS)  # node and sentence, the newest
         self.tables: TableTail | None = None
@@ -174,7 +176,8 @@ class EventLoop:
         self.handoffs.send()
         if self.tables is not None and self._shows:
             # where all end together another attempt may follow: what the tables of this one still get counts there
-            self.tables.ask({} if self.end_together else self.failures)
+            # in a later attempt tables of the one before lie there until the node has begun its own
+            self.tables.ask({} if self.end_together else self.failures, self._begun if self._attempt else None)
         deadlines = [self.downloads.deadline, self.monitor.deadline, *self.groups.deadlines]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, limit] if limit is not None else waits, default=None)
@@ -255,6 +258,7 @@ class EventLoop:
             return  # of an earlier job over the same connection
         if isinstance(operation, Progress):
             self._progress[node] = operation
+            self._begun.add(node)
             if self._shows:
                 self._display.update(node, operation.percent, operation.note)
         elif isinstance(operation, Remark):
@@ -266,6 +270,8 @@ class EventLoop:
                 self.tables.take(node, operation)
         elif isinstance(operation, LIVENESS_MESSAGES):
             self.monitor.take(node, operation, self._clock.monotonic())
+            if isinstance(operation, Heartbeat) and operation.attempt == self._attempt and operation.epoch:
+                self._begun.add(node)
             # of this attempt and in its own name
             if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self._attempt):
                 self._tell_of(operation)

@@ -11,7 +11,7 @@ import pytest
 from nn.dataset import Digits
 from nn.dataset.transforms import ImageCls
 from parallel_sgd import JobResult, ParallelSGD, in_process
-from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain
+from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain, SyncPS
 from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.table import Earlier
 from parallel_sgd.run_page.records import RunRecords
@@ -38,9 +38,21 @@ class Ends(Plain):
         return super().update_blocks(block_weight)
 
 
-def trained(folder: Path, workers: int, epochs: int, **options: Any) -> JobResult:
+class EndsByServer(SyncPS):
+    """Exchange by a parameter server that raises an error after a number of batches."""
+
+    count = 0
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        self.count += 1
+        if self.count > GlobalSettings.get_params("last", default=1 << 30):
+            raise RuntimeError("it was to end here")
+        return super().update_blocks(block_weight)
+
+
+def trained(folder: Path, workers: int, epochs: int, ps: bool = False, **options: Any) -> JobResult:
     job = ParallelSGD(mlp(), Digits(), ImageCls())
-    with in_process(workers) as nodes:
+    with in_process(workers, ps) as nodes:
         options = {"checkpoint_every": 4, "codec": Ends, **options}
         return job.parallel(nodes, epoch=epochs, block_size=BATCH // workers, directory=folder, **options)
 
@@ -90,6 +102,20 @@ def test_epochs_before_stay_as_they_were(tmp_path: Path) -> None:
         assert {number: len(own.steps) for number, own in first.history.workers.items()} == dict.fromkeys(range(3), 2 * BATCHES)
         assert [history.workers[2].steps[at] for at in (0, -1)] == [first.history.workers[2].steps[at] for at in (0, -1)]
     assert [len(third.history.workers[number].steps) for number in range(3)] == [4 * BATCHES, 3 * BATCHES, 2 * BATCHES]
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 3), (3, 2)])
+def test_bytes_of_a_parameter_server_stay_as_they_were(tmp_path: Path, before: int, after: int) -> None:
+    """Also of one that remembers nothing, so that it does not know where training goes on."""
+    calm = trained(tmp_path / "calm", before, 3, ps=True, codec=None).history
+    with pytest.raises(RuntimeError, match="it was to end here"):
+        trained(tmp_path, before, 3, ps=True, codec=EndsByServer, codec_extra_parameters={"last": LAST})
+    history = trained(tmp_path, after, 3, ps=True, codec=None, resume="last").history
+    assert history["bytes"][0] == calm["bytes"][0] > 0
+    if before == after:
+        # the server had not written down all packets of the batch in which it ended
+        assert 0 <= calm["bytes"][1] - history["bytes"][1] < calm["bytes"][1] / BATCHES
+    assert history["bytes"][2] == calm["bytes"][2] * after / before
 
 
 def test_rows_that_are_gone_are_told(tmp_path: Path) -> None:
