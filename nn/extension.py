@@ -525,7 +525,7 @@ def _warn_of_uncalled(cls: type, namespace: Mapping[str, Any]) -> None:
     """Warn of methods in the body of a user's class that are hooks in another library and would never run."""
     for base in cls.__mro__:
         uncalled = vars(base)["_claims"].uncalled if "_claims" in vars(base) else {}
-        for name in uncalled.keys() & namespace.keys():
+        for name in sorted(name for name in uncalled if callable(namespace.get(name))):
             warnings.warn(f"{cls.__name__}.{name}() is called by nothing here; {uncalled[name]}", OverrideWarning, stacklevel=3)
 
 

@@ -415,7 +415,12 @@ def _names(row: Row) -> list[str]:
     if not isinstance(row.base, Extension):
         return _public(row.base)
     setters = [name for name in _public(row.base) if isinstance(inspect.getattr_static(row.base, name, None), property)]
-    return sorted({name for name in [*claimed_names(row.base), *setters] if not name.startswith("_")})
+    return sorted({name for name in [*claimed_names(row.base), *setters, *_uncalled(row.base)] if not name.startswith("_")})
+
+
+def _uncalled(base: Kind) -> list[str]:
+    """Hooks of other libraries, of which a class that has them is warned."""
+    return [name for each in base.__mro__ if "_claims" in vars(each) for name in vars(each)["_claims"].uncalled]
 
 
 def _public(base: Kind) -> list[str]:
