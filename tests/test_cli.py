@@ -251,8 +251,8 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--psgd asgd", r": --psgd AsynchronizedSGD cannot run --codec Plain, "),
         ("--optimizer x", r"--optimizer 'x' is unknown.* Known: .*PSGDOptimizer"),
         ("--codec x", r"--codec 'x' is unknown.* Known: .*EFSign, .*FedAvg, .*Plain, .*QSGD, .*TopK"),
-        ("--optimizer adam", r"--optimizer 'adam' is a rule of gradient descent: --gradient-descent adam$"),
-        ("--gradient-descent psgd", r"--gradient-descent 'psgd' is unknown.* 'psgd' is a word of --optimizer\."),
+        ("--optimizer adam", r": --optimizer 'adam' is a rule of gradient descent: --gradient-descent adam$"),
+        ("--gradient-descent psgd", r": --gradient-descent 'psgd' is an optimizer: --optimizer psgd$"),
         ("--block-size 0", r": --block-size must be a positive integer, got 0"),
         ("--checkpoint-every x", r": --checkpoint-every must be 'epoch', .*, or off, got 'x'"),
         ("--min-workers 1", r": --min-workers needs --on-failure shrink, got 'fail'"),
@@ -328,6 +328,13 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
             "QSGD needs the parameter 'bits': pass codec_extra_parameters={'bits': ...}.",
             "QSGD needs the parameter 'bits': pass --codec-params bits=...",
         ),
+        ("--psgd Stale(2) cannot run 'codec' Plain, whose", "--psgd Stale(2) cannot run --codec Plain, whose"),
+        ("Known: X. 'sgd' is a word of 'gd_type'.", "Known: X. 'sgd' is a word of --gradient-descent."),
+        ("the input of 'model' is (4,)", "the input of --model is (4,)"),
+        (
+            "--gradient-descent 'psgd' is an optimizer: op_type='psgd'",
+            "--gradient-descent 'psgd' is an optimizer: --op-type psgd",
+        ),
         ("so 'op_type' X, redundancy=1, or op_type=Y", "so --op-type X, --redundancy 1, or --op-type Y"),
         (
             "it had ended, or 'checkpoint_every' was None. Run 3 has one",
@@ -346,6 +353,7 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
         ("a, such as count=100,seed=2, is", "a, such as count=100,seed=2, is"),
         ("Clients(seed=3) is wrong, and {'codec': 1} too", "Clients(seed=3) is wrong, and {'codec': 1} too"),
         ("sweep() 'epoch' must be 1", "sweep() 'epoch' must be 1"),
+        ("one of 'epoch', as the run 'seed' of 2", "one of 'epoch', as the run 'seed' of 2"),
         *(
             (text, text)
             for text in (

@@ -51,15 +51,11 @@ _NAMED: Final = re.compile(
     r"|[^\W\d]\w*(?:\.of)?(?:\([^()]*\))?))(?!\.?\w|[/:-]))"
 )
 """An argument as errors name it: `'codec'`, or `codec=Plain`; a path such as epoch=3.model is none."""
-_NO_NAME: Final = frozenset(
-    {
-        *("argument", "be", "class", "column", "file", "folder", "got", "input", "is", "key", "label", "layer", "one", "of"),
-        *("output", "parameter", "run", "variable", "word"),
-    }
+_NO_NAME: Final = re.compile(
+    r"(?:^| )(?:argument|be|class|column|file|folder|got|input|is|key|label|layer|one|one of|output|parameter"
+    r"|(?<!cannot )run|variable|word)$"
 )
-"""Words before a text in quotation marks that is a value, or the name of something else."""
-_NAME_AFTER: Final = frozenset({("cannot", "run"), ("word", "of")})
-"""The same before an option, as in "Ring cannot run 'ps'"."""
+"""What stands before a text in quotation marks that is a value, or the name of something else."""
 _OF_OPTIONS: Final = frozenset({"learn_rate", "redundancy"})
 """Arguments that a part gets from the options alone; another one, such as the bits of a codec, is no option of that name."""
 _TEXTS: Final = (
@@ -93,8 +89,7 @@ def by_flags(text: str, options: argparse.Namespace) -> str:
         # a class or a function before the name has an argument of this name, too
         of_part = before[:1].isupper() or before.endswith("()")
         # behind another text in quotation marks it is one more value
-        of_value = before in _NO_NAME and tuple(words[-2:]) not in _NAME_AFTER
-        is_value = found["name"] and (of_value or before.startswith("--") or before.endswith("',"))
+        is_value = found["name"] and (_NO_NAME.search(" ".join(words)) or before.startswith("--") or before.endswith("',"))
         if is_value or (of_part and name not in _OF_OPTIONS):
             return found[0]
         if found["name"]:

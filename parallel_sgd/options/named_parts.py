@@ -39,10 +39,6 @@ OptimizerName: TypeAlias = Literal[
 RuleName: TypeAlias = Literal[WordOfRule, "gradientdecay"]
 
 
-class _OfAnother(UnknownName):
-    """Error for a word of another part that says already where it belongs."""
-
-
 def optimizer(option: str, word: str) -> Any:
     """Return the optimizer, which decides about the values that workers exchange: `psgd`, `localupdate`, ...
 
@@ -53,15 +49,7 @@ def optimizer(option: str, word: str) -> Any:
     Raises: UnknownName.
     """
     known = known_classes(nn.optimizer, IOptimizer, lambda kind: bool(kind.exchanges))
-    try:
-        return find_class(_with_suffix(word, known), IOptimizer, known, option)
-    except UnknownName:
-        # what other libraries call an optimizer
-        rules = known_classes(nn.gradient_descent, IGradientDescent)
-        if _with_suffix(word, rules).lower() not in rules:
-            raise
-        here = f"--gradient-descent {word}" if option.startswith("-") else f"gd_type={word!r}"
-        raise _OfAnother(f"{option} {word!r} is a rule of gradient descent: {here}") from None
+    return find_class(_with_suffix(word, known), IOptimizer, known, option)
 
 
 def rule(option: str, word: str) -> Any:
@@ -182,6 +170,8 @@ _OPTIONS: Final = {
     "rule": "gd_type",
     "sync": "sync_type",
 }
+_CONFUSED: Final = {"optimizer": "an optimizer", "rule": "a rule of gradient descent"}
+"""Parts of which each is called by the name of the other one in other libraries."""
 
 
 def read(part: str, option: str, word: str) -> Any:
@@ -196,14 +186,15 @@ def read(part: str, option: str, word: str) -> Any:
     """
     try:
         return READERS[part](option, word)
-    except _OfAnother:
-        raise
     except UnknownName as error:
         # a word alone: others may be the names of files, which would be imported
-        others = [name for other, name in _OPTIONS.items() if other != part and word.isidentifier() and _is_read(other, word)]
+        others = [other for other in _OPTIONS if other != part and word.isidentifier() and _is_read(other, word)]
         if part not in _OPTIONS or not others:
             raise
-        raise UnknownName(f"{error} {word!r} is a word of '{others[0]}'.") from None
+        other = others[0]
+        if part in _CONFUSED and other in _CONFUSED:
+            raise UnknownName(f"{option} {word!r} is {_CONFUSED[other]}: {_OPTIONS[other]}={word!r}") from None
+        raise UnknownName(f"{error} {word!r} is a word of '{_OPTIONS[other]}'.") from None
 
 
 def _is_read(part: str, word: str) -> bool:

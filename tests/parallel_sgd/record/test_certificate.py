@@ -321,8 +321,10 @@ def listed(name: str) -> Callable[[Path], None]:
     def add(run: Path) -> None:
         place = run / name
         place.parent.mkdir(exist_ok=True)
-        shutil.copy(models(run, "0")[0], place)
-        replace_model(place)
+        # by a name of models: nn warns of others
+        other = Path(shutil.copy(models(run, "0")[0], run / "other.model"))
+        replace_model(other)
+        other.rename(place)
         sealed_again(run)
 
     add.__name__ = f"listed {name}"
