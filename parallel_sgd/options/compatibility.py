@@ -23,6 +23,7 @@ from nn.dataset.transforms.abstract import AbsTransformer, check_fields
 from nn.extension import HiddenName, is_ours, level_of_user
 from nn.model import Model
 from nn.model.batches import as_type, first_bad_sample
+from nn.model.scale import large_columns
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
@@ -284,9 +285,9 @@ def check_data(
             # too few samples are refused before any transform runs
             plan.batches(len(given[0]))
             try:
-                _check(
-                    model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.options.class_weight
-                )
+                some = _transformed(transform, _some(given, block_size * block_count), seed)
+                _check(model, some, "", plan.options.class_weight)
+                _tell_scale(model, some, data)
                 return None
             except (OSError, ImportError):
                 # these say that the transform cannot run here, not that it is wrong
@@ -299,6 +300,7 @@ def check_data(
         return None
     _check(model, made, found, plan.options.class_weight)
     plan.batches(len(made[0]))  # refuses too few samples
+    _tell_scale(model, made, data)
     return made
 
 
@@ -366,6 +368,13 @@ def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, floa
                 model._take_block(x, y, None, class_weight)
         except ValueError as error:
             raise ValueError(f"'model' does not go with {name}_y of the job: {error}{_more(y, model)}{_row(bad)}") from error
+
+
+def _tell_scale(model: Model, made: Arrays, data: AbsDataset | None) -> None:
+    """Tell of columns of large numbers that neither the transform nor the model scales."""
+    told = "" if model.epochs_trained else large_columns(model, [made[0]], getattr(data, "columns", None))
+    if told:
+        _log.warning("The %s.", told)
 
 
 def _row(bad: str) -> str:
