@@ -315,6 +315,23 @@ def test_a_job_from_submission_to_its_files(cluster: Path, capsys: pytest.Captur
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("command", ["fetch", "attach", "stop"])
+def test_agents_without_a_part_in_the_job_are_no_news(
+    command: str, cluster: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither one that runs and had no part, nor one that is down; of one that is down and had a part it is told."""
+    workers = json.loads(Path("worker.json").read_text())["Worker"]
+    assert cli.main(["submit", *DIGITS, "-n", "1", "--json"]) == 0
+    job = json.loads(capsys.readouterr().out)["job"]
+    caplog.clear()
+    Path("worker.json").write_text(json.dumps({"Worker": [*workers, "127.0.0.1:1"]}))
+    assert cli.main([command, job]) == 0
+    assert not capsys.readouterr().err and "Node(1)" not in caplog.text and "knows nothing" not in caplog.text
+    Path("worker.json").write_text(json.dumps({"Worker": [workers[1], "127.0.0.1:1"]}))
+    assert cli.main([command, job]) == 2
+    assert "No worker is reached at 127.0.0.1:1 for node 1: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["fetch", "attach"])
 @pytest.mark.share(2)
 def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
@@ -18,7 +19,7 @@ from nn.activation.activation import Linear
 from nn.arrays import BATCH, Array, DType, Shape, all_finite, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
-from nn.extension import checked_call, misfit
+from nn.extension import checked_call, level_of_user, misfit
 from nn.layer.layer import Layer, name_layers
 from nn.model import model_file
 from nn.model.batches import ArraySource, Batch, as_type, check_finite
@@ -200,6 +201,12 @@ class Model(
                     check_finite(name, batch, self._input_names)
         # Behind all checks: a call that is refused leaves no trace in the model.
         self._remember_names(names)
+        if not self.epochs_trained and isinstance(source, ArraySource) and len(source.inputs) == 1:
+            from nn.model.scale import unscaled  # noqa: PLC0415 - workers of a job do not look
+
+            columns = None if self._inputs is None else self._inputs._feature_names
+            for told in unscaled(self, *source.inputs, columns=columns):
+                warnings.warn(f"fit() 'x': {told}", UserWarning, stacklevel=level_of_user())
         for callback in callbacks:
             callback.model = self
             callback._fit_params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}

@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def attach(options: argparse.Namespace) -> int:
 
     Raises: NetworkError when no worker can be reached, UnknownJob when none knows the job.
     """
-    with reach_all(options) as com:
+    with reach_all(options, partial(_are_all, options.attach)) as com:
         job = options.attach or _newest(com)
         reclaimer = Reclaimer(com)
         states = reclaimer.follow(job)
@@ -124,6 +125,14 @@ def attach(options: argparse.Namespace) -> int:
     return code
 
 
+def _are_all(job: str | None, com: Controller) -> bool:
+    """Tell if all nodes of the newest attempt of a job are at agents that were reached; no job stands for the newest one."""
+    entries = _entries(com)
+    job = job or (_newest(com) if entries else "")
+    states = [entry["state"] for entry in entries if entry["job"] == job]
+    return bool(states) and _LOST not in states
+
+
 def _newest(com: Controller) -> str:
     entries = [entry for listed in list_jobs(com).values() for entry in listed]
     if not entries:
@@ -136,7 +145,7 @@ def stop(options: argparse.Namespace) -> int:
 
     Raises: NetworkError when no worker can be reached, UnknownJob when none knows the job.
     """
-    with reach_all(options) as com:
+    with reach_all(options, partial(_are_all, options.stop)) as com:
         reclaimer = Reclaimer(com)
         reclaimer.stop(options.stop, "It was stopped by 'psgd stop'.")
         states = reclaimer.follow(options.stop)
@@ -150,7 +159,7 @@ def retrieve(options: argparse.Namespace) -> int:
 
     Raises: NetworkError when no worker can be reached, UnknownJob when none has files of the job.
     """
-    with reach_all(options) as com:
+    with reach_all(options, partial(_are_all, options.retrieve)) as com:
         reclaimer = Reclaimer(com)
         # only final states: others may have changed meanwhile
         ended = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
 from network.controller import Controller
 from network.errors import NetworkError
@@ -98,15 +99,20 @@ def _found_nodes(options: argparse.Namespace, offer: Offer) -> NodeAssignment:
     return nodes
 
 
-def reach_all(options: argparse.Namespace) -> Controller:
+def reach_all(options: argparse.Namespace, suffice: Callable[[Controller], bool] | None = None) -> Controller:
     """Connect with those of `known_nodes` that have agents which can be reached; print an error for each of the others.
+
+    Args:
+        options: name the nodes.
+        suffice: tells whether those that were reached are all that have a part in what is asked; then nothing is printed.
 
     Raises: NetworkError when there is none.
     """
     com, errors = Request().reach(known_nodes(options))
     # those that can be reached will do; the user learns of the others
-    for error in errors.values():
-        show(sys.stderr, f"{program_name()}: {error}\n")
+    if not (errors and com.sessions and suffice is not None and suffice(com)):
+        for error in errors.values():
+            show(sys.stderr, f"{program_name()}: {error}\n")
     if not com.sessions:
         com.close()
         raise NetworkError("None of the workers can be reached.")

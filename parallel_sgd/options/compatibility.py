@@ -23,7 +23,7 @@ from nn.dataset.transforms.abstract import AbsTransformer, check_fields
 from nn.extension import HiddenName, is_ours, level_of_user
 from nn.model import Model
 from nn.model.batches import as_type, first_bad_sample
-from nn.operation import MatMul
+from nn.model.scale import unscaled
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
@@ -248,8 +248,6 @@ _log = get_logger(SUBMIT_LOGGER)
 _SMALL = 32 << 20  # bytes of a data set that is transformed as a whole; of a larger one some rows
 _LOOKED_AT = 1 << 20  # labels among which those rows find their classes
 _CHUNK = 1 << 20  # numbers that are converted at a time
-_TOO_LARGE = 100.0  # typical size of a column from which weights of about 0.1 saturate an activation
-_MOST_COLUMNS = 3  # that a warning names
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
@@ -310,40 +308,6 @@ def check_data(
     plan.batches(len(made[0]))  # refuses too few samples
     _tell_scales(model, made, data, warn)
     return made
-
-
-def _tell_scales(model: Model, made: Arrays, data: AbsDataset | None, warn: Callable[[str], None] | None) -> None:
-    """Warn of columns of samples, and of values to predict, that are too large for what first weights and rules expect."""
-    x, y = made[0], made[1]
-    graph, wide = model.graph, _large(x)
-    # what weighs the columns directly; ids of an Embedding, and what BatchNorm or Normalization brings to size, may be large
-    readers = [node for node in graph.nodes if graph.placeholder in node.inputs]
-    if wide and readers and all(isinstance(node.operation, MatMul) for node in readers):
-        names = getattr(data, "columns", None)
-        if names is None or len(names) != x.shape[1]:
-            names = [f"number {column}" for column in range(1, x.shape[1] + 1)]
-        named = ", ".join(f"{names[column]} ({size:,.0f})" for column, size in wide[:_MOST_COLUMNS])
-        more = f" and {len(wide) - _MOST_COLUMNS} more" if len(wide) > _MOST_COLUMNS else ""
-        (warn or _log.warning)(
-            f"Samples are far from the range of -1 to 1 that a network learns well from, by their typical size: {named}{more}. "
-            "The transform Normalize() brings each column to mean 0 and deviation 1 (on the command line 'normalize')."
-        )
-    if y.dtype.kind == "f" and len(graph.outputs) == 1 and (values := _large(y.reshape(len(y), -1))):
-        (warn or _log.warning)(
-            "The values to predict are far from the range of -1 to 1 that a network learns well, by their typical size: "
-            f"{max(size for _, size in values):,.0f}. The transform NormalizeLabels() brings them to mean 0 and deviation 1 "
-            "(on the command line 'normalizelabels'); predict() gives such values then, and inputs.restore() of the model "
-            "brings them back to the size that they had."
-        )
-
-
-def _large(rows: NDArray[Any]) -> list[tuple[int, float]]:
-    """Return column and root of the mean square of each column of rows ``(n, columns)`` for which it is too large."""
-    if rows.dtype.names or rows.dtype.kind not in "iuf" or rows.ndim != 2:
-        return []
-    some = rows[:_LOOKED_AT].astype(np.float64)
-    sizes = np.sqrt(np.einsum("ij,ij->j", some, some) / len(some))
-    return [(int(column), float(sizes[column])) for column in np.nonzero(sizes > _TOO_LARGE)[0]]
 
 
 def _views(arrays: object) -> Arrays:
@@ -410,6 +374,12 @@ def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, floa
                 model._take_block(x, y, None, class_weight)
         except ValueError as error:
             raise ValueError(f"'model' does not go with {name}_y of the job: {error}{_more(y, model)}{_row(bad)}") from error
+
+
+def _tell_scales(model: Model, made: Arrays, data: AbsDataset | None, warn: Callable[[str], None] | None) -> None:
+    """Warn of columns and of values to predict that are large and that neither the transform nor the model scales."""
+    for told in unscaled(model, made[0], made[1], getattr(data, "columns", None)):
+        (warn or _log.warning)(told)
 
 
 def _row(bad: str) -> str:

@@ -88,7 +88,7 @@ class DiskHandler(logging.Handler):
         self._refuses = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the sentence of the first record of a kind; others stay in the log, which nobody reads while a job runs."""
+        """Send the sentence of the first record of a kind; others stay in the log of the node."""
         disk = getattr(record, "disk", None)
         if disk is None or self._refuses == (disk == DISK_REFUSES["disk"]):
             return

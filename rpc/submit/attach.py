@@ -59,12 +59,14 @@ class Reclaimer:
         self.outcome = self.detail = ""
         self.states: dict[int, str] = {}
         self._outdated: dict[str, list[int]] = {}
+        self._strangers: dict[str, list[int]] = {}  # nodes that have no part in a job that was followed
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
         """Save the files of a job into the folder of its run, `directory/runs/<title>-<number>/Node-<i>-Retrieve/`.
 
         Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
-        minute, is logged and left out; so is, after `follow`, one without which the job has gone on.
+        minute, is logged and left out; so is, after `follow`, one without which the job has gone on. One that had no part in
+        the job that was followed is not asked.
 
         Args:
             job: its id; None: the newest of each node.
@@ -96,7 +98,8 @@ class Reclaimer:
                 if node in self._outdated.get(job or "", ()):
                     self._logger.warning("Node(%s): its files are left out, for the job has gone on without it.", node)
                     continue
-                downloads.expect(node)
+                if node not in self._strangers.get(job or "", ()):
+                    downloads.expect(node)
             while downloads.open:
                 self._step(downloads)
         finally:
@@ -142,6 +145,7 @@ class Reclaimer:
             raise UnknownJob(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
         self.outcome, self.detail = following.outcome, following.detail
         self._outdated[job or ""] = outdated = following.outdated
+        self._strangers[job or ""] = [node for node, (state, _) in states.items() if state == "unknown"]
         return {node: state for node, state in sorted(states.items()) if node not in outdated}
 
     def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:

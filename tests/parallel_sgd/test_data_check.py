@@ -231,7 +231,12 @@ PRICES = 200_000.0 + 1000 * ROWS[:, :1]
 @pytest.mark.parametrize(
     ("model", "data", "transform", "words"),
     [
-        (of([4]), parts(TABLE), None, r"^Samples .* size: number 2 \(3,000\), number 4 \(400\)\. The transform Normalize\(\)"),
+        (
+            of([4]),
+            parts(TABLE),
+            None,
+            r"^Samples .* size: number 2 \(3,000\), number 4 \(400\)\. Normalization\(\) as the first layer",
+        ),
         (of([4]), parts(TABLE), nn.dataset.transforms.Normalize(), ""),
         (of([4]), parts(TABLE + 9000), None, r"number 1 \(9,000\), number 2 \(12,000\), number 3 \(9,007\) and 1 more\."),
         (of([4]), parts(), None, ""),

@@ -174,7 +174,7 @@ class RescuingSync(ISyncType):
         silent = sorted(partners - heard - {codec.node_id})
         name = type(codec).__name__
         if silent:
-            # where nobody sends, the author has forgotten it: the others run the same code
+            # a codec that sends nothing here sends nothing elsewhere, either: the others run the same code
             nothing = "" if self.codecs.accounts.targets(variable) else f"; nor has {name} sent anything from here"
             return f"{what}: nothing came from node(s) {listed(silent)}{nothing}"
         if codec._result is not None:

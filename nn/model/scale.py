@@ -1,0 +1,68 @@
+"""Scale of samples and of values to predict: a network learns little from numbers that are large and that nothing scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nn.operation import MatMul
+
+if TYPE_CHECKING:
+    from nn.model.network import Network
+
+LARGE: Final = 255.0
+"""Root of the mean square of a column above which it is told: weights of about 0.1 saturate an activation, or a step of the rule
+is far too long. Pixels to 255 are never above it, and most rules learn from them.
+"""
+_LOOKED_AT: Final = 1 << 16  # rows
+_MOST_COLUMNS: Final = 3  # that a warning names
+# by their names: the modules of layers that a model does not have need not be loaded
+_SCALES: Final = frozenset({"Normalization", "BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm"})
+
+
+def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield a warning on columns that go into products with weights as they are, and one on values to predict, if they are large.
+
+    A model that has trained already, or has a layer that normalizes, is left alone, and so are samples that another layer reads
+    first: ids of an `Embedding` may be large.
+
+    Args:
+        model: the model, with one input.
+        x: its samples, of shape (n, columns); arrays of other shapes are left alone.
+        y: the labels of its one output, or None; those that are no floats are classes.
+        columns: names of the columns; by default they are numbered from 1.
+    """
+    graph = model.graph
+    if model.epochs_trained or any(kind.__name__ in _SCALES for each in graph.layers for kind in type(each).__mro__):
+        return
+    readers = [node for node in graph.nodes if graph.placeholder in node.inputs]
+    if readers and all(isinstance(node.operation, MatMul) for node in readers) and (wide := _large(x)):
+        if columns is None or len(columns) != x.shape[1]:
+            columns = [f"number {column}" for column in range(1, x.shape[1] + 1)]
+        named = ", ".join(f"{columns[column]} ({size:,.0f})" for column, size in wide[:_MOST_COLUMNS])
+        more = f" and {len(wide) - _MOST_COLUMNS} more" if len(wide) > _MOST_COLUMNS else ""
+        yield (
+            f"Samples are far from the range of -1 to 1 that a network learns well from, by their typical size: {named}{more}. "
+            "Normalization() as the first layer, with its adapt() of the samples, or the transform Normalize() (on the command "
+            "line 'normalize') brings each column to mean 0 and deviation 1."
+        )
+    if y is not None and y.dtype.kind == "f" and len(graph.outputs) == 1 and (values := _large(y.reshape(len(y), -1))):
+        yield (
+            "The values to predict are far from the range of -1 to 1 that a network learns well, by their typical size: "
+            f"{max(size for _, size in values):,.0f}. The transform NormalizeLabels() brings them to mean 0 and deviation 1 "
+            "(on the command line 'normalizelabels'); predict() gives such values then, and inputs.restore() of the model "
+            "brings them back to the size that they had."
+        )
+
+
+def _large(rows: Any) -> list[tuple[int, float]]:
+    """Return column and root of the mean square of each column of rows ``(n, columns)`` for which it is too large."""
+    if getattr(rows, "ndim", 0) != 2 or not len(rows) or rows.dtype.names or rows.dtype.kind not in "iuf":
+        return []
+    some = np.asarray(rows[:_LOOKED_AT], np.float64)
+    # Numbers that are not finite are told with their place when they are trained.
+    with np.errstate(all="ignore"):
+        sizes = np.sqrt(np.einsum("ij,ij->j", some, some) / len(some))
+    return [(int(column), float(sizes[column])) for column in np.flatnonzero(np.isfinite(sizes) & (sizes > LARGE))]
