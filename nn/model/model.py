@@ -205,7 +205,7 @@ class Model(
             from nn.model.scale import unscaled  # noqa: PLC0415 - workers of a job do not look
 
             columns = None if self._inputs is None else self._inputs._feature_names
-            for told in unscaled(self, *source.inputs, columns=columns):
+            for told in unscaled(self, source.inputs[0], columns=columns):
                 warnings.warn(f"fit() 'x': {told}", UserWarning, stacklevel=level_of_user())
         for callback in callbacks:
             callback.model = self

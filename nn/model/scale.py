@@ -10,11 +10,11 @@ import numpy as np
 from nn.operation import MatMul
 
 if TYPE_CHECKING:
-    from nn.model.network import Network
+    from nn.model.model import Model
 
 LARGE: Final = 255.0
-"""Root of the mean square of a column above which it is told: weights of about 0.1 saturate an activation, or a step of the rule
-is far too long. Pixels to 255 are never above it, and most rules learn from them.
+"""Root of the mean square of a column above which it is told: weights of about 0.1 saturate an activation, or a step of the
+rule is far too long. Pixels to 255 are never above it, and most rules learn from them.
 """
 _LOOKED_AT: Final = 1 << 16  # rows
 _MOST_COLUMNS: Final = 3  # that a warning names
@@ -22,8 +22,8 @@ _MOST_COLUMNS: Final = 3  # that a warning names
 _SCALES: Final = frozenset({"Normalization", "BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm"})
 
 
-def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | None = None) -> Iterator[str]:
-    """Yield a warning on columns that go into products with weights as they are, and one on values to predict, if they are large.
+def unscaled(model: Model, x: Any, y: Any = None, columns: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield a warning on large columns that go into products with weights as they are, and one on large values to predict.
 
     A model that has trained already, or has a layer that normalizes, is left alone, and so are samples that another layer reads
     first: ids of an `Embedding` may be large.
