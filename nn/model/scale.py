@@ -21,7 +21,7 @@ def large_columns(model: Network, inputs: Sequence[Any], columns: Sequence[str] 
     """Return a sentence on columns of large numbers that go into a `Dense` layer as they are, with the remedy; "" for none.
 
     Of up to 1,000 rows the root of the mean square is taken for each column. Models with a layer that normalizes, with several
-    inputs, or with another layer first are left alone: these may do what is needed.
+    inputs, or with another layer first are left alone: these may scale the samples.
 
     Args:
         model: the model, not yet trained.
