@@ -205,9 +205,7 @@ class Progress(Operation):
 
 
 class Remark(Operation):
-    """Sentence of the job process of the node on what goes wrong there while the job goes on, such as a full disk, or that it
-    is `over`.
-    """
+    """Sentence of the job process of the node on a trouble while the job goes on, such as a full disk, or that it is `over`."""
 
     job: str
     node: Node
@@ -320,7 +318,7 @@ class Advanced(Operation):
 
 
 class Warned(Operation):
-    """Sentence for the submitter on what goes wrong at this node while the job goes on, or that it is `over`."""
+    """Sentence for the submitter on a trouble at this node while the job goes on, or that it is `over`."""
 
     text: Sentence
     over: bool = False

@@ -49,7 +49,7 @@ Node = Annotated[int, range(-2, 1 << 20)]
 Attempt = Annotated[int, range(1 << 31)]
 Percent = Annotated[int, range(101)]
 MOST_SENTENCE = 500
-"""Letters of a sentence on what goes wrong at a node."""
+"""Letters of a sentence on a trouble of a node."""
 MOST_NOTE = 120
 Note = Annotated[str, Length(0, MOST_NOTE)]
 Sentence = Annotated[str, Length(0, MOST_SENTENCE)]

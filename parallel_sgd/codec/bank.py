@@ -552,11 +552,11 @@ class CodecBank:
 
         Args:
             variable: place of the codec.
-            packets: what it returned.
+            packets: the packets.
             method: its name, for messages.
             sender: of the packet that it was given, for messages.
 
-        Raises: TypeError or ValueError for what cannot be sent, which names codec, method and variable unless they are ours.
+        Raises: TypeError or ValueError for packets that cannot be sent; names codec, method and variable unless they are ours.
         """
         if packets is None:
             return 0

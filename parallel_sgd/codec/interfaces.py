@@ -54,7 +54,7 @@ class BlockSum(BlockWeight):
 
 
 class Misused(TypeError):
-    """Error of a codec that calls a method of its base class with what that does not take."""
+    """Error of a codec that calls a method of its base class with arguments of a wrong kind."""
 
 
 def _where(frame: FrameType) -> str:
@@ -334,8 +334,8 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
             content: the array, added to the result that is there, if any.
             operation: None adds; otherwise `operation(old or None, content)` replaces the result.
 
-        Raises: TypeError where `content`, or what `operation` returns, is None, or has another shape than the result that it is
-            added to; names the method and the line that called it.
+        Raises: TypeError where `content`, or the result of `operation`, is None, or has another shape than the result so far;
+            names the method and the line that called it.
         """
         old = self._result
         result = content if operation is None or content is None else operation(old, content)

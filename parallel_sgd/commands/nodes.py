@@ -104,7 +104,7 @@ def reach_all(options: argparse.Namespace, suffice: Callable[[Controller], bool]
 
     Args:
         options: name the nodes.
-        suffice: tells whether those that were reached are all that have a part in what is asked; then nothing is printed.
+        suffice: tells whether those that were reached are all that have a part in the job; then nothing is printed.
 
     Raises: NetworkError when there is none.
     """

@@ -95,7 +95,7 @@ class Outcome:
             failures: those of nodes that could be done without.
             problems: those of the ledger of the run.
             simulated: the times of a run on simulated nodes.
-            notes: what went wrong at nodes while the job went on, a sentence each.
+            notes: sentences of nodes on their troubles while the job went on, such as a full disk.
         """
         self._end = {
             "state": "done",

@@ -293,7 +293,7 @@ class RunRecords:
 
     @property
     def went_well(self) -> bool:
-        """Whether the run has ended with its result, no node failed on the way, and none has told of what went wrong."""
+        """Whether the run has ended with its result, no node failed on the way, and none has told of trouble."""
         outcome = self.outcome
         return outcome.get("state") == "done" and not any(outcome.get(key) for key in ("incidents", "failures", "notes"))
 

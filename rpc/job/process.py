@@ -74,11 +74,11 @@ _READY = (1,)  # head of the READY message between peers
 
 
 class DiskHandler(logging.Handler):
-    """Handler that tells the submitter when the disk of this node begins to refuse what is written, and when it takes it again,
-    by the records that are marked `DISK_REFUSES` and `DISK_TAKES`.
+    """Handler that tells the submitter when the disk of this node begins to refuse files, and when it takes them again, by the
+    records that are marked `DISK_REFUSES` and `DISK_TAKES`.
 
     Args:
-        tell: sends a sentence, and whether it is the end of what went wrong.
+        tell: sends a sentence, and whether it is the end of the trouble.
         folder: folder that a sentence names by itself, since its place says nothing elsewhere.
     """
 

@@ -171,7 +171,7 @@ class Coordinator(JobOutcome):
 
     @property
     def remarks(self) -> list[tuple[int, str]]:
-        """What job processes of this attempt told while it went on, (node, sentence) each: the newest hundred."""
+        """Sentences of the job processes of this attempt while it went on, (node, sentence) each: the newest hundred."""
         return list(self._loop.remarks)
 
     # ---- submission
