@@ -28,7 +28,7 @@ class _Key(ISeedSequence):
 def keyed(seed: int, purpose: str, *counters: int) -> np.random.Generator:
     """Return a generator that is a function of its key alone.
 
-    The key (seed, purpose, *counters) is hashed to the 128-bit key of a Philox generator (Salmon et al., "Parallel random
+    The key (seed, purpose, counters) is hashed to the 128-bit key of a Philox generator (Salmon et al., "Parallel random
     numbers: as easy as 1, 2, 3", 2011). Two calls with equal keys give equal numbers on every machine; keys that differ
     anywhere give independent streams.
 

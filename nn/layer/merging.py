@@ -150,7 +150,7 @@ class Average(_Merging):
 class Concatenate(Layer, configured=True):
     """Inputs joined along one axis, by default the features: (batch, a), (batch, b) give (batch, a + b).
 
-    The other axes must be equal, and it is not the batch; else ValueError.
+    The other axes must be equal, and the joined one is not the batch; else ValueError.
 
     Args:
         axis: the axis, counted from the end where negative.
