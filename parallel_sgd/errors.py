@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from network.errors import BadContent, PeerLost
 from rpc import submit
 from rpc.messages import Verdict, in_causal_order
 from rpc.support.logs import clean, clean_text
 
+NOT_BEGUN: Final = "The job, of which nothing had been trained,"
+"""Name of a job of which there is no run yet, where Ctrl-C stops it."""
 # by the text of an error: detail comes from other processes as text alone
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"

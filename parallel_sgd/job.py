@@ -27,14 +27,14 @@ from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents
-from .errors import JobFailed
+from .errors import NOT_BEGUN, JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import MEANT, ON_CPUS, JobOptions, options
 from .options.make_spec import make_spec, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
-from .record.run import NOT_BEGUN, JobResult, write_run_manifest
+from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
 
 if TYPE_CHECKING:
@@ -224,11 +224,11 @@ def run_job(
         from .writers.live import following  # noqa: PLC0415
 
         console = JobConsole(spec, arrays) if is_shown else None
+        at_end = "What the writers get at the end" if spec.options.writers else "The console of the job"
         with following(spec.options.writers, spec.config, console) as followers:
             result = _train(spec, arrays, followers)
             try:
-                what = "What the writers get at the end" if spec.options.writers else "The console of the job"
-                with telling(what, _log), spared(what):
+                with telling(at_end, _log), spared(at_end):
                     followers.done(lambda: result.history)
             finally:  # the hash of a file holds once no writer adds to it
                 try:

@@ -116,6 +116,10 @@ class JobExecutor(AbsExecutable):
         server = Parameter_Server if self._server_keeps else None
         misc, given = self._parts[MISC], self._parts.get(CHECKPOINT)
         self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
+        found = self._begin.resumption
+        # a submitter that has sent the checkpoint has told it; of a choice of the nodes, it knows nothing else
+        if found is not None and not found.whole and com.node_id == min(plan.assignment.nodes) and (com.attempt or not given):
+            self._remarks.append(self._begin.said)
         return self._begin.resumption
 
     def start(self, com: Communication) -> None:

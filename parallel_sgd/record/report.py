@@ -253,7 +253,8 @@ class TrainingReport:
 
     def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
         """Add all packets, one row per `Entry`; sizes in bytes. `names` are those of the variables."""
-        rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
+        # packets of checkpoints have the variable -1
+        rows = [(e.codec, e.variable, names[e.variable] if 0 <= e.variable < len(names) else "", *e[2:]) for e in entries]
         self._packets.add(rows)
         self._packets.save()
 

@@ -64,8 +64,6 @@ _NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _LATER: Final = (PAGE, "model.sig", "model.pub")
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
-NOT_BEGUN: Final = "The job, of which nothing had been trained,"
-"""Name of a job of which there is no run yet."""
 _log = get_logger(SUBMIT_LOGGER)
 
 

@@ -111,7 +111,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "AC": (
         {
             "Codec": _texts,
-            "Variable": _COUNT,
+            "Variable": _whole(-1, _MOST_COUNT),  # -1: of a checkpoint, which belongs to none
             "Name": _texts,
             "Peer": _NODE_NUMBER,
             "Direction": _texts,

@@ -16,7 +16,7 @@ from nn.model.diagram import Diagram, summarize
 from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
-from parallel_sgd.errors import JobFailed
+from parallel_sgd.errors import NOT_BEGUN, JobFailed
 from parallel_sgd.options.job_options import options
 from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.call import line_to_go_on
@@ -26,7 +26,6 @@ from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.identity import environment_of
 from parallel_sgd.record.machine import MACHINE
 from parallel_sgd.record.paths import told_path
-from parallel_sgd.record.run import NOT_BEGUN
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import Simulated
 from parallel_sgd.record.spared import spared

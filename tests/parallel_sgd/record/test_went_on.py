@@ -10,8 +10,9 @@ import pytest
 
 from nn.dataset import Digits
 from nn.dataset.transforms import ImageCls
+from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
-from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain, SyncPS
+from parallel_sgd.codec import AsyncPS, BlockWeight, GlobalSettings, Plain, SyncPS
 from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.table import Earlier
 from parallel_sgd.run_page.records import RunRecords
@@ -116,6 +117,17 @@ def test_bytes_of_a_parameter_server_stay_as_they_were(tmp_path: Path, before: i
         # the server had not written down all packets of the batch in which it ended
         assert 0 <= calm["bytes"][1] - history["bytes"][1] < calm["bytes"][1] / BATCHES
     assert history["bytes"][2] == calm["bytes"][2] * after / before
+
+
+def test_packets_of_checkpoints_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They belong to no variable, have no name of one, and no warning says that their row is none."""
+    options = {"codec": AsyncPS, "ps_codec": AsyncPS, "op_type": GradientAveragingOptimizer}
+    trained(tmp_path, 2, 1, ps=True, **options)
+    assert not [line for line in caplog.messages if "left out" in line]
+    accounts = RunRecords.read(tmp_path / "runs" / "latest").tables[0]["AC"]
+    (mark,) = (at for at, codec in enumerate(accounts["Codec"]) if codec == "checkpoint")
+    assert (accounts["Variable"][mark], accounts["Name"][mark], accounts["Peer"][mark]) == (-1, "", -2)
+    assert accounts["Packets"][mark] == 1 + (BATCHES - 1) // 4
 
 
 def test_rows_that_are_gone_are_told(tmp_path: Path) -> None:
