@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psgd
+
 import nn
 import parallel_sgd
 from benchmarks import machine
@@ -55,12 +57,16 @@ def together(folder: Path, seeds: range, processes: int) -> tuple[float, list[di
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=60, help="runs in all (default 60)")
-    parser.add_argument("--processes", type=int, default=2, help="processes of the sweep (default 2)")
-    parser.add_argument("--parts", type=int, default=1, help="turns of runs alone and sweep (default 1; more under load)")
+    parser.add_argument("--runs", type=psgd.positive, default=60, help="runs in all (default 60)")
+    parser.add_argument("--processes", type=psgd.positive, default=2, help="processes of the sweep (default 2)")
+    parser.add_argument(
+        "--parts", type=psgd.positive, default=1, help="turns of runs alone and sweep (default 1; more under load)"
+    )
     options = parser.parse_args()
-    machine.show()
     each = options.runs // (len(BLOCKS) * options.parts)
+    if each < 1:
+        parser.error(f"--runs must be at least {len(BLOCKS)} for each of --parts, got {options.runs} for {options.parts}")
+    machine.show()
     ratios, sums, walls = [], 0.0, 0.0
     with tempfile.TemporaryDirectory() as place:
         for part in range(options.parts):

@@ -23,6 +23,7 @@ LOGGERS = ("", "P-SGD Submit", "parallel_sgd", "parallel_sgd.record.report", "pa
 GUARDS = (
     *("contextmanager.<locals>.helper", "GeneratorContextManager.__enter__", "GeneratorContextManager.__exit__", "._guard"),
     *("ExitStack.__init__", "ExitStack.__enter__", "ExitStack.__exit__"),
+    *("Interrupts.__enter__", "Interrupts.__exit__"),  # which closes two sockets
     # in their place a lock stays held, or a thread asleep, as no error of a lock leaves it
     *("Condition.__enter__", "Condition.__exit__", "Condition.notify_all"),
 )

@@ -14,6 +14,7 @@ from parallel_sgd import JobResult, in_process
 from rpc import Cohort, SubmissionError
 from rpc.agent import kernel_sets
 from rpc.agent.settings import AgentSettings
+from rpc.job.kernels import KERNEL_VARIABLES
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.statements import covers
 
@@ -25,6 +26,13 @@ HAS_AVX2 = "avx2" in FLAGS and bool(kernel_sets.library_name())
 OLDER = {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX2 FMA3 AVX512F AVX512_SKX"}
 NEWER = {"OPENBLAS_CORETYPE": "Haswell"}
 pytestmark = pytest.mark.skipif(not HAS_AVX2, reason="takes a CPU with AVX2, and NumPy from a wheel")
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernels are given to the agents by the environment of the tests."""
+    for name in KERNEL_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -66,6 +74,7 @@ def test_portable_bits_are_the_same_on_all_kernels(pair: Cluster, tmp_path: Path
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("unset")
 @covers("RUN-2")
 def test_all_nodes_of_a_job_have_one_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The first of a fixed order that all have, here one that was given; later attempts have it, too, and the log names it."""
@@ -84,6 +93,7 @@ def test_all_nodes_of_a_job_have_one_set(tmp_path: Path, caplog: pytest.LogCaptu
 
 @covers("RUN-2")
 @pytest.mark.long
+@pytest.mark.usefixtures("unset")
 def test_an_agent_offers_the_same_sets_at_its_start_and_later(tmp_path: Path) -> None:
     """Two fresh agents and the same two after a job: equal offers, equal bits, nothing written in a cache."""
     cache = tmp_path / "cache"
