@@ -116,7 +116,7 @@ function drawCauses() {
   const above = narrow(), label = above ? {inside: true, margin: 0, align: "left", verticalAlign: "bottom", padding: [0, 0, 11, 2]} : {width: 180, overflow: "break", lineHeight: 14};
   show("causes", {grid: {left: above ? 4 : 196, right: 76, top: above ? 14 : 6, bottom: 26},
     xAxis: axis({type: "value", splitNumber: above ? 3 : 4, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
-    yAxis: axis({type: "category", data: rows.map(row => row.place), axisTick: {show: false}, z: 10,
+    yAxis: axis({type: "category", data: rows.map(row => row.place.replace(/ (?=\d+$)/, "\u00a0")), axisTick: {show: false}, z: 10,
       axisLabel: Object.assign({color: ink(), fontSize: 12, interval: 0}, label)}),
     tooltip: {formatter: item => escaped(rows[item.dataIndex].text) + "<br><b>" + seconds(item.value) + "</b>"},
     series: [{type: "bar", data: rows.map(row => row.seconds), itemStyle: {color: COLOURS.merge, borderRadius: [0, 3, 3, 0]}, barMaxWidth: above ? 12 : 22,
@@ -140,8 +140,12 @@ function heat(id, columns, rows, cells, format, names) {
   const pair = document.getElementById(id).closest(".pair");
   if (pair && rows.length > 24) pair.classList.add("single");  // beside a large picture a small one stands above much emptiness
   const most = Math.max(...cells.map(cell => cell[2])), few = columns.length <= (narrow() ? 4 : 10) && rows.length <= 24;
+  // every so many-th column has its label, so that none touches the next
+  const room = document.getElementById(id).clientWidth - names.left - 14, longest = Math.max(...columns.map(text => String(text).length));
+  const each = room > 0 ? Math.ceil(columns.length * (7 * longest + 8) / room) : 1;
   show(id, {grid: {left: names.left, right: 14, top: 10, bottom: 84},
-    xAxis: axis({type: "category", data: columns, name: names.x, nameLocation: "middle", nameGap: 26, splitArea: {show: false}}),
+    xAxis: axis({type: "category", data: columns, name: names.x, nameLocation: "middle", nameGap: 26, splitArea: {show: false},
+      axisLabel: {color: ink(), fontSize: 11, interval: each - 1}}),
     yAxis: axis({type: "category", inverse: true, data: rows, name: names.y, nameLocation: "start",
       axisLabel: {color: ink(), fontSize: 11, width: names.left - 12, overflow: "break", lineHeight: 13, interval: rows.length > 40 ? "auto" : 0}}),
     visualMap: {min: 0, max: most || 1, calculable: false, orient: "horizontal", left: "center", bottom: 4, itemHeight: 110, itemWidth: 10,
@@ -156,7 +160,7 @@ function heat(id, columns, rows, cells, format, names) {
 
 function drawHeat() {
   const waits = page.waits, links = page.links, variables = page.variables;
-  heat("waits", waits.nodes.map(short), waits.nodes.map(who), waits.cells, seconds,
+  heat("waits", waits.nodes.map(short), waits.waiters.map(who), waits.cells, seconds,
     {left: 80, x: "waited for", y: "", tell: (row, column) => row + " waited for " + column});
   heat("links", links.nodes.map(short), links.senders.map(who), links.cells, bytes,
     {left: 80, x: "to", y: "", tell: (row, column) => row + " sent to " + column,
