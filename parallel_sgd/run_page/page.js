@@ -135,6 +135,9 @@ function drawPhases() {
       itemStyle: {color: colour(name)}, emphasis: {disabled: true}}))}, 56 + above + Math.max(14, Math.min(30, 900 / phases.workers.length)) * phases.workers.length);
 }
 
+// the colour of a number on a cell of this share of the largest: white or dark, whichever has more contrast
+function on(share) { return DARK.matches ? (share > 0.5 ? "#10151c" : "#f2f5f9") : share > 0.66 ? "#fff" : "#10151c"; }
+
 function heat(id, columns, rows, cells, format, names) {
   if (!cells.length) return;
   const pair = document.getElementById(id).closest(".pair");
@@ -153,7 +156,7 @@ function heat(id, columns, rows, cells, format, names) {
       inRange: {color: DARK.matches ? ["#1f2834", "#2f5f8f", "#62b6e0", "#e9f5c9"] : ["#eef3fa", "#9ec5ea", "#3d7edb", "#173a75"]}},
     tooltip: {formatter: item => escaped(names.tell(rows[item.value[1]], columns[item.value[0]])) + "<br><b>" + format(item.value[2]) + "</b>" +
       (names.parts ? names.parts(item.value) : "")},
-    series: [{type: "heatmap", progressive: 0, data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
+    series: [{type: "heatmap", progressive: 0, data: few ? cells.map(cell => ({value: cell, label: {color: on(cell[2] / (most || 1))}})) : cells, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
       label: {show: few, fontSize: 11, formatter: item => format(item.value[2])}}]},
     Math.max(230, 110 + Math.max(names.least || 13, Math.min(30, 320 / rows.length)) * rows.length));
 }
