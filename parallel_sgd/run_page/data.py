@@ -206,9 +206,12 @@ def _gaps(rows: Sequence[Batch], failures: Sequence[float]) -> Iterator[float]:
 
 def _waits(found: Blame, runs: Runs) -> dict[str, Any]:
     nodes = sorted({*runs, *(node for pair in found.waits for node in pair)})
-    place = {node: number for number, node in enumerate(nodes)}
-    cells = [[place[peer], place[who], round(seconds, 6)] for (who, peer), seconds in sorted(found.waits.items())]
-    return {"nodes": nodes, "cells": cells}
+    # nodes without tables are waited for, and have no row that would stay empty
+    waiters = sorted({*runs, *(who for who, _ in found.waits)})
+    column = {node: number for number, node in enumerate(nodes)}
+    row = {node: number for number, node in enumerate(waiters)}
+    cells = [[column[peer], row[who], round(seconds, 6)] for (who, peer), seconds in sorted(found.waits.items())]
+    return {"nodes": nodes, "waiters": waiters, "cells": cells}
 
 
 def _rows(table: Mapping[str, Column], *names: str) -> Iterable[tuple[float | str, ...]]:

@@ -116,7 +116,7 @@ function drawCauses() {
   const above = narrow(), label = above ? {inside: true, margin: 0, align: "left", verticalAlign: "bottom", padding: [0, 0, 11, 2]} : {width: 180, overflow: "break", lineHeight: 14};
   show("causes", {grid: {left: above ? 4 : 196, right: 76, top: above ? 14 : 6, bottom: 26},
     xAxis: axis({type: "value", splitNumber: above ? 3 : 4, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
-    yAxis: axis({type: "category", data: rows.map(row => row.place), axisTick: {show: false}, z: 10,
+    yAxis: axis({type: "category", data: rows.map(row => row.place.replace(/ (?=\d+$)/, "\u00a0")), axisTick: {show: false}, z: 10,
       axisLabel: Object.assign({color: ink(), fontSize: 12, interval: 0}, label)}),
     tooltip: {formatter: item => escaped(rows[item.dataIndex].text) + "<br><b>" + seconds(item.value) + "</b>"},
     series: [{type: "bar", data: rows.map(row => row.seconds), itemStyle: {color: COLOURS.merge, borderRadius: [0, 3, 3, 0]}, barMaxWidth: above ? 12 : 22,
@@ -135,13 +135,20 @@ function drawPhases() {
       itemStyle: {color: colour(name)}, emphasis: {disabled: true}}))}, 56 + above + Math.max(14, Math.min(30, 900 / phases.workers.length)) * phases.workers.length);
 }
 
+// the colour of a number on a cell of this share of the largest: white or dark, whichever has more contrast
+function on(share) { return DARK.matches ? (share > 0.5 ? "#10151c" : "#f2f5f9") : share > 0.66 ? "#fff" : "#10151c"; }
+
 function heat(id, columns, rows, cells, format, names) {
   if (!cells.length) return;
   const pair = document.getElementById(id).closest(".pair");
   if (pair && rows.length > 24) pair.classList.add("single");  // beside a large picture a small one stands above much emptiness
   const most = Math.max(...cells.map(cell => cell[2])), few = columns.length <= (narrow() ? 4 : 10) && rows.length <= 24;
+  // every so many-th column has its label, so that none touches the next
+  const room = document.getElementById(id).clientWidth - names.left - 14, longest = Math.max(...columns.map(text => String(text).length));
+  const each = room > 0 ? Math.ceil(columns.length * (7 * longest + 8) / room) : 1;
   show(id, {grid: {left: names.left, right: 14, top: 10, bottom: 84},
-    xAxis: axis({type: "category", data: columns, name: names.x, nameLocation: "middle", nameGap: 26, splitArea: {show: false}}),
+    xAxis: axis({type: "category", data: columns, name: names.x, nameLocation: "middle", nameGap: 26, splitArea: {show: false},
+      axisLabel: {color: ink(), fontSize: 11, interval: each - 1}}),
     yAxis: axis({type: "category", inverse: true, data: rows, name: names.y, nameLocation: "start",
       axisLabel: {color: ink(), fontSize: 11, width: names.left - 12, overflow: "break", lineHeight: 13, interval: rows.length > 40 ? "auto" : 0}}),
     visualMap: {min: 0, max: most || 1, calculable: false, orient: "horizontal", left: "center", bottom: 4, itemHeight: 110, itemWidth: 10,
@@ -149,14 +156,14 @@ function heat(id, columns, rows, cells, format, names) {
       inRange: {color: DARK.matches ? ["#1f2834", "#2f5f8f", "#62b6e0", "#e9f5c9"] : ["#eef3fa", "#9ec5ea", "#3d7edb", "#173a75"]}},
     tooltip: {formatter: item => escaped(names.tell(rows[item.value[1]], columns[item.value[0]])) + "<br><b>" + format(item.value[2]) + "</b>" +
       (names.parts ? names.parts(item.value) : "")},
-    series: [{type: "heatmap", progressive: 0, data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
+    series: [{type: "heatmap", progressive: 0, data: few ? cells.map(cell => ({value: cell, label: {color: on(cell[2] / (most || 1))}})) : cells, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
       label: {show: few, fontSize: 11, formatter: item => format(item.value[2])}}]},
     Math.max(230, 110 + Math.max(names.least || 13, Math.min(30, 320 / rows.length)) * rows.length));
 }
 
 function drawHeat() {
   const waits = page.waits, links = page.links, variables = page.variables;
-  heat("waits", waits.nodes.map(short), waits.nodes.map(who), waits.cells, seconds,
+  heat("waits", waits.nodes.map(short), waits.waiters.map(who), waits.cells, seconds,
     {left: 80, x: "waited for", y: "", tell: (row, column) => row + " waited for " + column});
   heat("links", links.nodes.map(short), links.senders.map(who), links.cells, bytes,
     {left: 80, x: "to", y: "", tell: (row, column) => row + " sent to " + column,

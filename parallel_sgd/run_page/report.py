@@ -215,7 +215,7 @@ def _settings(records: RunRecords) -> str:
 
 def _time(records: RunRecords, data: Mapping[str, Any]) -> str:
     waits = data["waits"]
-    names = [worker(node) for node in waits["nodes"]]
+    names, waiters = ([worker(node) for node in waits[part]] for part in ("nodes", "waiters"))
     cells = [(*place, tables.Seconds(waited)) for *place, waited in waits["cells"]]
     told = tables.causes_list(data)
     kept = data["phases"]["workers"]
@@ -235,7 +235,7 @@ def _time(records: RunRecords, data: Mapping[str, Any]) -> str:
         "waits",
         "Who waited for whom",
         "Seconds that a worker (row) waited for another one (column), from which the last packet of the batch came.",
-        tables.cells_table(names, names, cells, ["who", "waited for", "seconds"]),
+        tables.cells_table(waiters, names, cells, ["who", "waited for", "seconds"]),
     )
     phases = chart(
         "phases",

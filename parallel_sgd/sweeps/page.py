@@ -103,7 +103,8 @@ def _note(result: SweepResult) -> str:
         times += "; workers of one process take turns."
     return (
         "On test data where there are some. In bold the mean over the runs of a group, whose place is that of their mean "
-        "seconds or bytes at the end of each epoch; each run thin. Bytes are the contents of packets that all nodes of a run "
+        "seconds or bytes at the end of each epoch; each run thin. Where curves are equal, that of the group named "
+        "first is seen on both sides of the other. Bytes are the contents of packets that all nodes of a run "
         f"together had sent, of runs with clients those that these had sent and got. {times}"
     )
 
@@ -126,7 +127,7 @@ def _lines(rows: Sequence[Row], chosen: Sequence[str], names: Sequence[str], per
             common = {"metric": metric, "name": label, "test": False, "run": number}
             mean = [_rounded((place, value)) for place, value, _ in mean_curve(own, metric, per)]
             if mean:
-                yield {**common, "label": label, "mean": True, "width": 2.4, "points": mean}
+                yield {**common, "label": label, "mean": True, "points": mean}
             if len(rows) <= _MOST_THIN and len(own) > 1:
                 for row in own:
                     thin = [_rounded(point) for point in row.curve(metric, per).values()]

@@ -71,7 +71,7 @@ if (!isPlain && !isLive && await tab.locator("#data").count()) {
   await tab.setViewportSize({width: 718, height: 900});
   await tab.waitForTimeout(500);
   found.widths[718] = await tab.evaluate(() => document.documentElement.scrollWidth);
-  await tab.emulateMedia({media: "screen"});
+  await tab.emulateMedia({media: null});  // "screen" would hold for the PDF, too
 }
 const wanted = more.filter(word => !["dark", "plain", "begin"].includes(word));
 if (wanted.length) await tab.setViewportSize({width: 1280, height: 900});

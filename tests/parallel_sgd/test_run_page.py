@@ -97,6 +97,8 @@ def test_a_page_says_which_workers_have_tables(tmp_path: Path) -> None:
     data = page_data(records)
     assert "Of 2 workers these have left tables of batches and links: 0." in render(records, data)
     assert (data["links"]["nodes"], data["links"]["senders"]) == ([0, 1], [0])
+    assert (data["waits"]["nodes"], data["waits"]["waiters"]) == ([0, 1], [0])
+    assert all(row == 0 for _, row, _ in data["waits"]["cells"])
 
 
 def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
