@@ -30,7 +30,7 @@ __all__ = [
     "register_value",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "cluster": "ClusterExecutor local_nodes",

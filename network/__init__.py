@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 # what is asked for is loaded: a program that names only an assignment loads no session and no cipher
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "controller": "Controller",

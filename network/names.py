@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -19,12 +19,12 @@ def lazily(
     *,
     meant: Mapping[str, str] = _NOTHING,
     within: str = "",
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make `__getattr__` and `__dir__` (PEP 562) of a package.
+) -> None:
+    """Give a package its `__getattr__` and `__dir__` (PEP 562).
 
     Its modules are attributes of the package, as if it had imported them. Completion and `help()` go by `__dir__`: they show
-    those names, and of loaded modules only those of the package. Type checkers do not see it: the package imports the same
-    names under `TYPE_CHECKING`.
+    those names, and of loaded modules only those of the package. Type checkers see neither function, since by a
+    `__getattr__` they would take every name: the package imports the same names under `TYPE_CHECKING`.
 
     Args:
         package: its name.
@@ -56,7 +56,7 @@ def lazily(
             | {name for name in loaded if f"{package}.{name}" in sys.modules}
         )
 
-    return get, names
+    vars(sys.modules[package]).update(__getattr__=get, __dir__=names)
 
 
 def unknown(package: str, name: str, meant: Mapping[str, str], within: str = "") -> AttributeError:

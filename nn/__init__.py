@@ -34,7 +34,7 @@ __all__ = [
     "dataset", "function", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "onnx", "operation",
     "optimizer", "random", "regularizer", "testing",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
+lazily(__name__, {
     "activation": "activation", "callback": "callback", "constraint": "constraint", "data": "data", "dataset": "dataset",
     "function": "function",
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",

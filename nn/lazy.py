@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -17,12 +17,13 @@ _PROJECT: Final = "parallel_sgd"
 _OWN: Final = os.path.join("nn", "__init__.py")
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` (PEP 562) of `package` for {module: names that come from it, with blanks between}.
+def lazily(package: str, modules: Mapping[str, str]) -> None:
+    """Give `package` its `__getattr__` and `__dir__` (PEP 562) for {module: names that come from it, with blanks between}.
 
     Those modules are attributes of the package, as if it had imported them; one that is shown stands among its own names.
     Completion and `help()` go by `__dir__`: they show those names, and of loaded objects only modules of the package. Type
-    checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
+    checkers see neither function, since by a `__getattr__` they would take every name: the package imports the same names under
+    `TYPE_CHECKING`.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -41,7 +42,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], An
         special = {name for name in loaded if name.startswith("__")}
         return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
 
-    return get, names
+    vars(sys.modules[package]).update(__getattr__=get, __dir__=names)
 
 
 def unknown(package: str, name: str) -> AttributeError:

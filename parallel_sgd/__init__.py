@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 __version__ = VERSION
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "engine.callbacks": "MonitorCallback",

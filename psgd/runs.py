@@ -109,7 +109,10 @@ def _find(directory: str, name: str) -> Run:
             if run_here is not None:
                 return run_here
     there = ", ".join(run.path.name for run in known[:5]) or "none"
-    raise ValueError(f"'RUN' must be the folder of a run, its name in {RUNS}/, or a job's id, got {name!r}; there are: {there}")
+    more = f" and {len(known) - 5} more, which 'psgd runs' lists" if len(known) > 5 else ""
+    raise ValueError(
+        f"'RUN' must be the folder of a run, its name in {RUNS}/, or a job's id, got {name!r}; there are: {there}{more}"
+    )
 
 
 def _read(run: Run) -> RunRecords:
@@ -158,18 +161,28 @@ def _list(given: argparse.Namespace) -> int:
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
     # a run by its name, as all other commands take it
     names = {facts["job"]: facts["run"] for facts in found}
-    rows = [_HEAD, *(_row(facts, names) for facts in found)]
-    # cut for eyes only: a pipe gets all of it
+    # for eyes only: a pipe gets all of each run in its line
     columns = columns_of(sys.stdout)
     if not columns:
-        return in_columns(rows)
+        return in_columns([_HEAD, *(_row(facts, names) for facts in found)])
+    # settings that all have tell none from another: once, below the table
+    read = [facts["differs"] for facts in found if "problem" not in facts]
+    common = dict(each for each in read[0].items() if all(each in other.items() for other in read)) if read[1:] else {}
+    below = [f"All of them: {_told(common, names)}"] * bool(common)
+    own = [
+        {**facts, "differs": {name: facts["differs"][name] for name in facts["differs"] if name not in common}}
+        for facts in found
+    ]
+    rows = [_HEAD, *(_row(facts, names) for facts in own)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
     room = columns - sum(widths) - len(_GAP) * len(widths)
     if room >= _NARROWEST:
         # the last column ends with the line
-        return in_columns([(*row[:-1], _cut(row[-1], room)) for row in rows])
-    # below each run, where there is too little room beside the others
-    return "\n".join(fitted(line, sys.stdout) for line in in_columns(rows, columns).splitlines())
+        lines = [in_columns([(*row[:-1], _cut(row[-1], room)) for row in rows]), *below]
+    else:
+        # below each run, where there is too little room beside the others
+        lines = [*in_columns(rows, columns).splitlines(), *below]
+    return "\n".join(fitted(line, sys.stdout) for text in lines for line in text.splitlines())
 
 
 def _cut(text: str, room: int) -> str:
@@ -178,14 +191,18 @@ def _cut(text: str, room: int) -> str:
 
 def _row(facts: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
     figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
-    from parallel_sgd.record.settings import DATA  # noqa: PLC0415 - as above
-
-    # a terminal shows the begin, and data seldom differ from run to run
-    ordered = sorted(facts["differs"].items(), key=lambda item: item[0] in DATA)
-    differs = ", ".join(f"{name}={names.get(value, value) if name == 'resume' else value}" for name, value in ordered)
+    differs = _told(facts["differs"], names)
     began = "" if facts["began"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     # names of folders, titles and errors may hold control characters
     return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
+
+
+def _told(settings: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    from parallel_sgd.record.settings import DATA  # noqa: PLC0415 - as above
+
+    # a terminal shows the begin, and data seldom differ from run to run
+    ordered = sorted(settings.items(), key=lambda item: item[0] in DATA)
+    return _clean(", ".join(f"{name}={names.get(value, value) if name == 'resume' else value}" for name, value in ordered))
 
 
 def _clean(text: str) -> str:

@@ -52,7 +52,7 @@ __all__ = [
     "UnknownJob",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "agent.agent": "Cohort",

@@ -31,7 +31,7 @@ class Stated(NamedTuple):
 def lazy_packages() -> Iterator[Path]:
     """Yield the files that call `lazily`."""
     for path in library_files():
-        if any(isinstance(node, ast.Assign) and _is_lazily(node.value) for node in parse(path).body):
+        if any(isinstance(node, ast.Expr) and _is_lazily(node.value) for node in parse(path).body):
             yield path
 
 
@@ -53,7 +53,7 @@ def stated(path: Path) -> Stated:
             imported |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             imported.add(node.name)
-        elif isinstance(node, ast.Assign) and _is_lazily(node.value):
+        elif isinstance(node, ast.Expr) and _is_lazily(node.value):
             assert isinstance(node.value, ast.Call)
             for mapping in node.value.args[1:]:
                 homes = eval(compile(ast.Expression(mapping), str(path), "eval"), vars(loaded))

@@ -156,6 +156,21 @@ def test_lists_end_with_a_terminal(place: Path, capsys: pytest.CaptureFixture[st
     assert max(map(len, whole.splitlines())) > 100
 
 
+def test_a_terminal_shows_once_what_all_runs_have(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe has all settings of a run in its line, for programs that look for them."""
+    train(), train(block_size=32)
+    assert all("dataset=Digits" in line for line in psgd(capsys, "runs")[1].splitlines()[1:])
+    for columns in (80, 160):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr("sys.stdout", screen := Screen())
+        assert cli.main(["runs"]) == 0
+        *runs, common = screen.getvalue().splitlines()
+        assert common.startswith("All of them: ") and "dataset=Digits" in common and "block_size" not in common
+        assert "dataset" not in "".join(runs) and "".join(runs).count("block_size=32") == 1
+
+
 @covers("RUN-10")
 def test_links_after_a_run_was_deleted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They lead to the newest run that is left and has what they name, or go; other links and folders stay."""
@@ -200,7 +215,7 @@ def test_what_is_not_deleted(place: Path, capsys: pytest.CaptureFixture[str]) ->
         psgd(capsys, "runs", "--delet", "digits-2")
     assert "unrecognized arguments: --delet digits-2; did you mean --delete?" in capsys.readouterr().err
     code, _, said = psgd(capsys, "runs", "--delete", "digits-2", "digits-9")
-    assert code == 2 and "got 'digits-9'; there are: digits-2, digits-1" in said
+    assert code == 2 and "got 'digits-9'; there are: digits-2, digits-1\n" in said
     moved = place / "elsewhere"
     shutil.copytree(place / "runs/digits-2", moved)
     code, _, said = psgd(capsys, "runs", "--delete", str(moved))

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # a worker with a plan loads `fault` and `plan`; proxy and streams only where a link has faults
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "fault": "Fault LinkFault ProcessFault Step",

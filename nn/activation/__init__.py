@@ -102,7 +102,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Words of ActivationName with the names of their classes, see `nn.names`."""
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "activation": "Activation Linear",

@@ -24,7 +24,7 @@ __all__ = [
     "SwapEMA",
     "TensorBoard",
 ]
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "averaging": "SwapEMA",

@@ -28,7 +28,7 @@ __all__ = [
     "ClientDataset", "ClientFolders", "Digits", "FashionMNIST", "ImageFolder", "NpzDataset", "Plan", "PublishedDataset",
     "SimData", "SyntheticClients", "TextFolder", "TokenText", "checksum_of", "idx", "pad_sequences", "plan", "transforms",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
+lazily(__name__, {
     "array": "ArrayDataset", "byte_pairs": "BytePairs", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
     "clients": "LEAF ClientDataset ClientFolders SyntheticClients", "csv_dataset": "CSVDataset",
     "files": "PublishedDataset", "folders": "ImageFolder TextFolder", "idx": "idx", "interface": "AbsDataset checksum_of",

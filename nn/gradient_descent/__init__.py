@@ -97,7 +97,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Words of OptimizerName with the names of their classes, see `nn.names`."""
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer",

@@ -94,7 +94,7 @@ __all__ = [
     "UpSampling",
     "ZeroPadding",
 ]
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "activation": "GLU PReLU Activation",

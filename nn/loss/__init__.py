@@ -93,7 +93,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Words of LossName with the names of their classes, see `nn.names`."""
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "cross_entropy": "Cross_Entropy Cross_Entropy_With_Softmax",

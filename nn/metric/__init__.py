@@ -144,7 +144,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Words of MetricName with the names of their classes, see `nn.names`."""
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "accuracy": "CategoricalAccuracy ClassF1 ConfusionMatrix MeanIoU TopKAccuracy",

@@ -17,7 +17,7 @@ __all__ = [
     "DNN", "AlexNet", "CachedDecoder", "Fragment", "Functional", "History", "LeNet5", "Model", "ModelFileError", "ResNet20",
     "SequentialModel", "Transformer",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
+lazily(__name__, {
     "convolutional": "AlexNet LeNet5 ResNet20", "decoder": "CachedDecoder",
     "history": "History", "model": "Fragment Functional Model",
     "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from nn.onnx.reader import from_bytes, load
 
 __all__ = ["from_bytes", "load", "save", "to_bytes"]
-__getattr__, __dir__ = lazily(__name__, {"export": "save to_bytes", "reader": "from_bytes load"})
+lazily(__name__, {"export": "save to_bytes", "reader": "from_bytes load"})

@@ -96,7 +96,7 @@ __all__ = [
     "Where",
     "batch_leads",
 ]
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where",

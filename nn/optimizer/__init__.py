@@ -25,7 +25,7 @@ __all__ = [
     "ParameterAveragingOptimizer",
     "ShardedPSGDOptimizer",
 ]
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "double_buffering": "DoubleBufferingOptimizer",

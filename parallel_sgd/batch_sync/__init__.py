@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 __all__ += sync.__all__
-__getattr__, __dir__ = lazily(__name__, {"sync": " ".join(sync.__all__)})
+lazily(__name__, {"sync": " ".join(sync.__all__)})

@@ -215,4 +215,4 @@ _OWN_MODULE = {
 SHIPPED = tuple(name for name in __all__ if name not in " ".join(_BESIDE.values()).split())
 _NAMED = [name for name in SHIPPED if name not in " ".join(_OWN_MODULE.values()).split()]
 
-__getattr__, __dir__ = lazily(__name__, {"named": " ".join(_NAMED), **_OWN_MODULE, **_BESIDE})
+lazily(__name__, {"named": " ".join(_NAMED), **_OWN_MODULE, **_BESIDE})

@@ -541,9 +541,9 @@ class CodecBank:
 
     def _no_target(self, variable: int, target: object) -> ValueError:
         hint = "; a job has one with local_workers(n, ps=True), --ps" if target == Parameter_Server else ""
-        who = " (the parameter server)" if hint else ""
+        shown = f"{target} (the parameter server)" if hint else target
         return ValueError(
-            f"{self._names[variable]} sends variable {self._ids[variable]} to node {target}{who}, but the other nodes of this "
+            f"{self._names[variable]} sends variable {self._ids[variable]} to node {shown}, but the other nodes of this "
             f"job are {sorted(self.channel.peers())}{hint}"
         )
 

@@ -38,7 +38,7 @@ __all__ = [
     "load_client",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "clients": "Clients",

@@ -9,4 +9,4 @@ from network.names import lazily
 if TYPE_CHECKING:
     from .job_options import JobOptions as JobOptions
 
-__getattr__, __dir__ = lazily(__name__, {"job_options": "JobOptions"})
+lazily(__name__, {"job_options": "JobOptions"})

@@ -72,7 +72,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found["one worker alone"] = _ABSENT if effort is None else seconds(effort.alone)
     # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
-        found["speed-up"] = f"{effort.speed_up:.2g}"
+        found["speed-up"] = f"{effort.speed_up:#.2g}".rstrip(".")
     if BYTES in history.columns():
         found["bytes sent"] = f"{sum(history[BYTES]):,.0f}"
     if history.clients:

@@ -15,8 +15,9 @@ from parallel_sgd.checkpoint.schedule import EPOCH
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
+from ..record.summary import seconds
 from .records import RunRecords
-from .tables import folded, seconds, stamp, table
+from .tables import folded, stamp, table
 from .terms import worker
 
 _LOST = re.compile(r"Node\((-?\d+)\) at \S+ is lost: (.+)")

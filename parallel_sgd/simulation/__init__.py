@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Platform", "network_of", "parse_platform", "platform_from_toml", "platform_of", "platform_to_toml", "shrunk"]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "network": "network_of",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .tensorboard import TensorBoardWriter
 
 __all__ = ["MLflowWriter", "TensorBoardWriter", "Writer", "WriterCallback"]
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "interface": "Writer WriterCallback",

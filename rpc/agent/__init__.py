@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .standby import ATTEMPT_STATE as ATTEMPT_STATE
     from .standby import MANIFEST as MANIFEST
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "event_log": "EVENT_LOG",

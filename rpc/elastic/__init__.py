@@ -53,7 +53,7 @@ __all__ = [
     "parse_hosts",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "discovery": "Discovery DiscoveryError FileDiscovery FunctionDiscovery Poller",

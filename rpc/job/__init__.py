@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .report import add_remedy as add_remedy
     from .report import users_traceback as users_traceback
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "hardening": "end_process",

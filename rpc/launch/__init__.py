@@ -26,7 +26,7 @@ __all__ = [
     "local_agents",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "batch": "BatchLauncher",

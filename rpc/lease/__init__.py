@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .handoff import Handoff as Handoff
     from .handoff import new_driver as new_driver
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "candidacy": "Candidacy NoMajority",

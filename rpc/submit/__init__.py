@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .terminal import telling as telling
     from .terminal import uninterrupted as uninterrupted
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "diagnostics": "Diagnostics NodeDiagnostics gather_diagnostics jobs_known list_jobs",

@@ -22,6 +22,8 @@ from tests.sources import ROOT, parse
 MOST = 3000  # characters of a hover
 
 RIGHT = """
+import nn
+import parallel_sgd
 from nn import Input
 from nn.layer import Dense
 from nn.model import Functional, Model, SequentialModel
@@ -73,6 +75,9 @@ WRONG = {
     "activation": 'Dense(3, activation="rleu")',
     "loss": 'model.setup("mse2", "accuracy")',
     "Own": 'Own("three")',
+    # names that a package lacks, although it imports those that it has at their first use
+    "Dens": "nn.layer.Dens(3)",
+    "StaleSynchronous": "parallel_sgd.StaleSynchronous(3)",
 }
 
 
@@ -93,7 +98,7 @@ def test_wrong_words_fail_the_type_checker_and_right_ones_do_not(tmp_path: Path)
     assert sorted(found) == list(range(first, first + len(WRONG))), said
     for number, name in enumerate(WRONG, first):
         assert name.strip() in found[number] or name == "loss", found[number]
-        assert "incompatible type" in found[number]
+        assert "incompatible type" in found[number] or "Module has no attribute" in found[number]
 
 
 def stated() -> list[ast.AnnAssign]:

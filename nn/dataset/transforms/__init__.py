@@ -33,7 +33,7 @@ __all__ = [
     "build",
     "describe",
 ]
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "abstract": "AbsTransformer Chain build describe",

@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from nn.operation.convolution.transposed import TransposedConvolution
 
 __all__ = ["Convolution", "RectifiedConvolution", "TransposedConvolution"]
-__getattr__, __dir__ = lazily(__name__, {
+lazily(__name__, {
     "operation": "Convolution RectifiedConvolution", "transposed": "TransposedConvolution",
 })  # fmt: skip

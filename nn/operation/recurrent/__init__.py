@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from nn.operation.recurrent.recurrence import Recurrence
 
 __all__ = ["GRUOperation", "LSTMOperation", "Recurrence", "SimpleRNNOperation"]
-__getattr__, __dir__ = lazily(__name__, {
+lazily(__name__, {
     "cells": "GRUOperation LSTMOperation SimpleRNNOperation", "recurrence": "Recurrence",
 })  # fmt: skip

@@ -46,7 +46,7 @@ SyncName: TypeAlias = Literal[
     "first:31", "first:32",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "asynchronous": "AsynchronizedSGD StaleSynchronous",

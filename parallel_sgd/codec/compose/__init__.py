@@ -61,7 +61,7 @@ __all__ = [
     "estimate",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "advice": "Estimate check estimate",

@@ -53,7 +53,7 @@ __all__ = [
 ]
 __all__ += quantize.__all__
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "quantize": " ".join(quantize.__all__),

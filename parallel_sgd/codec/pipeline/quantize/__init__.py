@@ -27,7 +27,7 @@ __all__ = [
     "tangent_levels",
 ]
 
-__getattr__, __dir__ = lazily(
+lazily(
     __name__,
     {
         "floats": "Cast Natural",
