@@ -610,8 +610,9 @@ class GroupNormalize(_SampleNormalization):
             part = near if gradients is None else gradients[samples, lines]
             total, product = self._sums[:, samples, number]
             np.matmul(self._ones[: part.shape[1]], part, out=total)
-            # Multiplied and added in one pass.
-            np.einsum("slw,slw->sw", part, near, out=product)
+            # In two passes, which together take less than one of `einsum`.
+            work = np.multiply(part, near, out=self._work[: len(part), : part.shape[1]])
+            np.matmul(self._ones[: part.shape[1]], work, out=product)
         np.add.reduce(self._sums.reshape(2, len(x), -1, self._totals.shape[2]), axis=2, out=self._totals)
 
     def _near(self, x: Array, samples: slice, lines: slice) -> Array:
