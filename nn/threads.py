@@ -259,9 +259,10 @@ def _openblas() -> _OpenBLAS | None:
     return None
 
 
+@cache
 def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
-    """Return a function that adds a.T @ b to `out`, for three matrices of this `dtype` that lie row by row; None where NumPy
-    has another BLAS than that of its wheel."""
+    """Return a function that adds a.T @ b to `out`, for three matrices of this `dtype` that lie row by row, where rows of the
+    first one may lie apart; None where NumPy has another BLAS than that of its wheel."""
     blas = _openblas()
     product = None if blas is None else blas.products.get(dtype.char)
     if blas is None or product is None:
@@ -275,7 +276,9 @@ def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], Non
         (k, m), n = a.shape, b.shape[1]
         # 101: row by row, 112: turned, 111: not
         # A factor of 1.0 before `out` as well: the product is added to it.
-        product(101, 112, 111, m, n, k, 1.0, a.ctypes.data, m, b.ctypes.data, n, 1.0, out.ctypes.data, n)
+        # Of a single row NumPy may tell any distance to the next one.
+        apart = max(m, a.strides[0] // a.itemsize)
+        product(101, 112, 111, m, n, k, 1.0, a.ctypes.data, apart, b.ctypes.data, n, 1.0, out.ctypes.data, n)
 
     return add
 

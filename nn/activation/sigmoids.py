@@ -10,6 +10,7 @@ import numpy as np
 
 from nn.activation.activation import Activation
 from nn.arrays import Array, Shape
+from nn.operation.reduction import maximum_of_rows
 
 SURE = 80.0
 """From here on the result is 1 in every digit. exp(x) overflows beyond 88 in float32."""
@@ -183,7 +184,7 @@ class HardSigmoid(Activation):
 
 
 class HardSwish(Activation):
-    """f(x) = x h(x) with h = `HardSigmoid`, a parabola in place of `SiLU`; f'(x) = 0 for x < -3, x / 3 + 1 / 2, 1 for x > 3.
+    """f(x) = x h(x) with h = `HardSigmoid`, a parabola in place of `SiLU`; f'(x) = 0 for x <= -3, x / 3 + 1 / 2, 1 for x >= 3.
 
     Howard et al., Searching for MobileNetV3, ICCV 2019.
 
@@ -191,30 +192,30 @@ class HardSwish(Activation):
     HardSwish()
     """
 
-    reads_inputs: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float] | None] = (-0.375, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._hard, self._near = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
+        # Backward reads it in place of x, whose memory is free for the output.
+        self._cut = (self._lasting if self.training else self.scratch).empty(output, dtype)
+        self._slope, self._work = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        hard, near = self._hard, self._near
-        np.clip(inputs[0], -3, 3, out=hard)
+        cut, near = self._cut, self._work
+        np.clip(inputs[0], -3, 3, out=cut)
         # At least -3, so that no infinity meets a 0.
-        np.maximum(inputs[0], hard, out=near)
-        np.add(hard, 3, out=hard)
-        np.multiply(hard, 1 / 6, out=hard)
-        np.multiply(near, hard, out=out)
+        np.maximum(inputs[0], cut, out=near)
+        np.add(cut, 3, out=out)
+        np.multiply(out, 1 / 6, out=out)
+        np.multiply(near, out, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        slope, times = self._hard, self._near
-        np.clip(x, -3, 3, out=slope)
-        # x / 6 twice between the bounds, else once: as numbers, since a copy by a mask takes some times as long.
-        np.equal(x, slope, out=times)
-        np.add(times, 1, out=times)
-        np.multiply(slope, 1 / 6, out=slope)
-        np.multiply(slope, times, out=slope)
+        slope, beyond = self._slope, self._work
+        np.multiply(self._cut, 1 / 3, out=slope)
+        # -1 or 1 where x was cut off, else 0: as numbers, since a copy by a mask takes some times as long.
+        np.trunc(slope, out=beyond)
+        np.multiply(beyond, 0.5, out=beyond)
+        np.subtract(slope, beyond, out=slope)
         np.add(slope, 0.5, out=slope)
         np.multiply(gradient, slope, out=out)
 
@@ -350,23 +351,14 @@ class Softmax(Activation):
         self._row = self.scratch.empty((*output[:-1], 1), dtype)
         self._product = self.scratch.empty(output, dtype)
         self._ones = np.ones((output[-1], 1), dtype)
-        self._firsts = np.arange(0, math.prod(output), output[-1])
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         row, x = self._row, inputs[0]
-        if self._firsts.size == 1:
+        if row.size == 1:
             # One row: a number is subtracted faster than an array.
             np.subtract(x, x.item(x.argmax()), out)
-        elif x.flags.c_contiguous:
-            # NumPy finds the place of a maximum several times faster than a maximum, and BLAS sums faster than NumPy
-            places = x.reshape(-1, x.shape[-1]).argmax(axis=1)
-            np.add(places, self._firsts, out=places)
-            x.take(places, out=row.reshape(-1), mode="clip")
-            np.subtract(x, row, out)
         else:
-            # A reshape of a strided array would be a copy.
-            np.maximum.reduce(x, axis=-1, keepdims=True, out=row)
-            np.subtract(x, row, out)
+            np.subtract(x, maximum_of_rows(x, row), out)
         np.exp(out, out)
         np.matmul(out, self._ones, row)
         np.divide(out, row, out)
@@ -388,26 +380,27 @@ class LogSoftmax(Activation):
     LogSoftmax()
     """
 
+    reads_output: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float] | None] = (-math.inf, 0)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._row = self.scratch.empty((*output[:-1], 1), dtype)
-        self._powers = self.scratch.empty(output, dtype)
+        rows = (*output[:-1], 1)
+        # Powers take as long as four other passes, so backward reads those of forward.
+        memory = self._lasting if self.training else self.scratch
+        self._powers, self._sum = memory.empty(output, dtype), memory.empty(rows, dtype)
+        self._row, self._product = self.scratch.empty(rows, dtype), self.scratch.empty(output, dtype)
         self._ones = np.ones((output[-1], 1), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        row = self._row
-        np.maximum.reduce(inputs[0], axis=-1, keepdims=True, out=row)
-        np.subtract(inputs[0], row, out=out)
+        np.subtract(inputs[0], maximum_of_rows(inputs[0], self._row), out=out)
         # At most 1, since the maximum was subtracted: the sum neither overflows nor is 0.
         np.exp(out, out=self._powers)
-        np.matmul(self._powers, self._ones, out=row)
-        np.log(row, out=row)
-        np.subtract(out, row, out=out)
+        np.matmul(self._powers, self._ones, out=self._sum)
+        np.log(self._sum, out=self._row)
+        np.subtract(out, self._row, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        # Anew: in the memory where forward had them other operations have computed since.
-        np.exp(output, out=self._powers)
         np.matmul(gradient, self._ones, out=self._row)
-        np.multiply(self._powers, self._row, out=self._powers)
-        np.subtract(gradient, self._powers, out=out)
+        np.divide(self._row, self._sum, out=self._row)
+        np.multiply(self._powers, self._row, out=self._product)
+        np.subtract(gradient, self._product, out=out)

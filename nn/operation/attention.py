@@ -8,6 +8,7 @@ import numpy as np
 
 from nn.arrays import Array, Shape
 from nn.operation.operation import Operation, batch_leads
+from nn.operation.reduction import maximum_of_rows
 from nn.operation.rotary import Place
 
 BLOCK = 65_536
@@ -60,7 +61,7 @@ class Attention(Operation):
         # Weights and sums are kept from forward to backward; all that follows is work space of one call.
         self._weights = self._lasting.empty((batch, heads, targets, sources), dtype)
         self._sums = self._lasting.empty((batch, heads, targets, 1), dtype)
-        self._ones = np.ones(sources, dtype)
+        self._ones, self._ones_of_values = np.ones(sources, dtype), np.ones(output[3], dtype)
         self._query = self.scratch.empty((count, heads, targets, depth), dtype)
         self._gradient = self.scratch.empty((count, heads, targets, output[3]), dtype)
         self._product = self.scratch.empty((count, heads, targets, output[3]), dtype)
@@ -113,7 +114,7 @@ class Attention(Operation):
             np.matmul(scaled, v[block].swapaxes(2, 3), out=slopes)
             # The sum over sources of weight times slope is g' y: y has summed over the sources already.
             np.multiply(scaled, y[block], out=self._product[:count])
-            np.add.reduce(self._product[:count], axis=3, keepdims=True, out=self._row[:count])
+            np.matmul(self._product[:count], self._ones_of_values, out=self._row[:count, ..., 0])
             np.subtract(slopes, self._row[:count], out=slopes)
             np.multiply(slopes, weights, out=slopes)
             if self._absent is not None:
@@ -130,8 +131,7 @@ class Attention(Operation):
     def _mean(self, weights: Array, v: Array, row: Array, sums: Array, out: Array) -> None:
         """Write the means of `v` by weights, scores at first, into `out`; `row` is work space for a number of each target."""
         # the greatest score of a row becomes 0, so that exp cannot overflow
-        np.maximum.reduce(weights, axis=3, keepdims=True, out=row)
-        np.subtract(weights, row, out=weights)
+        np.subtract(weights, maximum_of_rows(weights, row), out=weights)
         np.exp(weights, out=weights)
         # A product with ones: the BLAS sums rows faster than a reduction of NumPy over the last axis.
         np.matmul(weights, self._ones[: weights.shape[3]], out=sums[..., 0])

@@ -11,6 +11,7 @@ import numpy as np
 from nn.arrays import Array, Shape
 from nn.operation.broadcasting import LONG
 from nn.operation.operation import MaskOf, Mode, Operation, batch_leads
+from nn.threads import sum_of_products
 
 
 class BatchNormalize(Operation):
@@ -235,27 +236,23 @@ class _Block(NamedTuple):
         number: of the block.
         rows: its positions.
         work: room for as many rows of features.
-        other: the same.
         without: the same, for x without the bases.
         mean: of each position.
         scale: 1 / sqrt(v + epsilon) of each.
         base: of each, as a column.
         numbers: room for three numbers of each.
-        pairs: room for two pairs of numbers of each.
-        left: a row of ones for beta, and one of -s m for gamma.
+        pairs: room for two pairs of rows with a number of each.
     """
 
     number: int
     rows: slice
     work: Array
-    other: Array
     without: Array
     mean: Array
     scale: Array
     base: Array
     numbers: Array
     pairs: Array
-    left: Array
 
 
 class LayerNormalize(_RowNormalization):
@@ -265,8 +262,8 @@ class LayerNormalize(_RowNormalization):
     than `NEAR` times as large as v, so that this would lose digits, m is the base of the position, and x without it takes the
     place of x, as in `GroupNormalize`.
 
-    Numbers of positions and of features are repeated by products with two columns: NumPy takes twice as long to repeat a number
-    along a row of 128 as to read a whole array, and the BLAS writes one faster than that.
+    Numbers of positions and of features are repeated by products of two columns and two rows: NumPy takes twice as long to
+    repeat a number along a row of 128 as to read a whole array, and the BLAS writes one, or adds one, faster than that.
     """
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -274,20 +271,16 @@ class LayerNormalize(_RowNormalization):
         positions, features = self._shape
         mean, scale, base = self._lasting.empty((3, positions), dtype)
         self._far = [False] * len(self._blocks)
-        other, without = self.scratch.empty((2, *self._work.shape), dtype)
+        without = self.scratch.empty(self._work.shape, dtype)
         rows = min(positions, SPAN * len(self._work))
-        numbers, pairs = self.scratch.empty((3, rows), dtype), self.scratch.empty((2, rows, 2), dtype)
-        left = self.scratch.empty((2, rows), dtype)
-        self._rows, self._both = self.scratch.empty((2, 2, features), dtype)
-        # Products with these repeat the one number of a pair, and the other.
-        self._units = np.zeros((2, 2, features), dtype)
-        self._units[0, 0] = self._units[1, 1] = 1
+        numbers, pairs = self.scratch.empty((3, rows), dtype), self.scratch.empty((2, 2, rows), dtype)
+        self._both, self._row = self.scratch.empty((2, features), dtype), self.scratch.empty((features,), dtype)
+        self._add_product = sum_of_products(dtype) or _add_product
 
         def views(number: int, rows: slice, start: int) -> _Block:
             count, own = rows.stop - rows.start, slice(rows.start - start, rows.stop - start)
-            work, second, third = self._work[:count], other[:count], without[:count]
             kept = mean[rows], scale[rows], base[rows, None]
-            return _Block(number, rows, work, second, third, *kept, numbers[:, own], pairs[:, own], left[:, own])
+            return _Block(number, rows, self._work[:count], without[:count], *kept, numbers[:, own], pairs[..., own])
 
         # Made once: a view takes half as long as a calculation with the numbers of all positions.
         self._spans = []
@@ -303,18 +296,19 @@ class LayerNormalize(_RowNormalization):
         both = self._both
         np.copyto(both[0], inputs[1])
         np.copyto(both[1], inputs[2])
+        # In place x is read after the factors are written, elsewhere they are written where they are multiplied.
+        apart = not np.may_share_memory(x, output)
         for span, blocks in self._spans:
             self._measure(x, span, blocks)
             scales, shifts = span.pairs
-            scales[:, 0], scales[:, 1], shifts[:, 1] = span.scale, 0, 1
-            np.multiply(span.mean, span.scale, out=shifts[:, 0])
-            np.negative(shifts[:, 0], out=shifts[:, 0])
+            scales[0], scales[1], shifts[1] = span.scale, 0, 1
+            np.multiply(span.mean, span.scale, out=shifts[0])
+            np.negative(shifts[0], out=shifts[0])
             for block in blocks:
-                work, result, (scale, shift) = block.work, output[block.rows], block.pairs
-                np.matmul(scale, both, out=work)
-                np.multiply(self._near(x, block), work, out=result)
-                np.matmul(shift, both, out=work)
-                np.add(result, work, out=result)
+                result, (scale, shift) = output[block.rows], block.pairs
+                factors = np.matmul(scale.T, both, out=result if apart else block.work)
+                np.multiply(self._near(x, block), factors, out=result)
+                self._add_product(shift, both, result)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each position.
@@ -329,7 +323,7 @@ class LayerNormalize(_RowNormalization):
             if array is not None:
                 array.fill(0)
         np.copyto(self._both[0], inputs[1])
-        self._both[1].fill(0)
+        self._both[1].fill(1)
         # gamma / features, so that a product with it is a mean of something times gamma.
         np.multiply(inputs[1], self._average, out=self._feature)
         for span, blocks in self._spans:
@@ -337,9 +331,9 @@ class LayerNormalize(_RowNormalization):
             if target is None:
                 continue
             # It is s gamma g + slope x + shift, with slope = -s^3 mean(g c gamma) and shift = -s mean(g gamma) - slope m.
-            scales, (slope, shift) = span.pairs[0], span.pairs[1].T
+            scales, shifts = span.pairs
             of_gradient, of_product, other = span.numbers
-            scales[:, 0], scales[:, 1] = span.scale, 0
+            scales[0], scales[1], shifts[0] = span.scale, 0, 0
             np.multiply(span.mean, of_gradient, out=other)
             np.subtract(other, of_product, out=of_product)
             # One after the other: the cube of a small scale would be 0.
@@ -348,8 +342,7 @@ class LayerNormalize(_RowNormalization):
             np.multiply(of_gradient, span.scale, out=of_gradient)
             np.multiply(of_product, span.mean, out=other)
             np.add(of_gradient, other, out=other)
-            np.copyto(slope, of_product)
-            np.negative(other, out=shift)
+            np.negative(other, out=shifts[1])
             for block in blocks:
                 self._descend(x, block, gradients[block.rows], target[block.rows])
 
@@ -358,35 +351,32 @@ class LayerNormalize(_RowNormalization):
     ) -> None:
         """Add to the gradients of gamma and beta, where they are wanted, and write mean(g gamma) and mean(g x gamma)."""
         for_gamma, for_beta = wanted
-        # sum s g c = sum s g x - sum s m g
-        left = span.left
-        left[0].fill(1)
-        np.multiply(span.mean, span.scale, out=left[1])
-        np.negative(left[1], out=left[1])
+        ones, shift = span.pairs[0]
+        ones.fill(1)
+        np.multiply(span.mean, span.scale, out=shift)
         for block in blocks:
-            part, (of_gradient, of_product, _) = gradients[block.rows], block.numbers
+            part, (of_gradient, of_product, _), (ones, shift) = gradients[block.rows], block.numbers, block.pairs[0]
             product = np.multiply(part, self._near(x, block), out=block.work)
             np.matmul(product, self._feature, out=of_product)
             np.matmul(part, self._feature, out=of_gradient)
-            np.matmul(block.left, part, out=self._rows)
             if for_beta is not None:
-                np.add(for_beta, self._rows[0], out=for_beta)
+                np.add(for_beta, np.matmul(ones, part, out=self._row), out=for_beta)
             if for_gamma is not None:
-                np.add(for_gamma, self._rows[1], out=for_gamma)
-                np.matmul(block.scale, product, out=self._rows[0])
-                np.add(for_gamma, self._rows[0], out=for_gamma)
+                # sum s g c = sum s g x - sum s m g, row by row: a product of two rows takes twice as long as two of one.
+                np.add(for_gamma, np.matmul(block.scale, product, out=self._row), out=for_gamma)
+                np.subtract(for_gamma, np.matmul(shift, part, out=self._row), out=for_gamma)
 
     def _descend(self, x: Array, block: _Block, gradient: Array, target: Array) -> None:
         """Write the gradient of a block of x; `target` may be `gradient`."""
-        work, other, (scales, slopes) = block.work, block.other, block.pairs
-        np.matmul(scales, self._both, out=work)
+        scales, shifts = block.pairs
+        work = np.matmul(scales.T, self._both, out=block.work)
         # The last look at this block of the gradient.
         np.multiply(work, gradient, out=work)
-        np.matmul(slopes, self._units[0], out=other)
-        np.multiply(self._near(x, block), other, out=other)
-        np.add(work, other, out=target)
-        np.matmul(slopes, self._units[1], out=other)
-        np.add(target, other, out=target)
+        # The slopes, repeated.
+        np.copyto(target, block.numbers[1, :, None])
+        np.multiply(target, self._near(x, block), out=target)
+        self._add_product(shifts, self._both, target)
+        np.add(target, work, out=target)
 
     def _measure(self, x: Array, span: _Block, blocks: Sequence[_Block]) -> None:
         """Compute the bases of the positions of a span, and mean and 1 / sqrt(v + epsilon) of x without them."""
@@ -488,6 +478,11 @@ class RMSNormalize(_RowNormalization):
                 np.multiply(part, self._scale[:count], out=target[block])
                 np.subtract(target[block], product, out=target[block])
                 np.multiply(target[block], inverse, out=target[block])
+
+
+def _add_product(a: Array, b: Array, out: Array) -> None:
+    """Add a.T @ b to `out`, as `sum_of_products` does where it can."""
+    np.add(out, np.matmul(a.T, b), out=out)
 
 
 class GroupNormalize(_SampleNormalization):
@@ -624,8 +619,9 @@ class GroupNormalize(_SampleNormalization):
             part = near if gradients is None else gradients[samples, lines]
             total, product = self._sums[:, samples, number]
             np.matmul(self._ones[: part.shape[1]], part, out=total)
-            # Multiplied and added in one pass.
-            np.einsum("slw,slw->sw", part, near, out=product)
+            # In two passes, which together take less than one of `einsum`.
+            work = np.multiply(part, near, out=self._work[: len(part), : part.shape[1]])
+            np.matmul(self._ones[: part.shape[1]], work, out=product)
         np.add.reduce(self._sums.reshape(2, len(x), -1, self._totals.shape[2]), axis=2, out=self._totals)
 
     def _near(self, x: Array, samples: slice, lines: slice) -> Array:

@@ -209,3 +209,25 @@ class Min(Max):
     """The least element over some axes; equal ones share its gradient equally."""
 
     function: ClassVar[np.ufunc] = np.minimum
+
+
+FEW = 16
+"""Rows of which NumPy finds the maxima one by one in less time than three calls take."""
+
+
+def maximum_of_rows(x: Array, out: Array) -> Array:
+    """Write the greatest number of each row into `out`, and return that; NaN where a row has one.
+
+    Args:
+        x: the rows along the last axis.
+        out: contiguous memory in the shape of x with a last axis of 1.
+    """
+    if out.size <= FEW or not x.flags.c_contiguous:
+        # A reshape of a strided array would be a copy.
+        return np.maximum.reduce(x, axis=-1, keepdims=True, out=out)
+    # NumPy finds the place of a maximum several times faster than a maximum of short rows.
+    places = x.reshape(-1, x.shape[-1]).argmax(axis=1)
+    np.add(places, np.arange(0, x.size, x.shape[-1]), out=places)
+    # Mode "raise" would go through a buffer.
+    x.take(places, out=out.reshape(-1), mode="clip")
+    return out

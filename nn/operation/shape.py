@@ -11,6 +11,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import BATCH, LENGTH, Array, Shape
+from nn.operation.broadcasting import Summation
 from nn.operation.operation import MaskOf, Operation, batch_leads
 
 
@@ -224,6 +225,12 @@ class Pad(Operation):
             np.copyto(wanted[0], gradient[self._inside])
 
 
+MANY = 8
+"""Copies from which on one product adds them up faster than a call for each."""
+LONG_ROW = 32
+"""Numbers of a copy from which on that is so: one of fewer is a product too small for its call."""
+
+
 class Repeat(Operation):
     """Each element of a several times, one beside the other: `times` of them along the axes after the batch.
 
@@ -257,6 +264,11 @@ class Repeat(Operation):
             (slice(None), *(entry for number in numbers for entry in (slice(None), number)))
             for numbers in product(*map(range, self.times))
         ]
+        # Copies along one axis lie one behind the other: a product with ones adds up many of them.
+        repeated = [axis for axis, count in enumerate(self.times, start=1) if count > 1]
+        self._sum: Summation | None = None
+        if len(repeated) == 1 and len(self._copies) >= MANY and math.prod(shape[repeated[0] + 1 :]) >= LONG_ROW:
+            self._sum = Summation(self._apart, [2 * repeated[0]], dtype, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.copyto(out.reshape(self._apart), inputs[0][self._spread])
@@ -266,6 +278,9 @@ class Repeat(Operation):
         if target is None:
             return
         parts, (first, *others) = gradient.reshape(self._apart), self._copies
+        if self._sum is not None:
+            self._sum(parts, target)
+            return
         # The first copy overwrites, so that the target need not be cleared.
         np.copyto(target, parts[first])
         for place in others:

@@ -105,6 +105,7 @@ LAYERS = [
              lambda x: x[:, [0, 0, 1, 1], 1:2].repeat(2, axis=2), label="nearest"),
     GraphRow(layer.CenterCrop, lambda: layer.CenterCrop(2, 3), (5, 4, 1), lambda x: x[:, 1:3, :3]),
     GraphRow(layer.RepeatVector, lambda: layer.RepeatVector(3), (4,), lambda x: np.stack([x, x, x], axis=1)),
+    GraphRow(layer.RepeatVector, lambda: layer.RepeatVector(9), (33,), lambda x: np.stack([x] * 9, axis=1), label="often"),
     GraphRow(layer.ZeroPadding, layer.ZeroPadding, (2, 3, 2), lambda x: np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])),
     GraphRow(layer.ZeroPadding, lambda: layer.ZeroPadding(((0, 2), (1, 0))), (2, 3, 2),
              lambda x: np.pad(x, [(0, 0), (0, 2), (1, 0), (0, 0)]), label="sides"),

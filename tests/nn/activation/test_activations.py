@@ -76,7 +76,7 @@ def test_the_ends_of_the_line(activation: Activation, dtype: str) -> None:
         (SELU(), [0.0, -0.0], [1.0507009873554805 * 1.6732632423543772] * 2),
         (ReLU6(), [-1.0, 0.0, 1.0, 6.0, 7.0], [0, 0, 1, 0, 0]),
         (HardSigmoid(), [-4.0, -3.0, 0.0, 3.0, 4.0], [0, 0, 1 / 6, 0, 0]),
-        (HardSwish(), [-4.0, -1.5, 0.0, 4.0], [0, 0, 0.5, 1]),
+        (HardSwish(), [-4.0, -3.0, -1.5, 0.0, 3.0, 4.0], [0, 0, 0, 0.5, 1, 1]),
     ],
 )  # fmt: skip
 def test_derivatives_at_bounds_are_what_is_said(activation: Activation, x: list[float], slopes: list[float]) -> None:

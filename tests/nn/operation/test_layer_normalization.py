@@ -10,6 +10,7 @@ import pytest
 from nn.arrays import Array
 from nn.operation.normalization import LayerNormalize
 from nn.random import keyed
+from nn.threads import sum_of_products
 
 EPSILON, FEATURES = 1e-3, 24
 
@@ -85,3 +86,25 @@ def test_equal_numbers_become_beta(number: float) -> None:
     x[1] = number
     output = computed(x, gamma, beta, gradient)[0]
     np.testing.assert_allclose(output[1], np.broadcast_to(beta, output[1].shape), atol=1e-3)
+
+
+def test_numpy_with_another_blas_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the library has no product that adds to its target, NumPy multiplies and adds."""
+    given = drawn(5, 2.0)
+    usual = computed(*given)
+    monkeypatch.setattr("nn.operation.normalization.sum_of_products", lambda dtype: None)
+    for found, right in zip(computed(*given), usual, strict=True):
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-6 * np.abs(right).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_sum_of_products_takes_rows_that_lie_apart(dtype: type[np.floating], rows: int) -> None:
+    add = sum_of_products(np.dtype(dtype))
+    if add is None:
+        pytest.skip("NumPy has another BLAS than that of its wheel")
+    a, b = (keyed(1, name).standard_normal((rows, 7)).astype(dtype) for name in "ab")
+    total = keyed(1, "out").standard_normal((3, 7)).astype(dtype)
+    expected = total + a[:, 2:5].T @ b
+    add(a[:, 2:5], b, total)
+    np.testing.assert_allclose(total, expected, rtol=0, atol=1e-5)
