@@ -142,6 +142,11 @@ def pool(kind: type[Any]) -> Read:
         if dilations != [1] * axes:
             raise call.refuse("nn pools without 'dilations'", dilations)
         padding, cells = _padding(call, x.shape[1:-1], size, strides, dilations)
+        rounds_up = bool(call.given.get("ceil_mode", 0))
+        if rounds_up and kind is operation.PoolMax and cells and LENGTH not in x.shape:
+            wider = _cells_of_whole(x.shape[1:-1], size, strides, cells)
+            padding, cells = (padding, cells) if wider == cells else (None, wider)
+            rounds_up = False
         counted = bool(call.given.get("count_include_pad", 0)) and kind is operation.PoolAverage
         if padding is None and kind is operation.PoolMax:
             # Less than every number: what stands there is never the greatest of a window with another one.
@@ -150,7 +155,7 @@ def pool(kind: type[Any]) -> Read:
             x, padding = _padded(x, cells or _cells_of_same(call, x, size, strides)), "valid"
         elif padding is None:
             raise call.refuse("padding that does not count must be the same on all sides, or 'same'", cells)
-        if call.given.get("ceil_mode", 0):
+        if rounds_up:
             for length, window, stride, pair in zip(x.shape[1:-1], size, strides, cells or [(0, 0)] * axes, strict=True):
                 around = 0 if padding == "valid" else sum(pair)
                 if padding != "same" and (length + around - window) % stride:
@@ -158,6 +163,20 @@ def pool(kind: type[Any]) -> Read:
         return back(call, x.apply(kind(size, strides, padding)))
 
     return read
+
+
+def _cells_of_whole(
+    lengths: Sequence[int], size: Sequence[int], strides: Sequence[int], cells: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the cells before and behind each axis with which a window that reaches beyond the end is a whole one."""
+    found = []
+    for length, window, stride, (before, behind) in zip(lengths, size, strides, cells, strict=True):
+        last = -(-(length + before + behind - window) // stride)
+        # One that begins behind the last pixel is left out.
+        if last * stride >= length + before:
+            last -= 1
+        found.append((before, max(behind, last * stride + window - length - before)))
+    return found
 
 
 def _cells_of_same(call: Call, x: Value, size: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:

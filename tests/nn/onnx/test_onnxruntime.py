@@ -14,6 +14,7 @@ from nn.model import Model
 from nn.onnx import messages
 from nn.value import Value
 from tests.contract.nn_rows import GraphRow
+from tests.nn.onnx.files import file_of, info, node
 from tests.nn.onnx.foreign import FOREIGN, Foreign
 from tests.nn.onnx.rows import ROWS, assert_equal, model_of, name_of, samples
 
@@ -77,6 +78,19 @@ def test_dilated_windows_over_axes_of_any_length(length: int) -> None:
     model = Model(entry, nn.layer.Conv1D(4, 3, stride=2, padding="same", dilation=2, name="far")(entry))
     with pytest.raises(ValueError, match=r"^far: padding='same' with strides and dilations needs lengths that are known, "):
         nn.onnx.to_bytes(model)
+
+
+@pytest.mark.parametrize("size", [(5, 6), (7, 7), (8, 9), (12, 4)])
+@pytest.mark.parametrize("given", [
+    {"kernel_shape": [2, 3], "strides": [2, 2]}, {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1]}, {"kernel_shape": [2, 2], "strides": [3, 3]},
+    {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [0, 0, 1, 1]},
+])  # fmt: skip
+def test_greatest_numbers_of_windows_beyond_the_end(size: tuple[int, int], given: dict[str, Any]) -> None:
+    """As torch writes `MaxPool2d(ceil_mode=True)`: the last window may hold fewer numbers, all of which may be negative."""
+    data = file_of(node("MaxPool", "x", "y", ceil_mode=1, **given), inputs=[info("x", "batch", 2, *size)], axes=4)
+    x = np.random.default_rng(0).normal(-5, 1, size=(3, 2, *size)).astype(np.float32)
+    assert_equal(nn.onnx.from_bytes(data).predict(x), run(data, x)[0])
 
 
 @pytest.mark.parametrize("length", [1, 3000])
