@@ -10,7 +10,7 @@ import numpy as np
 from nn.operation import MatMul
 
 if TYPE_CHECKING:
-    from nn.model.model import Model
+    from nn.model.network import Network
 
 LARGE: Final = 255.0
 """Root of the mean square of a column above which it is told: weights of about 0.1 saturate an activation, or a step of the
@@ -22,20 +22,20 @@ _MOST_COLUMNS: Final = 3  # that a warning names
 _SCALES: Final = frozenset({"Normalization", "BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm"})
 
 
-def unscaled(model: Model, x: Any, y: Any = None, columns: Sequence[str] | None = None) -> Iterator[str]:
+def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | None = None) -> Iterator[str]:
     """Yield a warning on large columns that go into products with weights as they are, and one on large values to predict.
 
-    A model that has trained already, or has a layer that normalizes, is left alone, and so are samples that another layer reads
+    A model with a layer that normalizes is left alone, and so are samples that another layer reads
     first: ids of an `Embedding` may be large.
 
     Args:
-        model: the model, with one input.
+        model: the model, with one input, before it is trained.
         x: its samples, of shape (n, columns); arrays of other shapes are left alone.
         y: the labels of its one output, or None; those that are no floats are classes.
         columns: names of the columns; by default they are numbered from 1.
     """
     graph = model.graph
-    if model.epochs_trained or any(kind.__name__ in _SCALES for each in graph.layers for kind in type(each).__mro__):
+    if any(kind.__name__ in _SCALES for each in graph.layers for kind in type(each).__mro__):
         return
     readers = [node for node in graph.nodes if graph.placeholder in node.inputs]
     if readers and all(isinstance(node.operation, MatMul) for node in readers) and (wide := _large(x)):

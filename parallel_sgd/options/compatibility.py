@@ -378,8 +378,9 @@ def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, floa
 
 def _tell_scales(model: Model, made: Arrays, data: AbsDataset | None, warn: Callable[[str], None] | None) -> None:
     """Warn of columns and of values to predict that are large and that neither the transform nor the model scales."""
-    for told in unscaled(model, made[0], made[1], getattr(data, "columns", None)):
-        (warn or _log.warning)(told)
+    if not model.epochs_trained:
+        for told in unscaled(model, made[0], made[1], getattr(data, "columns", None)):
+            (warn or _log.warning)(told)
 
 
 def _row(bad: str) -> str:
