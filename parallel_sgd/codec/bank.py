@@ -47,7 +47,7 @@ _INT = frozenset({int})
 def made(kind: type[Codec], node_id: int) -> Codec:
     """Return a codec of a node.
 
-    Raises: TypeError for a class with a constructor that leaves out that of `Codec`, or does not take what it takes.
+    Raises: TypeError for a class with a constructor that leaves out that of `Codec`, or does not take the node alone.
     """
     try:
         codec = kind(node_id)
