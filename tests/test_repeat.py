@@ -26,6 +26,7 @@ from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
 from parallel_sgd.commands.options import make_parser, settings_of
+from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
 from parallel_sgd.record.job_file import ROWS, JobFile
 from parallel_sgd.record.run import write_run_manifest
@@ -560,3 +561,20 @@ def test_a_run_without_its_manifest_is_named(run: Path, state: str, capsys: pyte
         path.write_text(content[:300] if state == "half" else content.replace("psgd.manifest/2", "psgd.manifest/3"))
     code, _, err = psgd(capsys, "verify", run)
     assert code == 2 and said[state] in err and "manifest.json" in err, err
+
+
+def test_a_run_that_goes_on_leaves_the_fault_of_the_file(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would strike again at the batch that comes next; one that is asked for on the command line counts."""
+    file = run / "job.toml"
+    file.write_text(file.read_text().replace('fault = ""', 'fault = "kill 1@e2.b3"'))
+    asked: list[str] = []
+
+    def train(options: Any, *_: object, **__: object) -> None:
+        asked.append(str(options.fault))
+        raise ValueError("it is enough to know what is asked for")
+
+    monkeypatch.setattr("parallel_sgd.commands.repeat.train", train)
+    for more in ([], ["--resume", "last"], ["--resume", "last", "--fault", "+1ms 0>1"]):
+        assert cli.main(["run", str(file), "--local", "2", *more]) == 2
+    first, *others = asked
+    assert first == "kill 1@e2.b3" and others == [str(JobOptions.fault), "+1ms 0>1"]

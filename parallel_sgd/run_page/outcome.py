@@ -190,9 +190,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                         _log.warning("Ctrl-C stopped the report; 'psgd report %s' writes it.", shown(run.path))
                         raise interrupted() from None
                     finally:
-                        # short, and the last that is said
-                        with uninterrupted():
-                            outcome.tell_how_it_goes_on(run.path)
+                        outcome.tell_how_it_goes_on(run.path)
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)

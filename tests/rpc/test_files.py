@@ -76,6 +76,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path, ending: str) -> 
     nodes, settings = tmp_path / "worker.json", tmp_path / "worker.toml"
     nodes.write_bytes(b"\xef\xbb\xbf" + f'{{"Worker":{ending}["127.0.0.1:7"]}}{ending}'.encode())
     settings.write_bytes(b"\xef\xbb\xbf" + f"slots = 3{ending}".encode())
+    assert parse_worker(1, filename=nodes, key_file="own.key").key_file == "own.key"
     assert parse_worker(1, filename=nodes)[0] == FileDiscovery(nodes).find()[0].address == Address("127.0.0.1", 7)
     assert gather({}, {}, settings).slots == 3
 
