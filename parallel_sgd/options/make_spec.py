@@ -408,8 +408,7 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
 def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:
     if inspect.isabstract(assignment_type):
         raise TypeError(f"'assignment_type' must be a complete class derived from ISetting, got {shown(assignment_type)}")
-    other = isinstance(assignment_type, type) and not issubclass(assignment_type, ISetting)
-    if other or not callable(assignment_type):
+    if not callable(assignment_type):
         raise TypeError(f"'assignment_type' must be a class or a callable (node_count, redundancy), got {assignment_type!r}")
     try:
         assignment = assignment_type(worker_count, redundancy)
@@ -417,6 +416,11 @@ def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int)
         if takes(assignment_type, (worker_count, redundancy), {}):
             raise  # of its own code
         raise TypeError(f"'assignment_type' must be callable with (node_count, redundancy), got {error}") from error
+    except ValueError as error:
+        # one of another kind, such as `int`, speaks of arguments of its own
+        if isinstance(assignment_type, type) and not issubclass(assignment_type, ISetting):
+            raise TypeError(f"'assignment_type' must be callable with (node_count, redundancy), got {error}") from error
+        raise
     if not isinstance(assignment, ISetting):
         raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")
     if assignment.node_count != worker_count:
