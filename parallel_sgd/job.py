@@ -187,7 +187,11 @@ def work_of(job: ParallelSGD) -> Work:
 
 
 def run_job(
-    work: Work, options: JobOptions, about: Mapping[str, Any] = MappingProxyType({}), arrays: Arrays | None = None
+    work: Work,
+    options: JobOptions,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    arrays: Arrays | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> JobResult:
     """Train a job as `ParallelSGD.parallel` does.
 
@@ -196,6 +200,7 @@ def run_job(
         options: the options of the job.
         about: further facts for the record of the run, plain data.
         arrays: the four arrays of the data set, where the caller has loaded them.
+        warn: gets warnings about the data, as in `check_data`.
 
     Raises: as `ParallelSGD.parallel`.
     """
@@ -213,7 +218,7 @@ def run_job(
         # after the options, since loading may take minutes
         arrays, nodes = work.data.load() if arrays is None else arrays, options.nodes
         spec = with_data(spec, arrays)
-        made = check_data(work.model, arrays, work.transform, spec.plan, work.data)
+        made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
         spec = with_population(spec, arrays, made)
         _log.info("Start job.")
         few = sorted(nodes.items())[:_MOST_LISTED]
