@@ -187,7 +187,11 @@ def work_of(job: ParallelSGD) -> Work:
 
 
 def run_job(
-    work: Work, options: JobOptions, about: Mapping[str, Any] = MappingProxyType({}), arrays: Arrays | None = None
+    work: Work,
+    options: JobOptions,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    arrays: Arrays | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> JobResult:
     """Train a job as `ParallelSGD.parallel` does.
 
@@ -196,6 +200,7 @@ def run_job(
         options: the options of the job.
         about: further facts for the record of the run, plain data.
         arrays: the four arrays of the data set, where the caller has loaded them.
+        warn: gets warnings about the data, as in `check_data`.
 
     Raises: as `ParallelSGD.parallel`.
     """
@@ -204,7 +209,7 @@ def run_job(
     shown = verbosity(options.verbose, short=short)
     with interrupts_put_off(), shown, telling("The job", _log):
         with telling(NOT_BEGUN, _log):
-            spec, arrays = _prepared(work, options, about, arrays)
+            spec, arrays = _prepared(work, options, about, arrays, warn)
         nodes = spec.options.nodes
         _log.info("Start job.")
         few = sorted(nodes.items())[:_MOST_LISTED]
@@ -241,7 +246,13 @@ def run_job(
             return result
 
 
-def _prepared(work: Work, options: JobOptions, about: Mapping[str, Any], arrays: Arrays | None) -> tuple[JobSpec, Arrays]:
+def _prepared(
+    work: Work,
+    options: JobOptions,
+    about: Mapping[str, Any],
+    arrays: Arrays | None,
+    warn: Callable[[str], None] | None,
+) -> tuple[JobSpec, Arrays]:
     """Return the specification of a job, checked, and the four arrays of its data set."""
     if not work.model.built:
         where = "" if is_ours(type(work.model)) else "in super().__init__(input_shape=[-1, ..]) of its class "
@@ -252,7 +263,7 @@ def _prepared(work: Work, options: JobOptions, about: Mapping[str, Any], arrays:
     # after the options, since loading may take minutes
     arrays = work.data.load() if arrays is None else arrays
     spec = with_data(spec, arrays)
-    made = check_data(work.model, arrays, work.transform, spec.plan, work.data)
+    made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
     return with_population(spec, arrays, made), arrays
 
 

@@ -276,7 +276,9 @@ class _Planner:
         """Train a run on nodes. Raises: as `ParallelSGD.parallel`."""
         model = _begun(_copied(run.work.model), run.seed, self._new_weights)  # a copy: the model of the program stays as it is
         options = replace(run.options, nodes=nodes, seed=run.seed)
-        return run_job(run.work._replace(model=model), options, {IDENTITY: run.identity}, self._arrays[id(run.work.data)])
+        arrays = self._arrays[id(run.work.data)]
+        # what the plan of the runs has warned of is known here, also in a child, which is forked after it
+        return run_job(run.work._replace(model=model), options, {IDENTITY: run.identity}, arrays, self._warn_once)
 
     def _of(self, combination: Combination, seeds: Sequence[int]) -> Iterator[_Run]:
         given = {**self._common, **combination.values}

@@ -236,5 +236,6 @@ def test_the_command_knows_the_runs_of_a_program_and_prints_mean_and_spread(
 def test_what_all_combinations_share_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     x = 5000.0 + np.random.default_rng(0).normal(size=(600, 64))
     job = ParallelSGD(mlp(), ArrayDataset(x, np.arange(600) % 10))
-    Plan({"gd_params": {"learn_rate": [0.1, 0.2]}}, [0, 1], job=job, directory=tmp_path)
+    plan = Plan({"gd_params": {"learn_rate": [0.1, 0.2]}}, [0, 1], job=job, directory=tmp_path)
+    plan.train()
     assert ["number 1 (5,000), number 2 (5,000)" in record.getMessage() for record in caplog.records] == [True]
