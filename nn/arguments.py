@@ -169,6 +169,12 @@ def part(owner: object, argument: str, given: Any, kind: type[Any], package: str
     """
     if isinstance(given, str):
         return class_of(owner, argument, given, package)()
+    # Keras takes a function here, and TensorFlow finds its gradient
+    if inspect.isroutine(given):
+        raise TypeError(
+            f"{_name(owner)} '{argument}' must be an instance of {kind.__name__}, got the function {given.__name__}; derive a "
+            f"class from {package}.{kind.__name__}, whose help() tells how"
+        )
     return instance(owner, argument, given, kind)
 
 

@@ -142,6 +142,14 @@ def made() -> nn.model.SequentialModel:
             lambda: nn.layer.Normalization().adapt(np.ma.array(X, mask=X > 0)),
             r"adapt\(\) 'data' must not be masked, got 4 masked of 16 numbers",
         ),
+        (
+            lambda: made().compile("adam", lambda y, p: (y - p) ** 2),
+            r"compile\(\) 'loss' must be an instance of Loss, got the function <lambda>; derive a class from nn.loss.Loss, ",
+        ),
+        (
+            lambda: made().compile("adam", "mse", [max]),
+            r"'metrics' must be an instance of Metric, got the function max; derive a class from nn.metric.Metric, ",
+        ),
         (lambda: made().set_weights(None), r"set_weights\(\) 'weights' must be a list of arrays, got None"),
         (lambda: made().fit([[1, 2], [3]], Y, validation_split=0.5), r"fit\(\) 'x' must be an array, or lists of one length"),
         (
