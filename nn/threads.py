@@ -259,7 +259,6 @@ def _openblas() -> _OpenBLAS | None:
     return None
 
 
-@cache
 def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
     """Return a function that adds a.T @ b to `out`, for three matrices of this `dtype` that lie row by row, where rows of the
     first one may lie apart; None where NumPy has another BLAS than that of its wheel."""
