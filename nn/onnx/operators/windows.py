@@ -71,8 +71,8 @@ def _pads(owner: str, windows: Sequence[Window], padding: object) -> dict[str, A
                 return {"auto_pad": "SAME_UPPER"}
             if any(window.stride > 1 for window in windows):
                 raise ValueError(
-                    f"{owner}: padding='same' with strides and dilations needs lengths that are known: programs that run ONNX "
-                    "have no rule for it; got an axis of any length"
+                    f"{owner}: padding='same' with strides and dilations needs lengths that are known, as onnxruntime "
+                    "has no rule for it, got an axis of any length"
                 )
             # With steps of one cell as many for every length.
             missing = [window.span - 1 for window in windows]
