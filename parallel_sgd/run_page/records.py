@@ -238,8 +238,8 @@ class RunRecords:
         except RecordError as error:
             problems.append(str(error))
         for place, is_over in _places(door, current):
-            # rows of attempts before that count are in tables of the newest, if that has begun
-            skipped = is_over and bool(tables)
+            # rows of attempts before that count are among those that the newest has carried on
+            skipped = is_over and bool(carried)
             # logs lie beside the folder of the tables
             beside = [place[:-1]] if place[-1] == _OUT else []
             for name in sorted("/".join((*way, name)) for way in (place, *beside) for name in door.names(*way)):
