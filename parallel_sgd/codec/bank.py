@@ -343,8 +343,8 @@ class CodecBank:
     def _of_packet(self, variable: int, sender: int | None) -> str:
         """Return the packet that an error belongs to, in words that follow those of the error."""
         epoch, batch = self._step
-        packet = "" if sender is None else f"a packet of node {sender}, "
-        return f" for {packet}{self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
+        of = f"{self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
+        return f" for {of}" if sender is None else f" for a packet of node {sender}, {of}"
 
     def _bad_content(self, variable: int, sender: int | None, reason: str, content: object) -> BadContent:
         # by place of the first wrong number the message names the one variable of a vector

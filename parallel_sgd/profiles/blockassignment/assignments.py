@@ -128,7 +128,9 @@ class FixedBlocks:
     forms: ClassVar[tuple[str, ...]] = ("fixed:BLOCKS",)
 
     def __post_init__(self) -> None:
-        integer("FixedBlockAssignment", "blocks", self.blocks, 1)
+        # whether there are enough of them the assignment tells, which knows the workers
+        if not isinstance(self.blocks, int):
+            integer("FixedBlockAssignment", "blocks", self.blocks, 1)
 
     def __call__(self, node_count: int, redundancy: int = 1) -> FixedBlockAssignment:
         """Return the assignment for `node_count` workers, `redundancy` of which compute each block.
