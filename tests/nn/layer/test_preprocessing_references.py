@@ -36,23 +36,28 @@ def between(bounds: tuple[float, float], drawn: Array) -> Array:
     return bounds[0] + (bounds[1] - bounds[0]) * drawn
 
 
+def tensor(x: Array) -> Any:
+    """What the methods within Keras's layers take: they turn no arrays into tensors, as a call of a layer does."""
+    return keras.ops.convert_to_tensor(x.astype(np.float32))
+
+
 def rotated(edge: str, interpolation: str) -> Any:
     made = keras.layers.RandomRotation(0.1, fill_mode=edge, interpolation=interpolation, fill_value=0.3)
-    zero, one, angle = np.zeros(3), np.ones(3), np.degrees(between(ANGLE, DRAWS[:, 0]))
+    zero, one, angle = map(tensor, (np.zeros(3), np.ones(3), np.degrees(between(ANGLE, DRAWS[:, 0]))))
     matrix = made._compute_affine_matrix(0.5, 0.5, angle, zero, zero, one, zero, zero, 7, 5)
-    return made._transform_images(IMAGES, {"rotation_matrix": matrix}, interpolation)
+    return made._transform_images(tensor(IMAGES), {"rotation_matrix": matrix}, interpolation)
 
 
 def zoomed(edge: str, interpolation: str) -> Any:
     made = keras.layers.RandomZoom(0.1, fill_mode=edge, interpolation=interpolation, fill_value=0.3)
-    zooms = {"height_zoom": between(SIZE, DRAWS[:, 1:2]), "width_zoom": between(WIDTH, DRAWS[:, 2:3])}
-    return made._zoom_inputs(IMAGES, zooms, interpolation)
+    zooms = {"height_zoom": tensor(between(SIZE, DRAWS[:, 1:2])), "width_zoom": tensor(between(WIDTH, DRAWS[:, 2:3]))}
+    return made._zoom_inputs(tensor(IMAGES), zooms, interpolation)
 
 
 def shifted(edge: str, interpolation: str) -> Any:
     made = keras.layers.RandomTranslation(0.1, 0.1, fill_mode=edge, interpolation=interpolation, fill_value=0.3)
     shifts = np.stack([5 * between(SHIFT, DRAWS[:, 4]), 7 * between(SHIFT, DRAWS[:, 3])], axis=1)
-    return made._translate_inputs(IMAGES, {"translations": shifts}, interpolation)
+    return made._translate_inputs(tensor(IMAGES), {"translations": tensor(shifts)}, interpolation)
 
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "nearest"])
@@ -70,9 +75,8 @@ def test_moved_images(edge: FillMode, interpolation: Any, golden: Golden) -> Non
 def test_contrast(golden: Golden) -> None:
     def compute() -> list[Any]:
         made = keras.layers.RandomContrast(0.5, value_range=(0.1, 0.9))
-        return [
-            np.asarray(made.transform_images(IMAGES, {"contrast_factor": between((0.4, 1.8), DRAWS[:, :1])[..., None, None]}))
-        ]
+        factor = tensor(between((0.4, 1.8), DRAWS[:, :1])[..., None, None])
+        return [np.asarray(made.transform_images(tensor(IMAGES), {"contrast_factor": factor}))]
 
     (expected,) = golden(compute, IMAGES, DRAWS, needs=keras)
     expected.close(changed(Contrast((0.4, 1.8), (0.1, 0.9)), IMAGES, DRAWS), 1e-5, 1e-6)

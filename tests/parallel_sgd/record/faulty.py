@@ -24,6 +24,7 @@ GUARDS = (
     *("contextmanager.<locals>.helper", "GeneratorContextManager.__enter__", "GeneratorContextManager.__exit__", "._guard"),
     *("ExitStack.__init__", "ExitStack.__enter__", "ExitStack.__exit__"),
     *("Interrupts.__enter__", "Interrupts.__exit__"),  # which closes two sockets
+    "sys.exc_info",  # with which a guard begins, and which takes what is there
     # in their place a lock stays held, or a thread asleep, as no error of a lock leaves it
     *("Condition.__enter__", "Condition.__exit__", "Condition.notify_all"),
 )
