@@ -196,8 +196,10 @@ class RowsSplit(Split):
     takes_sizes: ClassVar[bool] = False
 
     def __init__(self, rows: Sequence[Sequence[int] | Rows]) -> None:
+        if not arguments.is_list(rows):
+            raise TypeError(f"RowsSplit 'rows' must hold lists of sample numbers, got {rows!r:.80}")
         found = []
-        for place, given in enumerate(arguments.sequence(self, "rows", rows, "lists of sample numbers")):
+        for place, given in enumerate(rows):
             try:
                 each = np.asarray(given)
             except ValueError:  # lists of several lengths
