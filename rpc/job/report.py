@@ -76,8 +76,8 @@ def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> 
     if error is None or state != "failed" or not detail.startswith("Traceback"):
         return detail
     text = users_traceback(error)
-    # a RuntimeError of ours is about a state that should not be: its frames lead to the fault
-    if not text and is_answer(error) and not isinstance(error, (RuntimeError, AssertionError)):
+    # a mistake of the program; other errors of ours are about a state that should not be, or about a peer that is gone
+    if not text and isinstance(error, (TypeError, ValueError)) and is_answer(error):
         text = _without_ours(error)
     return text.replace("Traceback (most recent call last):", _SHORTENED) or detail
 

@@ -71,7 +71,7 @@ class ProgressDisplay:
     def add(self, node: int, percent: int, note: str = "") -> None:
         self._state = dict(sorted([*self._state.items(), (node, (percent, clean(note)))]))
         # a new line for a worker that has done nothing yet says nothing
-        if not isinstance(self._shown, (_PlainLines, _FewLines)):
+        if not isinstance(self._shown, _PlainLines):
             self._shown.show(self._state, node)
 
     def __contains__(self, node: int) -> bool:
@@ -106,13 +106,13 @@ class _PlainLines(_View):
         self._logger.info(PROGRESS, shown)
 
 
-class _FewLines(_View):
+class _FewLines(_PlainLines):
     """Lines of a short console without a terminal: one after `FIRST_LINE` seconds, others after twice the time each, so that an
-    epoch that takes long is not silent, and a long job has no long log.
+    epoch that takes long is not silent. Those of `_PlainLines` are for log files, as a short console passes them over.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
-        self._logger = logger
+        super().__init__(logger)
         self._pace = _Pace()
         self._due = FIRST_LINE
 
@@ -122,6 +122,7 @@ class _FewLines(_View):
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
         """Tell the mean of all workers, and the time, when it is due."""
+        super().show(state, changed)
         words = self._pace.told(state)
         if self._pace.seconds >= self._due:
             self._due = 2 * self._pace.seconds
