@@ -21,6 +21,7 @@ ALLOWED = {
     "psgd": {"nn", "rpc", "network", "parallel_sgd"},  # the commands, and what programs share
 }
 # what a package needs wherever it runs, and what a function may ask for when it is called
+NEWER = {"annotationlib"}  # of Python's library from 3.14 on
 REQUIRED = {
     "nn": {"_psgd_packages", "numpy", "tqdm"},
     "network": {"_psgd_packages", "numpy", "msgpack", "cryptography"},
@@ -83,7 +84,9 @@ def objections(package: str, tree: ast.Module, adapted: Set[str] = frozenset()) 
         if name in PACKAGES:
             if name != package and name not in ALLOWED[package]:
                 found.append(f"line {line}: {package} may not import {name}")
-        elif name not in sys.stdlib_module_names | REQUIRED[package] | adapted and not (inside and name in OPTIONAL[package]):
+        elif name not in sys.stdlib_module_names | NEWER | REQUIRED[package] | adapted and not (
+            inside and name in OPTIONAL[package]
+        ):
             found.append(f"line {line}: {package} may not need {name}")
     return found
 

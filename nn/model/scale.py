@@ -41,7 +41,7 @@ def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | Non
     if readers and all(isinstance(node.operation, MatMul) for node in readers) and (wide := _large(x)):
         if columns is None or len(columns) != x.shape[1]:
             columns = [f"number {column}" for column in range(1, x.shape[1] + 1)]
-        named = ", ".join(f"{columns[column]} ({size:,.0f})" for column, size in wide[:_MOST_COLUMNS])
+        named = ", ".join(f"{columns[column]} ({_shown(size)})" for column, size in wide[:_MOST_COLUMNS])
         more = f" and {len(wide) - _MOST_COLUMNS} more" if len(wide) > _MOST_COLUMNS else ""
         yield (
             f"Samples are far from the range of -1 to 1 that a network learns well from, by their typical size: {named}{more}. "
@@ -51,7 +51,7 @@ def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | Non
     if y is not None and y.dtype.kind == "f" and len(graph.outputs) == 1 and (values := _large(y.reshape(len(y), -1))):
         yield (
             "The values to predict are far from the range of -1 to 1 that a network learns well, by their typical size: "
-            f"{max(size for _, size in values):,.0f}. The transform NormalizeLabels() brings them to mean 0 and deviation 1 "
+            f"{_shown(max(size for _, size in values))}. The transform NormalizeLabels() brings them to mean 0 and deviation 1 "
             "(on the command line 'normalizelabels'); predict() gives such values then, and inputs.restore() of the model "
             "brings them back to the size that they had."
         )
@@ -66,3 +66,7 @@ def _large(rows: Any) -> list[tuple[int, float]]:
     with np.errstate(all="ignore"):
         sizes = np.sqrt(np.einsum("ij,ij->j", some, some) / len(some))
     return [(int(column), float(sizes[column])) for column in np.flatnonzero(np.isfinite(sizes) & (sizes > LARGE))]
+
+
+def _shown(size: float) -> str:
+    return f"{size:,.0f}" if size < 1e9 else f"{size:.3g}"

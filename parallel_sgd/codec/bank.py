@@ -539,13 +539,9 @@ class CodecBank:
             f"{self._names[variable]} must return None, a netEncapsulation or an iterable of them, got {type(got).__name__}"
         )
 
-    def _no_target(self, variable: int, target: object) -> ValueError:
-        hint = "; a job has one with local_workers(n, ps=True), --ps" if target == Parameter_Server else ""
-        shown = f"{target} (the parameter server)" if hint else target
-        return ValueError(
-            f"{self._names[variable]} sends variable {self._ids[variable]} to node {shown}, but the other nodes of this "
-            f"job are {sorted(self.channel.peers())}{hint}"
-        )
+    def _no_target(self, target: object) -> ValueError:
+        server = " (the parameter server is one with local_workers(n, ps=True), --ps)" if target == Parameter_Server else ""
+        return ValueError(f"node {target} is none of the other nodes of the job, {sorted(self.channel.peers())}{server}")
 
     def _post(self, variable: int, packets: Packets, method: str = "update_blocks", sender: int | None = None) -> int:
         """Post packets that a method of a codec returned; return their number.
@@ -596,7 +592,7 @@ class CodecBank:
                 try:
                     size = post(target, key, packet.content)
                 except NoSuchNode:
-                    raise self._no_target(variable, target) from None
+                    raise self._no_target(target) from None
                 # None: the node is gone; nothing travelled, so nothing is counted
                 if size is not None:
                     row = rows[SENT, variable, target]

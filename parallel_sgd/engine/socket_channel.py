@@ -47,8 +47,7 @@ class SocketChannel:
         # asked by session, not by `peers()`: a packet is posted for each of many targets
         session = self._controller.sessions.get(target)
         if session is None:
-            nodes = sorted({*self._controller.sessions, self.node_id})
-            raise NoSuchNode(f"A packet must go to one of the nodes {nodes}, got {target}")
+            raise NoSuchNode(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
         if session.lost is not None or session.left:
             if target not in self._gone:
                 self._gone.add(target)

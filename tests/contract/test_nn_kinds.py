@@ -1,6 +1,5 @@
 """One behaviour suite for every kind of `nn`, over the rows of `nn_rows/`, and no kind without a row."""
 
-import functools
 import importlib
 import inspect
 import json
@@ -34,6 +33,7 @@ from tests.contract.nn_rows import (
     MetricRow,
     RuleRow,
 )
+from tests.kernels import check_products
 
 GRAPHS = [*OPERATIONS, *ACTIVATIONS, *LAYERS]
 STEPS = 40
@@ -179,14 +179,6 @@ def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytes
             np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-12)
 
 
-@functools.cache
-def rows_have_their_bits() -> bool:
-    """Return whether a row of a product has the same bits whatever the number of rows, as not with the kernels for Haswell."""
-    draw = keyed(0, "rows")
-    left, right = (draw.standard_normal(shape, dtype=np.float32) for shape in ((96, 16), (16, 16)))
-    return all(np.array_equal((left @ right)[:rows], left[:rows] @ right) for rows in range(8, 96))
-
-
 @pytest.mark.parametrize("beside", ["products", "none"])
 @pytest.mark.parametrize("row", [row for row in GRAPHS if row.kind is not nn.operation.CachedAttention], ids=name)
 @pytest.mark.share(4)
@@ -210,10 +202,7 @@ def test_two_threads_give_the_bits_of_one(row: GraphRow, beside: str, monkeypatc
         one, both = (run(row, training, team, np.float32, 16) for team in (Team(1), two))
         equal = [*zip(one.rows, both.rows, strict=True)][: 1 if products and through else None]
         for a, b in [*equal, *(() if products else zip(one.sums, both.sums, strict=True))]:
-            if products and not rows_have_their_bits():
-                np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
-            else:
-                np.testing.assert_array_equal(b, a)
+            (check_products if products else np.testing.assert_array_equal)(b, a)
 
 
 @pytest.mark.parametrize("row", LOSSES, ids=name)

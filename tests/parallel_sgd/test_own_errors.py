@@ -234,7 +234,7 @@ STEP = rf"{VARIABLE} of epoch 1, batch 1: "
 # agents tell files by their places below the folder of the program
 LINE = rf"\(.*{re.escape(Path(__file__).name)}:\d+\)"
 UNSENT = r"returned what cannot be sent: "
-NODES = r"A packet must go to one of the nodes \[0, 1\], got 7"
+NODES = r"node 7 is none of the other nodes of the job, \[[01]\]"
 
 MISTAKES: dict[type[Codec], str] = {
     SetsNone: rf"SetsNone\.set_result\(\) takes an array, got None, in receive_blocks {LINE}{PACKET}",

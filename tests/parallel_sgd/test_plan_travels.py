@@ -363,6 +363,7 @@ def test_values_to_predict_come_back_and_series_are_cut_into_windows(capsys):
             train(model, wrong, order)
 
 
+@pytest.mark.filterwarnings("ignore:fit.. 'x'. Samples are far")
 @covers("DAT-2")
 def test_a_pipeline_of_scikit_learn_predicts_the_same_numbers():
     pipelines = pytest.importorskip("sklearn.pipeline")

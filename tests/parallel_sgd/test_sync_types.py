@@ -139,12 +139,12 @@ def test_every_documented_form_of_packets_and_codecs_works(codec: type[Codec]) -
         (
             lambda packet: netEncapsulation(9, packet.content),
             ValueError,
-            r"Form sends variable 1 to node 9, but the other nodes of this job are \[1\]\n",
+            r"Form\.update_blocks returned .*: node 9 is none of the other nodes of the job, \[1\] for variable 1 ",
         ),
         (
             lambda packet: netEncapsulation(Parameter_Server, packet.content),
             ValueError,
-            r"to node -2 \(the parameter server\), but .* are \[1\]; a job has one with local_workers\(n, ps=True\), --ps\n",
+            r"node -2 is none .* \[1\] \(the parameter server is one with local_workers\(n, ps=True\), --ps\) for variable 1 ",
         ),
         (
             lambda packet: netEncapsulation(packet.targets, {1.5: object()}),

@@ -197,7 +197,7 @@ def test_a_packet_that_a_user_s_codec_cannot_send_is_not_its_cause_s_fault() -> 
         def receive_blocks(self, content: Any) -> Any:
             return netEncapsulation(17, np.ones(3))
 
-    with pytest.raises(ValueError, match=r"Astray\.receive_blocks returned what cannot be sent: .*17 for a packet of node \d"):
+    with pytest.raises(ValueError, match=r"Astray\.receive_blocks returned .*: node 17 is none .* for a packet of node \d"):
         ArrayJob(IIDBlockAssignment(2), codec=Astray).run()
 
 

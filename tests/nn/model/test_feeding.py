@@ -378,6 +378,7 @@ def test_predict_evaluate_and_validation_name_the_sample(value):
     assert model.predict(x[:41]).shape == (41, 3)
 
 
+@pytest.mark.filterwarnings("ignore:fit.. 'x'. Samples are far")
 def test_what_else_overflows_is_found_and_training_goes_on_if_one_wants_it():
     norm = built([-1, 8], nn.layer.BatchNorm(), nn.layer.Dense(1), loss=nn.loss.MSELoss())
     stops(norm, X * np.float32(1e25), np.zeros(50), text=r"batch 1: .*batchnorm_1")
@@ -441,6 +442,7 @@ class Spoiling(nn.optimizer.GDOptimizer):
 ONCE, SIX = [lambda x: x], [lambda x: x * 1] * 6
 
 
+@pytest.mark.filterwarnings("ignore:fit.. 'x'. Samples are far")
 @pytest.mark.parametrize(
     ("value", "pull", "products", "dtype", "finite"),
     [

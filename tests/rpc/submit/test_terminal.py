@@ -23,7 +23,16 @@ from rpc.agent.children import project_root
 from rpc.launch import local
 from rpc.launch.launcher import end_agents
 from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling, uninterrupted
-from rpc.support.logs import HEADLINE, SUBMIT_LOGGER, ConsoleFilter, ConsoleFormatter, attach_console, in_notebook, verbosity
+from rpc.support.logs import (
+    BRIEF,
+    HEADLINE,
+    SUBMIT_LOGGER,
+    ConsoleFilter,
+    ConsoleFormatter,
+    attach_console,
+    in_notebook,
+    verbosity,
+)
 
 from ...screen import Screen
 from ...statements import covers
@@ -92,7 +101,8 @@ def test_a_short_console_without_a_terminal_tells_a_long_job_at_growing_distance
             display.update(0, percent, "Loss 0.5")
             display.update(1, percent, "Loss 0.5")
         display.close()
-    told, left = zip(*(message.rsplit(", ", 1) for message in caplog.messages), strict=True)
+    shown = [each.getMessage() for each in caplog.records if vars(each).items() >= BRIEF.items()]
+    told, left = zip(*(message.rsplit(", ", 1) for message in shown), strict=True)
     assert list(told) == [f"{percent} % of 2 workers, {3 * percent} s" for percent in (10, 20, 40, 80)]
     assert all(re.fullmatch(r"about \d+ s left", each) for each in left)
 
