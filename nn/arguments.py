@@ -233,7 +233,8 @@ def sequence(owner: object, name: str, value: Any, of: str) -> list[Any]:
 
 def is_list(value: object) -> bool:
     """Tell whether a value has members, and is no text; an array of no axis has none, though its type is iterable."""
-    return isinstance(value, Iterable) and not isinstance(value, str) and getattr(value, "shape", None) != ()
+    shape = getattr(value, "shape", None)
+    return isinstance(value, Iterable) and not isinstance(value, str) and not (isinstance(shape, tuple) and not shape)
 
 
 def path(owner: object, name: str, value: Any, of: str = "") -> str:

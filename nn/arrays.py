@@ -137,9 +137,11 @@ def as_array(what: str, value: Any) -> Array:
     refuse_masked(what, value)
     try:
         return np.asarray(value)
-    except ValueError:
-        # One that has its own way to become an array has its own reasons.
-        if not isinstance(value, (list, tuple)):
+    except ValueError as error:
+        # One that has its own way to become an array has its own reasons, also within a list.
+        if not isinstance(value, (list, tuple)) or (
+            error.__traceback__ is not None and error.__traceback__.tb_next is not None
+        ):
             raise
         # None: the sentence says all that NumPy does.
         raise ValueError(

@@ -69,7 +69,8 @@ def look_beside(package: str) -> None:
     Args:
         package: the `__init__.py` of `nn`.
     """
-    spec = find_spec(_PROJECT) if _PROJECT not in sys.modules else sys.modules[_PROJECT].__spec__
+    # None stands there for a package that must not be imported
+    spec = find_spec(_PROJECT) if _PROJECT not in sys.modules else getattr(sys.modules[_PROJECT], "__spec__", None)
     found = spec.origin if spec is not None else None
     # By the texts of both, which is fast: links and other spellings are left to what is then called.
     if found is not None and found != package.removesuffix(_OWN) + _OWN.replace("nn", _PROJECT):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nn.operation import MatMul
+from nn.activation.activation import Linear
+from nn.loss.regression import DifferenceLoss
+from nn.operation import Add, MatMul
 
 if TYPE_CHECKING:
     from nn.model.network import Network
@@ -16,7 +18,7 @@ LARGE: Final = 255.0
 """Root of the mean square of a column above which it is told: weights of about 0.1 saturate an activation, or a step of the
 rule is far too long. Pixels to 255 are never above it, and most rules learn from them.
 """
-_LOOKED_AT: Final = 1 << 16  # rows
+_LOOKED_AT: Final = 1 << 20  # numbers, of rows from all over the samples
 _MOST_COLUMNS: Final = 3  # that a warning names
 # by their names: the modules of layers that a model does not have need not be loaded
 _SCALES: Final = frozenset({"Normalization", "BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm"})
@@ -31,7 +33,7 @@ def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | Non
     Args:
         model: the model, with one input, before it is trained.
         x: its samples, of shape (n, columns); arrays of other shapes are left alone.
-        y: the labels of its one output, or None; those that are no floats are classes.
+        y: the labels of its one output, or None; looked at where the loss is of differences and `Dense` alone makes the output.
         columns: names of the columns; by default they are numbered from 1.
     """
     graph = model.graph
@@ -48,7 +50,8 @@ def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | Non
             "Normalization() as the first layer, with its adapt() of the samples, or the transform Normalize() (on the command "
             "line 'normalize') brings each column to mean 0 and deviation 1."
         )
-    if y is not None and y.dtype.kind == "f" and len(graph.outputs) == 1 and (values := _large(y.reshape(len(y), -1))):
+    scored = y is not None and isinstance(getattr(model, "loss", None), DifferenceLoss) and len(graph.outputs) == 1
+    if scored and _is_of_products(graph.outputs[0]) and (values := _large(y.reshape(len(y), -1))):
         yield (
             "The values to predict are far from the range of -1 to 1 that a network learns well, by their typical size: "
             f"{_shown(max(size for _, size in values))}. The transform NormalizeLabels() brings them to mean 0 and deviation 1 "
@@ -57,11 +60,19 @@ def unscaled(model: Network, x: Any, y: Any = None, columns: Sequence[str] | Non
         )
 
 
+def _is_of_products(output: Any) -> bool:
+    """Tell whether nothing but a bias stands behind the product with weights that makes an output."""
+    operation = getattr(output, "operation", None)
+    if isinstance(operation, (Linear, Add)):
+        return _is_of_products(output.inputs[0])
+    return isinstance(operation, MatMul)
+
+
 def _large(rows: Any) -> list[tuple[int, float]]:
     """Return column and root of the mean square of each column of rows ``(n, columns)`` for which it is too large."""
-    if getattr(rows, "ndim", 0) != 2 or not len(rows) or rows.dtype.names or rows.dtype.kind not in "iuf":
+    if getattr(rows, "ndim", 0) != 2 or not rows.size or rows.dtype.kind not in "iuf" or rows.dtype.itemsize == 1:
         return []
-    some = np.asarray(rows[:_LOOKED_AT], np.float64)
+    some = np.asarray(rows[:: -(-rows.size // _LOOKED_AT)], np.float64)
     # Numbers that are not finite are told with their place when they are trained.
     with np.errstate(all="ignore"):
         sizes = np.sqrt(np.einsum("ij,ij->j", some, some) / len(some))

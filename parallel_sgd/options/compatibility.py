@@ -379,7 +379,9 @@ def _check(model: Model, made: Arrays, bad: str, class_weight: Mapping[Any, floa
 def _tell_scales(model: Model, made: Arrays, data: AbsDataset | None, warn: Callable[[str], None] | None) -> None:
     """Warn of columns and of values to predict that are large and that neither the transform nor the model scales."""
     if not model.epochs_trained:
-        for told in unscaled(model, made[0], made[1], getattr(data, "columns", None)):
+        columns = getattr(data, "columns", None)  # of a data set of the user's own it may be anything
+        named = isinstance(columns, (list, tuple)) and all(isinstance(each, str) for each in columns)
+        for told in unscaled(model, made[0], made[1], columns if named else None):
             (warn or _log.warning)(told)
 
 

@@ -209,3 +209,13 @@ def test_what_is_no_path_is_refused_by_name(call: str, path: Any, tmp_path: Path
     if "load" not in call and call != "plot":
         with pytest.raises(IsADirectoryError, match=r"Is a directory: '\.'$"):
             calls.get(call, getattr(model, call, None))(".")
+
+
+def test_an_error_of_an_object_that_makes_an_array_of_itself_is_its_own() -> None:
+    class Trouble:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise ValueError("my own trouble")
+
+    for given in (Trouble(), [Trouble(), Trouble()]):
+        with pytest.raises(ValueError, match=r"^my own trouble$"):
+            made().fit(given, Y)

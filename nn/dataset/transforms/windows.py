@@ -150,4 +150,6 @@ class Windows(AbsTransformer, configured=True):
 
 def _are_alike(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
     """Tell whether arrays of two types make one array in which each element is what it was."""
-    return first == second or {first.kind, second.kind} <= set("biuf") or first.kind == second.kind in "SU"
+    kinds = {first.kind, second.kind}
+    # Fields of a structure have names, which both must share. Objects hold anything else.
+    return first == second or kinds <= set("biufc") or (first.kind == second.kind != "V") or ("O" in kinds and "V" not in kinds)

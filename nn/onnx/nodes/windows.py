@@ -349,6 +349,9 @@ def space_to_depth(call: Call) -> Operand:
     _, channels, height, width = x.shape
     blocks = x.reshape(BATCH, channels, height // size, size, width // size, size)
     # 'mode' came with version 28.
-    first = (1, 3, 5) if call.given.get("mode", "DCR") == "CRD" else (3, 5, 1)
+    mode = call.given.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise call.refuse("expected 'mode' DCR or CRD", mode)
+    first = (1, 3, 5) if mode == "CRD" else (3, 5, 1)
     apart = blocks.transpose(0, *first, 2, 4)
     return apart.reshape(BATCH, channels * size**2, height // size, width // size)

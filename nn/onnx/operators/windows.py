@@ -69,14 +69,14 @@ def _pads(owner: str, windows: Sequence[Window], padding: object) -> dict[str, A
             # onnxruntime has no rule for windows with dilations.
             if all(window.dilation == 1 for window in windows):
                 return {"auto_pad": "SAME_UPPER"}
-            if any(window.stride > 1 for window in windows):
+            if any(window.stride > 1 and window.length == LENGTH for window in windows):
                 raise ValueError(
                     f"{owner}: padding='same' with strides and dilations needs lengths that are known, as onnxruntime "
                     "has no rule for it, got an axis of any length"
                 )
             # With steps of one cell as many for every length.
-            missing = [window.span - 1 for window in windows]
-            before, after = [cells // 2 for cells in missing], [cells - cells // 2 for cells in missing]
+            before = [(window.span - 1) // 2 if window.length == LENGTH else window.before for window in windows]
+            after = [window.span // 2 if window.length == LENGTH else window.after for window in windows]
             return {"pads": [*before, *after]}
         cells = padding if isinstance(padding, int) else 0
         windows = [window._replace(before=cells, after=cells) for window in windows]

@@ -587,6 +587,10 @@ def test_windows_keep_dates_and_texts_of_any_length():
     made = Windows(2)(_DAYS, np.full(9, "a"), _DAYS, np.full(9, "abc"))
     assert [part.dtype for part in made] == ["M8[D]", "<U1", "M8[D]", "<U3"]
     assert made[3].tolist() == ["abc"] * 9
+    texts = np.array(["a", "abc"] * 4 + ["b"], object)
+    made = Windows(2)(_DAYS, texts, _DAYS.astype("M8[s]"), np.full(9, "abc"))
+    assert [part.dtype for part in made] == ["M8[D]", object, "M8[s]", object]
+    assert Windows(2)(X9 * 1j, X9, (X9 * 1j).astype(np.complex64), X9)[0].dtype == np.complex128
 
 
 ANYTHING = [

@@ -13,9 +13,11 @@ import pytest
 
 import nn
 from nn.dataset import ArrayDataset
+from nn.dataset.interface import AbsDataset, Arrays
 from nn.dataset.transforms import Normalize
 from nn.layer import BatchNorm, Dense, Dropout, Normalization
 from nn.model import SequentialModel
+from nn.model.scale import unscaled
 from parallel_sgd import ParallelSGD, in_process
 from rpc.support.logs import SUBMIT_LOGGER
 
@@ -73,3 +75,34 @@ def test_a_job_tells_it_unless_its_transform_scales(tmp_path: Path, caplog: pyte
     ParallelSGD(made(), data).parallel(in_process(1), **given)
     (told,) = [each for each in caplog.messages if "are far from" in each]
     assert told.startswith("Samples are far from") and told.endswith("to mean 0 and deviation 1.")
+
+
+@pytest.mark.parametrize("columns", [3, {"a", "b", "c"}, {"a": 1}, len])
+def test_a_data_set_may_have_columns_of_its_own(columns: object, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Mine(AbsDataset):
+        def __init__(self) -> None:
+            super().__init__()
+            self.columns = columns
+
+        def load(self) -> Arrays:
+            return LARGE[:300], LABELS[:300], LARGE[300:], LABELS[300:]
+
+    ParallelSGD(made(), Mine()).parallel(in_process(1), epoch=1, block_size=20, directory=tmp_path, verbose=0)
+    assert "size: number 2 (" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("last", "loss", "told"),
+    [
+        ([Dense(1)], "mse", True),
+        ([Dense(1, use_bias=False)], "mae", True),
+        ([Dense(1, "exponential")], "poisson", False),
+        ([Dense(1), nn.layer.Rescaling(400.0)], "mse", False),
+        ([Dense(1, "tanh")], "mse", False),
+    ],
+)
+def test_values_to_predict_are_told_where_dense_alone_makes_them(last: list[nn.layer.Layer], loss: str, told: bool) -> None:
+    model = SequentialModel([-1, 3], [Dense(8, "relu"), *last], seed=1)
+    model.compile("adam", loss)
+    found = list(unscaled(model, ROWS, np.full((400, 1), 431)))
+    assert [each.partition(" are far")[0] for each in found] == ["The values to predict"] * told

@@ -68,6 +68,7 @@ def test_dilated_windows_over_axes_of_any_length(length: int) -> None:
         (entry, nn.layer.Conv1D(4, 3, padding="same", dilation=3), x[:, :, 0]),
         (entry, nn.layer.Conv1D(4, 4, padding="same", dilation=2), x[:, :, 0]),
         (images, nn.layer.Conv2D(4, (2, 3), padding="same", dilation=(3, 2)), x),
+        (images, nn.layer.Conv2D(4, (1, 3), stride=(1, 2), padding="same", dilation=(2, 1)), x),
         (images, nn.layer.DepthwiseConv2D(3, padding="same"), x),
         (images, nn.layer.MaxPool((3, 2), (1, 1), padding="same"), x),
         (images, nn.layer.AveragePool((2, 3), (1, 1), padding="same"), x),
