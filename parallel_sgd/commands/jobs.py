@@ -63,7 +63,7 @@ def _entries(com: Controller) -> list[dict[str, Any]]:
     return entries_of(list_jobs(com), com.addresses)
 
 
-def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mapping[int, str]) -> list[dict[str, Any]]:
+def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mapping[int, object]) -> list[dict[str, Any]]:
     """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes.
 
     A node of the newest attempt of a job that no agent tells of has an entry, too: its agent has died, or cannot be reached.

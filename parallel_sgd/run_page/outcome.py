@@ -136,14 +136,14 @@ class Outcome:
 
     def tell_how_it_goes_on(self, folder: Path) -> None:
         """Log where the page is and, unless the run is done, the call or command that lets it go on; of a run that was stopped
-        and has no checkpoint, that it begins anew.
+        and has no checkpoint, that it goes on from what it had gone on from, or begins anew.
 
         Args:
             folder: that of the run.
         """
         state, kept = self._end["state"], False
         if state in ("failed", "stopped"):
-            from .story import checkpoint_of, why_none  # noqa: PLC0415 - as above
+            from .story import checkpoint_of, origin_of, why_none  # noqa: PLC0415 - as above
 
             # after Ctrl-C the tables may not have been read, which a run on agents alone needs here
             records = self.records or RunRecords(folder, Run.read(folder), self._about)
@@ -152,6 +152,7 @@ class Outcome:
                 kept = checkpoint_of(records) is not None
             if not kept and state == "stopped":
                 _log.info("%s", why_none(records), extra=BRIEF)
+            kept = kept or origin_of(records) is not None
         if state == "done" and self.page is None:
             _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF)
         if self.page is not None and state != "done":

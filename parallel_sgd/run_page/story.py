@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from network.faults.fault import FIRST, node_text
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.checkpoint.locate import stores_of_run
-from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, ON_LAUNCHED_AGENTS
+from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, ON_LAUNCHED_AGENTS, checkpoint_before
 from parallel_sgd.checkpoint.schedule import EPOCH
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
@@ -275,7 +275,7 @@ def _lost(records: RunRecords) -> str:
         parts.append(f"{total:,}{of} batches had been trained: {whole} complete.")
     else:
         parts.append("No batch had been trained, as far as the tables tell.")
-    if (kept := checkpoint_of(records)) is not None:
+    if (kept := checkpoint_of(records) or origin_of(records)) is not None:
         parts.append(f"{kept}: {_AGAIN} from it.")
     elif not _keeps_none(records) and _nodes(records) == ON_AGENTS:
         parts.append(f"If its agents have kept checkpoints, {_AGAIN} from the newest.")
@@ -302,8 +302,23 @@ def checkpoint_of(records: RunRecords) -> str | None:
     return "Its agents have checkpoints" if total >= needed else None
 
 
+def origin_of(records: RunRecords) -> str | None:
+    """Tell the run, and its checkpoint on this machine, from which a run that has none of its own went on; None where there is
+    no such checkpoint, or where agents may have a newer one.
+    """
+    found = None
+    if records.run is not None and (_nodes(records) != ON_AGENTS or _keeps_none(records)):
+        found = checkpoint_before(records.run)
+    if found is None:
+        return None
+    name, position = found
+    return f"It had gone on from {name}, whose newest checkpoint is after {position}"
+
+
 def why_none(records: RunRecords) -> str:
-    """Tell why a run that was stopped has no checkpoint that is known of."""
+    """Tell why a run that was stopped has no checkpoint of its own that is known of."""
+    if (origin := origin_of(records)) is not None:
+        return f"{origin}: it goes on from there again."
     if _keeps_none(records):
         return "It cannot go on, for it kept no checkpoints."
     if _nodes(records) == ON_AGENTS:

@@ -26,4 +26,7 @@ def test_an_entry_of_an_attempt_before_hides_no_node_that_is_not_reached() -> No
     assert (1, 1, "", "not reached") in rows(first, second)
     assert not [row for row in rows(first, second, third) if row[3] == "not reached"]
     assert not [row for row in rows(second, third) if row[3] == "not reached"]
-    assert [row for row in rows(second[:1]) if row[3] == "not reached"] == [(0, 0, "", "not reached"), (2, 0, "", "not reached")]
+    assert [row for row in rows(second[:1]) if row[3] == "not reached"] == [
+        (0, 0, "", "not reached"),
+        (2, 0, "", "not reached"),
+    ]
