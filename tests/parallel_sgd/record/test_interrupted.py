@@ -130,13 +130,13 @@ def test_a_run_that_had_gone_on_goes_on_from_there_again(
 ) -> None:
     """Also where the run between had no checkpoint either. Once that checkpoint has gone, none is spoken of."""
     train(directory=tmp_path, checkpoint_every="epoch")
-    said = "It had gone on from P-SGD-1, whose newest checkpoint is after epoch 2"
+    said = "It had gone on from P-SGD-1, whose newest checkpoint is after 2 epochs"
     for folder in ("P-SGD-2", "P-SGD-3"):
         caplog.clear()
         with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
             train(directory=tmp_path, checkpoint_every=every, epoch=4, callbacks=[PressFirst()], resume="last")
         ended = [each for each in caplog.messages if each.startswith(("It ", "go on "))]
-        assert ended == [f"{said}: it goes on from there again.", f"go on    {CALL}"]
+        assert ended == [f"{said}: it goes on from there again.", "go on    the same call of parallel(), with resume='last'"]
         assert said in (tmp_path / "runs" / folder / PAGE).read_text()
     shutil.rmtree(tmp_path / "runs/P-SGD-1")
     assert why_none(RunRecords.read(tmp_path / "runs/P-SGD-3")).startswith("It cannot go on, for it ")
