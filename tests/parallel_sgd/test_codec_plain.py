@@ -101,7 +101,7 @@ def test_an_error_of_a_generator_of_nodes_is_its_own() -> None:
         yield 0
         raise TypeError("of mine")
 
-    with pytest.raises(TypeError, match="^of mine$"):
+    with pytest.raises(TypeError, match=r"^of mine$"):
         netEncapsulation(nodes(), "x")
 
 
