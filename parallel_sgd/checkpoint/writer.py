@@ -155,7 +155,7 @@ class Writer:
                 self._model_refused = True
             else:
                 if self._model_refused:
-                    _log.info("The model after %s is saved again.", position, extra={DISK_TAKES: "the model"})
+                    _log.info("The model after %s is written again.", position, extra={DISK_TAKES: "the model"})
                 self._model_refused = False
 
 

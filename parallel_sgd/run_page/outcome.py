@@ -51,7 +51,8 @@ _log = get_logger(SUBMIT_LOGGER)
 class Outcome:
     """Outcome of a run: the driver of the run enters the end of each attempt that failed, and the result.
 
-    `page` is where its report is, once it is written; `goes_on`: the submitter that waited for the job leaves it to its nodes.
+    `page` is where its report is, once it is written; `goes_on`: the submitter that waited for the job leaves it to its nodes;
+    `notes`: sentences of nodes on their troubles while the job went on, such as a full disk.
     """
 
     def __init__(self, spec: JobSpec, samples: Sequence[int], folder: Path, machine: Mapping[str, str]) -> None:
@@ -60,6 +61,7 @@ class Outcome:
         self.page: Path | None = None
         self.records: RunRecords | None = None
         self.goes_on = False
+        self.notes: list[str] = []
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
 
@@ -85,7 +87,6 @@ class Outcome:
         failures: Mapping[int, tuple[str, str]],
         problems: Sequence[str] = (),
         simulated: Simulated | None = None,
-        notes: Sequence[str] = (),
     ) -> None:
         """Enter a good end.
 
@@ -94,7 +95,6 @@ class Outcome:
             failures: those of nodes that could be done without.
             problems: those of the ledger of the run.
             simulated: the times of a run on simulated nodes.
-            notes: sentences of nodes on their troubles while the job went on, such as a full disk.
         """
         self._end = {
             "state": "done",
@@ -102,7 +102,7 @@ class Outcome:
             "failures": [[node, *told] for node, told in failures.items()],
             "problems": list(problems),
             **({} if simulated is None else {"simulated": _times_of(simulated)}),
-            **({"notes": list(notes)} if notes else {}),
+            **({"notes": self.notes} if self.notes else {}),
         }
 
     def ended_by(self, error: BaseException) -> None:
@@ -110,6 +110,7 @@ class Outcome:
         from .story import end_of  # noqa: PLC0415 - most runs end well
 
         self._end = end_of(error, self.goes_on)
+        self._end["notes"] += self.notes
 
     def write(self, folder: Path) -> None:
         """Write the outcome into the folder of the run. Raises: OSError."""

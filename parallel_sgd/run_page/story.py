@@ -155,7 +155,8 @@ def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
 def _end(records: RunRecords) -> Event:
     outcome = records.outcome
     state, message = str(outcome.get("state", "failed")), str(outcome.get("message", ""))
-    verdicts = outcome.get("verdicts") or ()
+    verdicts, causes = outcome.get("verdicts") or (), outcome.get("causes") or ()
+    notes = [str(note) for note in outcome.get("notes") or ()]
     if state == "left":
         job = records.run.job if records.run else "JOB"
         answers = [
@@ -167,10 +168,12 @@ def _end(records: RunRecords) -> Event:
         by = "Ctrl-C" if message == INTERRUPT else "'psgd stop' or on one of its nodes"
         answers = [("Who failed", f"Nobody: the job was stopped by {by}.")]
     else:
-        causes = outcome.get("causes") or ()
-        answers = _culprits(records, causes, message, outcome.get("notes") or ())
+        answers = _culprits(records, causes, message, notes)
         if outcome.get("failures"):
             answers.append(("What was done", _done(outcome, causes)))
+    # without causes they stand behind the message
+    if notes and (causes or state == "stopped"):
+        answers.append(("What went wrong before", " ".join(notes)))
     answers.append(("What is lost", _lost(records)))
     stopped, said = state == "stopped", "" if message == INTERRUPT else message
     return Event("The job was stopped" if stopped else "The job failed", answers, said, verdicts, not stopped)
