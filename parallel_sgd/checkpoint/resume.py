@@ -210,8 +210,8 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
 
 
 def checkpoint_before(run: Run) -> tuple[str, Position] | None:
-    """Return what a run without a checkpoint had gone on from, a run by its name, and the newest position that it has; None
-    where nothing of it is on this machine.
+    """Return the origin of a run without checkpoints, a run by its name, and its newest position; None where none of its
+    checkpoints is on this machine.
     """
     directory, seen = run.path.parent.parent, {run.job}
     while isinstance(before := run.about.get(RESUMES), str) and before not in seen:

@@ -86,7 +86,9 @@ class netEncapsulation:
                 each = iter((targets,))  # type: ignore[arg-type] # refused below
             # an error of a generator is its own
             self.targets = tuple(each)
-            if isinstance(targets, bytes) or not all(isinstance(target, (int, np.integer)) for target in self.targets):
+            if isinstance(targets, (str, bytes, bytearray)) or not all(
+                isinstance(target, (int, np.integer)) for target in self.targets
+            ):
                 raise TypeError(f"netEncapsulation 'targets' must be a node id or several, got {targets!r}")
         self.content = content
 

@@ -137,7 +137,7 @@ class Outcome:
 
     def tell_how_it_goes_on(self, folder: Path) -> None:
         """Log where the page is and, unless the run is done, the call or command that lets it go on; of a run that was stopped
-        and has no checkpoint, that it goes on from what it had gone on from, or begins anew.
+        and has no checkpoint, that it goes on from its origin, or begins anew.
 
         Args:
             folder: that of the run.

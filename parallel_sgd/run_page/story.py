@@ -306,8 +306,8 @@ def checkpoint_of(records: RunRecords) -> str | None:
 
 
 def origin_of(records: RunRecords) -> str | None:
-    """Tell the run, and its checkpoint on this machine, from which a run that has none of its own went on; None where there is
-    no such checkpoint, or where agents may have a newer one.
+    """Tell the origin of a run without checkpoints of its own, and its checkpoint on this machine; None where there is none, or
+    agents may have a newer one.
     """
     found = None
     if records.run is not None and (_nodes(records) != ON_AGENTS or _keeps_none(records)):
