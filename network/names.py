@@ -70,7 +70,8 @@ def unknown(package: str, name: str, meant: Mapping[str, str], within: str = "")
     """
     told = _here(name, meant)
     # `from package import part` asks for the name of the module first; tools ask for special names
-    if not told and within and not name.startswith("_") and find_spec(f"{package}.{name}") is None:
+    # with a dot, `find_spec` would import what is before it
+    if not told and within and name.isidentifier() and not name.startswith("_") and find_spec(f"{package}.{name}") is None:
         homes = (f"{package}.{home}" for home in within.split())
         told = next((f"; here it is {home}.{name}" for home in homes if name in import_module(home).__all__), "")
     return AttributeError(f"module {package!r} has no attribute {name!r}{told}")

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 import executor
+import network
 import nn
 import parallel_sgd
 import parallel_sgd.elastic
+import rpc
 from executor import cluster
 from executor.parallel import Collection
 from network.faults.plan import FaultPlan
@@ -271,6 +273,13 @@ def test_a_new_layer_is_found_from_nn_without_another_list(monkeypatch: pytest.M
     with pytest.raises(AttributeError, match=r"^module 'nn' has no attribute 'BrandNew'; here it is nn.layer.BrandNew$"):
         nn.BrandNew  # type: ignore[attr-defined]  # noqa: B018
     assert not hasattr(nn, "__wrapped__")
+
+
+@pytest.mark.parametrize("name", ["a.b", "batch_sync.Ring.x", "", "two words", "1"])
+def test_what_is_no_name_is_an_attribute_that_there_is_not(name: str) -> None:
+    """Tools ask for such ones: `mock.patch`, `pkgutil`, a debugger."""
+    for package in (nn, parallel_sgd, network, rpc):
+        assert not hasattr(package, name)
 
 
 @pytest.mark.parametrize(

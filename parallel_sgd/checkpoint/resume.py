@@ -19,6 +19,7 @@ from rpc import is_job_id
 from rpc.submit import RUNS, Run, find_run, runs_in
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
+from ..engine.progress import Position
 from .choose import Choice, choose
 from .locate import HeldCheckpoints, held_at, stores_of_run
 from .snapshot import CheckpointError, Snapshot
@@ -206,6 +207,28 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
         f"'checkpoint_every' was None. "
         + (f"The newest run here that has one is {other.path}" if other else "No run here has any")
     )
+
+
+def checkpoint_before(run: Run) -> tuple[str, Position] | None:
+    """Return the origin of a run without checkpoints, a run by its name, and its newest position; None where none of its
+    checkpoints is on this machine.
+    """
+    directory, seen = run.path.parent.parent, {run.job}
+    while isinstance(before := run.about.get(RESUMES), str) and before not in seen:
+        seen.add(before)
+        earlier = find_run(directory, before)
+        try:
+            held = held_at(Path(before)) if earlier is None else HeldCheckpoints(stores_of_run(earlier))
+        except (CheckpointError, OSError):  # it has gone meanwhile
+            return None
+        if held.offers:
+            # of a path the name alone: pages hold no places of this machine
+            name = Path(before).name if earlier is None else earlier.path.name
+            return name, max(offer.position for offer in held.offers)
+        if earlier is None:
+            return None
+        run = earlier
+    return None
 
 
 def run_at(path: Path) -> Run | None:

@@ -44,7 +44,7 @@ class Writer:
 
     def __init__(self, store: Store, on_done: Callable[[Snapshot], None], model: ModelFile | None = None) -> None:
         self._store = store
-        self._model = model
+        self._model, self._model_refused = model, False
         self._on_done = on_done
         self._changed = threading.Condition()
         self._next: Snapshot | None = None
@@ -136,12 +136,13 @@ class Writer:
         except Exception as error:  # noqa: BLE001  after any error training goes on, and so does this thread
             self.failures += 1
             words = "The checkpoint after %s could not be saved, training goes on: %s."
-            _log.warning(words, position, error, extra=DISK_REFUSES)
+            _log.warning(words, position, error, extra={DISK_REFUSES: self._store.folder})
         else:
             self.saved = position
             size = sum(array.nbytes for array in snapshot.arrays.values())
             seconds = time.monotonic() - start
-            _log.info("Checkpoint after %s: %s, %s bytes in %.3f s.", position, path, size, seconds, extra=DISK_TAKES)
+            told = "Checkpoint after %s: %s, %s bytes in %.3f s."
+            _log.info(told, position, path, size, seconds, extra={DISK_TAKES: self._store.folder})
         # refused ones, too: an epoch must not wait for ever to be told because a disk is full
         self.tried = position
         # after the checkpoint, which is what a restart needs
@@ -150,7 +151,12 @@ class Writer:
                 self._model.save(snapshot)
             except Exception as error:  # noqa: BLE001  here too
                 words = "The model after %s could not be saved, training goes on: %s."
-                _log.warning(words, position, error, extra=DISK_REFUSES)
+                _log.warning(words, position, error, extra={DISK_REFUSES: "the model"})
+                self._model_refused = True
+            else:
+                if self._model_refused:
+                    _log.info("The model after %s is written again.", position, extra={DISK_TAKES: "the model"})
+                self._model_refused = False
 
 
 class Copies:

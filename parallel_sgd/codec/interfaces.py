@@ -81,10 +81,14 @@ class netEncapsulation:
             self.targets: tuple[int, ...] = (targets,)
         else:
             try:
-                self.targets = tuple(targets)
+                each = iter(targets)
             except TypeError:
-                self.targets = (targets,)  # type: ignore[assignment] # refused below
-            if isinstance(targets, bytes) or not all(isinstance(target, (int, np.integer)) for target in self.targets):
+                each = iter((targets,))  # type: ignore[arg-type] # refused below
+            # an error of a generator is its own
+            self.targets = tuple(each)
+            if isinstance(targets, (str, bytes, bytearray)) or not all(
+                isinstance(target, (int, np.integer)) for target in self.targets
+            ):
                 raise TypeError(f"netEncapsulation 'targets' must be a node id or several, got {targets!r}")
         self.content = content
 
@@ -331,11 +335,11 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         """Merge an array into the result.
 
         Args:
-            content: the array, added to the result that is there, if any.
+            content: the array, added to the result that is there, if any; a number is added to each element.
             operation: None adds; otherwise `operation(old or None, content)` replaces the result.
 
-        Raises: TypeError where `content`, or the result of `operation`, is None, or has another shape than the result so far;
-            names the method and the line that called it.
+        Raises: TypeError where `content`, or the result of `operation`, is None, or where an array has another shape than the
+            result so far; names the method and the line that called it.
         """
         old = self._result
         result = content if operation is None or content is None else operation(old, content)
@@ -343,8 +347,9 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
             by = "" if content is None else " from 'operation'"
             raise Misused(f"{type(self).__name__}.set_result() takes an array, got None{by}{_where(sys._getframe(1))}")
         if operation is None and old is not None:
-            # NumPy would repeat the smaller one; `np.shape`, as of lists the engine tells later
-            if np.shape(old) != np.shape(result):
+            # NumPy would repeat the smaller array; a number, which has no axes, is meant for all elements. `np.shape`, as of
+            # lists the engine tells later
+            if () not in (np.shape(old), np.shape(result)) and np.shape(old) != np.shape(result):
                 shapes = f"{np.shape(result)} for a result of shape {np.shape(old)}"
                 raise Misused(
                     f"{type(self).__name__}.set_result() adds arrays of one shape, got {shapes}{_where(sys._getframe(1))}"

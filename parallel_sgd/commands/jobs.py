@@ -60,11 +60,19 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 def _entries(com: Controller) -> list[dict[str, Any]]:
+    return entries_of(list_jobs(com), com.addresses)
+
+
+def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mapping[int, object]) -> list[dict[str, Any]]:
     """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes.
 
     A node of the newest attempt of a job that no agent tells of has an entry, too: its agent has died, or cannot be reached.
+
+    Args:
+        told: the entries of each agent, by the node that it is called by.
+        addresses: the addresses of the agents.
     """
-    entries = [{**entry, "address": str(com.addresses[node])} for node, known in list_jobs(com).items() for entry in known]
+    entries = [{**entry, "address": str(addresses[node])} for node, known in told.items() for entry in known]
     unique = {(entry["job"], entry["node"], entry["address"]): entry for entry in entries}  # one agent may be several nodes
     begun: dict[str, float] = {}
     for entry in unique.values():
@@ -73,7 +81,9 @@ def _entries(com: Controller) -> list[dict[str, Any]]:
     for job in begun:
         own = [entry for entry in unique.values() if entry["job"] == job]
         newest = max(own, key=lambda entry: entry["attempt"])
-        for node in set(newest.get("nodes", ())) - {entry["node"] for entry in own}:
+        # an attempt before may have given their numbers to others
+        known = {entry["node"] for entry in own if entry["attempt"] == newest["attempt"]}
+        for node in set(newest.get("nodes", ())) - known:
             lost = {"node": node, "address": "", "state": _LOST, "started": begun[job], "driver": ""}
             unique[job, node, ""] = {**newest, **lost}
     return sorted(unique.values(), key=lambda e: (begun[e["job"]], e["job"], e["node"] < 0, e["node"]))

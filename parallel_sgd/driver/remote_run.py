@@ -109,6 +109,8 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
             outcome.goes_on = True
             keep_identities(run.path, loop.identities, ended=False)
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
+        finally:
+            outcome.notes = loop.notes
         # RUN-8: the job has its results here
         with spared("The record of the run"):
             adopt(run.path, coordinator.files)
@@ -117,9 +119,7 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         with spared("What the page says of the end"):
             problems = result.ledger.problems if result.ledger else ()
-            outcome.done(
-                result, result.failures, problems, notes=[f"Node({node}): {text}" for node, text in coordinator.remarks]
-            )
+            outcome.done(result, result.failures, problems)
     result.report = outcome.page
     with spared("What is left for the end of the workers"):
         if isinstance(nodes, LocalNodes) and not result.failures:

@@ -6,8 +6,9 @@ The driver is the submitter, or a standby driver that has taken over. Neither ne
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from network.clock import SleepingClock, SystemClock
 from network.controller import Controller
@@ -38,6 +39,7 @@ from .membership import Membership
 if TYPE_CHECKING:
     from rpc.submit import TableReader
 
+_MOST_NOTES: Final = 100  # of attempts before, the newest
 Result = TypeVar("Result")
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -120,6 +122,7 @@ class RestartLoop:
         # agents compare the hash, so that they go on with this very job
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None
+        self._noted: deque[str] = deque(maxlen=_MOST_NOTES)
         # one display for all attempts, so that lines of progress do not restart
         self._display = ProgressDisplay([], _log)
         self._candidacy: Candidacy | None = None  # for going on from the attempt that runs, once its nodes are asked
@@ -162,6 +165,14 @@ class RestartLoop:
                 with spared("The end of the connections"):
                     end()
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences of the nodes on their troubles while the job went on, such as a full disk; those of attempts before the
+        newest one name the attempt, for numbers of nodes change.
+        """
+        newest = () if self._running is None else self._running.coordinator.remarks
+        return [*self._noted, *(f"Node({node}): {text}" for node, text in newest)]
+
     # ---- one attempt
 
     def _start(self) -> RunningAttempt:
@@ -187,7 +198,10 @@ class RestartLoop:
         self._begin_run()
         before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
         self._hand_off(self._running)
-        if before is not None:  # only now, so that a standby driver could go on if we died in between
+        if before is not None:
+            number = before.coordinator.attempt + 1
+            self._noted += (f"Node({node}) in attempt {number}: {text}" for node, text in before.coordinator.remarks)
+            # only now, so that a standby driver could go on if we died in between
             if self._candidacy is not None:
                 self._candidacy.conclude(self._left_out(before.nodes), "left", f"Attempt {coordinator.attempt + 1} goes on.")
                 self._candidacy.close()

@@ -66,7 +66,7 @@ class Table:
             if not self._refused:
                 self._refused = True
                 words = "%s cannot be written, training goes on and its rows are kept: %s."
-                _log.warning(words, self._path, error.strerror, extra=DISK_REFUSES)
+                _log.warning(words, self._path, error.strerror, extra={DISK_REFUSES: self._path})
 
     def close(self) -> None:
         """Bring the rows into the file.
@@ -84,7 +84,7 @@ class Table:
         self._begun, self._text = True, ""
         if self._refused:
             self._refused = False
-            _log.info("%s is written again.", self._path, extra=DISK_TAKES)
+            _log.info("%s is written again.", self._path, extra={DISK_TAKES: self._path})
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ _log = get_logger(SUBMIT_LOGGER)
 class Outcome:
     """Outcome of a run: the driver of the run enters the end of each attempt that failed, and the result.
 
-    `page` is where its report is, once it is written; `goes_on`: the submitter that waited for the job leaves it to its nodes.
+    `page` is where its report is, once it is written; `goes_on`: the submitter that waited for the job leaves it to its nodes;
+    `notes`: sentences of nodes on their troubles while the job went on, such as a full disk.
     """
 
     def __init__(self, spec: JobSpec, samples: Sequence[int], folder: Path, machine: Mapping[str, str]) -> None:
@@ -60,6 +61,7 @@ class Outcome:
         self.page: Path | None = None
         self.records: RunRecords | None = None
         self.goes_on = False
+        self.notes: list[str] = []
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
 
@@ -85,7 +87,6 @@ class Outcome:
         failures: Mapping[int, tuple[str, str]],
         problems: Sequence[str] = (),
         simulated: Simulated | None = None,
-        notes: Sequence[str] = (),
     ) -> None:
         """Enter a good end.
 
@@ -94,7 +95,6 @@ class Outcome:
             failures: those of nodes that could be done without.
             problems: those of the ledger of the run.
             simulated: the times of a run on simulated nodes.
-            notes: sentences of nodes on their troubles while the job went on, such as a full disk.
         """
         self._end = {
             "state": "done",
@@ -102,7 +102,7 @@ class Outcome:
             "failures": [[node, *told] for node, told in failures.items()],
             "problems": list(problems),
             **({} if simulated is None else {"simulated": _times_of(simulated)}),
-            **({"notes": list(notes)} if notes else {}),
+            **({"notes": self.notes} if self.notes else {}),
         }
 
     def ended_by(self, error: BaseException) -> None:
@@ -110,6 +110,7 @@ class Outcome:
         from .story import end_of  # noqa: PLC0415 - most runs end well
 
         self._end = end_of(error, self.goes_on)
+        self._end["notes"] += self.notes
 
     def write(self, folder: Path) -> None:
         """Write the outcome into the folder of the run. Raises: OSError."""
@@ -136,14 +137,14 @@ class Outcome:
 
     def tell_how_it_goes_on(self, folder: Path) -> None:
         """Log where the page is and, unless the run is done, the call or command that lets it go on; of a run that was stopped
-        and has no checkpoint, that it begins anew.
+        and has no checkpoint, that it goes on from its origin, or begins anew.
 
         Args:
             folder: that of the run.
         """
         state, kept = self._end["state"], False
         if state in ("failed", "stopped"):
-            from .story import checkpoint_of, why_none  # noqa: PLC0415 - as above
+            from .story import checkpoint_of, origin_of, why_none  # noqa: PLC0415 - as above
 
             # after Ctrl-C the tables may not have been read, which a run on agents alone needs here
             records = self.records or RunRecords(folder, Run.read(folder), self._about)
@@ -152,6 +153,7 @@ class Outcome:
                 kept = checkpoint_of(records) is not None
             if not kept and state == "stopped":
                 _log.info("%s", why_none(records), extra=BRIEF)
+            kept = kept or origin_of(records) is not None
         if state == "done" and self.page is None:
             _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF)
         if self.page is not None and state != "done":

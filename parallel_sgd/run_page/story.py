@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from network.faults.fault import FIRST, node_text
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.checkpoint.locate import stores_of_run
-from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, ON_LAUNCHED_AGENTS
+from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, ON_LAUNCHED_AGENTS, checkpoint_before
 from parallel_sgd.checkpoint.schedule import EPOCH
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
@@ -155,7 +155,8 @@ def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
 def _end(records: RunRecords) -> Event:
     outcome = records.outcome
     state, message = str(outcome.get("state", "failed")), str(outcome.get("message", ""))
-    verdicts = outcome.get("verdicts") or ()
+    verdicts, causes = outcome.get("verdicts") or (), outcome.get("causes") or ()
+    notes = [str(note) for note in outcome.get("notes") or ()]
     if state == "left":
         job = records.run.job if records.run else "JOB"
         answers = [
@@ -167,10 +168,12 @@ def _end(records: RunRecords) -> Event:
         by = "Ctrl-C" if message == INTERRUPT else "'psgd stop' or on one of its nodes"
         answers = [("Who failed", f"Nobody: the job was stopped by {by}.")]
     else:
-        causes = outcome.get("causes") or ()
-        answers = _culprits(records, causes, message, outcome.get("notes") or ())
+        answers = _culprits(records, causes, message, notes)
         if outcome.get("failures"):
             answers.append(("What was done", _done(outcome, causes)))
+    # without causes they stand behind the message
+    if notes and (causes or state == "stopped"):
+        answers.append(("What went wrong before", " ".join(notes)))
     answers.append(("What is lost", _lost(records)))
     stopped, said = state == "stopped", "" if message == INTERRUPT else message
     return Event("The job was stopped" if stopped else "The job failed", answers, said, verdicts, not stopped)
@@ -275,7 +278,7 @@ def _lost(records: RunRecords) -> str:
         parts.append(f"{total:,}{of} batches had been trained: {whole} complete.")
     else:
         parts.append("No batch had been trained, as far as the tables tell.")
-    if (kept := checkpoint_of(records)) is not None:
+    if (kept := checkpoint_of(records) or origin_of(records)) is not None:
         parts.append(f"{kept}: {_AGAIN} from it.")
     elif not _keeps_none(records) and _nodes(records) == ON_AGENTS:
         parts.append(f"If its agents have kept checkpoints, {_AGAIN} from the newest.")
@@ -302,8 +305,23 @@ def checkpoint_of(records: RunRecords) -> str | None:
     return "Its agents have checkpoints" if total >= needed else None
 
 
+def origin_of(records: RunRecords) -> str | None:
+    """Tell the origin of a run without checkpoints of its own, and its checkpoint on this machine; None where there is none, or
+    agents may have a newer one.
+    """
+    found = None
+    if records.run is not None and (_nodes(records) != ON_AGENTS or _keeps_none(records)):
+        found = checkpoint_before(records.run)
+    if found is None:
+        return None
+    name, position = found
+    return f"It had gone on from {name}, whose newest checkpoint is after {position}"
+
+
 def why_none(records: RunRecords) -> str:
-    """Tell why a run that was stopped has no checkpoint that is known of."""
+    """Tell why a run that was stopped has no checkpoint of its own that is known of."""
+    if (origin := origin_of(records)) is not None:
+        return f"{origin}: it goes on from there again."
     if _keeps_none(records):
         return "It cannot go on, for it kept no checkpoints."
     if _nodes(records) == ON_AGENTS:

@@ -57,7 +57,7 @@ from ..protocol import MOST_SENTENCE
 from ..support.console import open_descriptors
 from ..support.files import RESULT_FILE, when_there_is_room, write_result
 from ..support.forks import OwnProcess, catch, close_in_children
-from ..support.logs import DISK_REFUSES, CleanFormatter, clean, get_logger
+from ..support.logs import DISK_REFUSES, DISK_TAKES, CleanFormatter, clean, get_logger
 from ..support.places import without_places
 from . import rendezvous
 from .acceptor import ORPHANED, JobAcceptor
@@ -74,8 +74,8 @@ _READY = (1,)  # head of the READY message between peers
 
 
 class DiskHandler(logging.Handler):
-    """Handler that tells the submitter when the disk of this node begins to refuse files, and when it takes them again, by the
-    records that are marked `DISK_REFUSES` and `DISK_TAKES`.
+    """Handler that tells the submitter when the disk of this node begins to refuse files, and when it takes all of them again,
+    by the records that are marked `DISK_REFUSES` and `DISK_TAKES`.
 
     Args:
         tell: sends a sentence, and whether it is the end of the trouble.
@@ -85,17 +85,23 @@ class DiskHandler(logging.Handler):
     def __init__(self, tell: Callable[[str, bool], None], folder: Path) -> None:
         super().__init__()
         self._tell, self._folder = tell, folder
-        self._refuses = False
+        self._refused: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the sentence of the first record of a kind; others stay in the log of the node."""
-        disk = getattr(record, "disk", None)
-        if disk is None or self._refuses == (disk == DISK_REFUSES["disk"]):
+        """Send the sentence of the first refusal, and that of the record after which nothing is refused; others stay in the
+        log of the node.
+        """
+        refused, taken = getattr(record, DISK_REFUSES, None), getattr(record, DISK_TAKES, None)
+        before = bool(self._refused)
+        if refused is not None:
+            self._refused.add(str(refused))
+        elif taken is not None:
+            self._refused.discard(str(taken))
+        if before == bool(self._refused):
             return
-        self._refuses = not self._refuses
-        more = " Its log tells what else is refused." if self._refuses else ""
+        more = "" if before else " Its log tells what else is refused."
         said = clean(without_places(record.getMessage(), self._folder), MOST_SENTENCE - len(more) - 3)
-        self._tell(said + more, not self._refuses)
+        self._tell(said + more, before)
 
 
 class JobProcess:

@@ -26,7 +26,7 @@ from network.errors import ProtocolError
 from network.frames import FrameReader
 from network.wire import Kind, Limits, pack
 
-from .logs import DISK_REFUSES
+from .logs import DISK_REFUSES, DISK_TAKES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -344,14 +344,18 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
     warned = False
     while True:
         try:
-            return write()
+            result = write()
         except OSError as error:
             if not is_full(error) or time.monotonic() >= deadline:
                 raise
             if not warned:
                 words = "%s cannot be written: %s. Trying again for up to %g s."
-                logger.warning(words, what, error.strerror, ROOM_SECONDS, extra=DISK_REFUSES)
+                logger.warning(words, what, error.strerror, ROOM_SECONDS, extra={DISK_REFUSES: what})
             warned = True
+        else:
+            if warned:
+                logger.info("%s is written after all.", what, extra={DISK_TAKES: what})
+            return result
         time.sleep(PAUSE_SECONDS)
 
 

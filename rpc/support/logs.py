@@ -198,10 +198,10 @@ PLAIN: Final = {"headline": True, "plain": True}
 BRIEF: Final = {"headline": True, "plain": True, "brief": True}
 #: Mark of PLAIN records with a command or a path, to be copied as they stand: no narrow terminal breaks their line.
 COPIED: Final = {**PLAIN, "copied": True}
-#: Mark of warnings of a job process that a disk refuses what it writes, and of records that it takes it again: the submitter
-#: hears the first of either at once, while the log of the node has all.
-DISK_REFUSES: Final = {"disk": "refuses"}
-DISK_TAKES: Final = {"disk": "takes"}
+#: Key of warnings of a job process that a disk refuses what it writes, and of records that it takes it again, with what that
+#: is: the submitter hears the first warning, and of the end when nothing is refused any more; the log of the node has all.
+DISK_REFUSES: Final = "disk_refuses"
+DISK_TAKES: Final = "disk_takes"
 #: An error or a warning of which a short console has another line, and such a line.
 DETAIL: Final = {"detail": True}
 IN_BRIEF: Final = {"brief": True}

@@ -160,7 +160,10 @@ class OptionParser(argparse.ArgumentParser):
                 raise
             shown = self._get_formatter()._format_args(action, (action.metavar or action.dest.upper()))  # type: ignore[arg-type]
             form = f"{action.option_strings[-1]} {shown}"
-            raise argparse.ArgumentError(action, f"needs a value, as in '{form}', got none") from None
+            came = len(arg_strings_pattern) - len(arg_strings_pattern.lstrip("A"))
+            several = isinstance(action.nargs, int) and action.nargs > 1
+            what = f"{action.nargs} values" if several else "a value"
+            raise argparse.ArgumentError(action, f"needs {what}, as in '{form}', got {came or 'none'}") from None
 
     def error(self, message: str) -> NoReturn:
         """Complain, and exit with status 2."""

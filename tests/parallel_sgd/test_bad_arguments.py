@@ -147,6 +147,7 @@ def test_an_option_of_a_wrong_kind_is_named(
         (lambda: batch_sync.StaleSynchronous(0.5), r"StaleSynchronous 'staleness' must be an integer of at least 0, got 0.5"),
         (lambda: profiles.FixedBlocks("many"), r"FixedBlockAssignment 'blocks' must be a positive integer, got 'many'"),
         (lambda: elastic.ElasticSampler(4, 2, shuffle="no"), r"ElasticSampler 'shuffle' must be True or False, got 'no'"),
+        (lambda: netEncapsulation("", 1), r"netEncapsulation 'targets' must be a node id or several, got ''"),
         (lambda: netEncapsulation(b"ab", 1), r"netEncapsulation 'targets' must be a node id or several, got b'ab'"),
         (lambda: FaultPlan(["kill 1@e1"]), r"FaultPlan 'faults' must be Fault objects, .* got 'kill 1@e1'"),
         (lambda: FaultPlan(seed=True), r"FaultPlan 'seed' must be an integer, got True"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,19 @@ def test_set_result_adds_or_asks_an_operation_and_get_result_empties(caplog: pyt
     assert caplog.messages == ["Codec: Keep, Report: half the values are zero"]
 
 
+@pytest.mark.parametrize("number", [0.5, np.float32(0.5), np.array(0.5)])
+def test_set_result_adds_a_number_to_each_element_and_arrays_of_one_shape(number: Any) -> None:
+    """A sum may begin with a number; of arrays NumPy would repeat the smaller one."""
+    codec, column = Keep(0), np.array([[1.0], [2.0]])
+    for first, second in ((number, column), (column, number)):
+        codec.set_result(first)
+        codec.set_result(second)
+        np.testing.assert_array_equal(codec.get_result(), [[1.5], [2.5]])
+    codec.set_result(column)
+    with pytest.raises(TypeError, match=r"adds arrays of one shape, got \(2,\) for a result of shape \(2, 1\)"):
+        codec.set_result(np.ones(2))
+
+
 def test_a_packet_goes_to_one_node_or_any_iterable_of_nodes() -> None:
     for targets in ([1, 2], (1, 2), {1, 2}, range(1, 3), iter([1, 2])):
         assert netEncapsulation(targets, 0).targets == (1, 2)  # type: ignore[arg-type]
@@ -80,6 +94,15 @@ def test_a_packet_goes_to_one_node_or_any_iterable_of_nodes() -> None:
     assert netEncapsulation(np.int64(4), "x").targets == (4,)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="'targets' must be a node id or several, got None"):
         netEncapsulation(None, "x")  # type: ignore[arg-type]
+
+
+def test_an_error_of_a_generator_of_nodes_is_its_own() -> None:
+    def nodes() -> Iterator[int]:
+        yield 0
+        raise TypeError("of mine")
+
+    with pytest.raises(TypeError, match=r"^of mine$"):
+        netEncapsulation(nodes(), "x")
 
 
 def test_settings_give_assignment_and_parameters_within_a_job() -> None:

@@ -16,6 +16,7 @@ def make() -> OptionParser:
     parser.add_argument("--shape", choices=("ring", "star"), help="how the nodes are joined")
     parser.add_argument("--count", type=int, choices=range(2), help="how many there are")
     parser.add_argument("--weight", type=float)
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"))
     parser.add_argument("--quiet", action="store_true")
     parser.meant_options = {"form": "--shape", "counter": ""}
     return parser
@@ -29,6 +30,9 @@ def make() -> OptionParser:
         ("--count 7", "argument --count: must be one of 0, 1, got 7"),
         ("--count two", "argument --count: must be an integer, got 'two'"),
         ("--count", "argument --count: needs a value, as in '--count {0,1}', got none"),
+        ("--size 3", "argument --size: needs 2 values, as in '--size WIDTH HEIGHT', got 1"),
+        ("--size=3", "argument --size: needs 2 values, as in '--size WIDTH HEIGHT', got 1"),
+        ("--size --quiet", "argument --size: needs 2 values, as in '--size WIDTH HEIGHT', got none"),
         ("--weight x", "argument --weight: must be a number, got 'x'"),
         ("--shpae ring", "unrecognized arguments: --shpae ring; did you mean --shape?"),
         ("--form ring", "unrecognized arguments: --form ring; did you mean --shape?"),
@@ -56,7 +60,7 @@ def test_help_shows_few_options_and_help_all_shows_all(capsys: pytest.CaptureFix
             parser.parse_args([asked])
         printed = capsys.readouterr().out
         assert ("how the nodes are joined" in printed) == ("--shape" in printed) == shown
-        assert "how many there are" in printed and "--later" in printed and "show all options, 3 more" in printed
+        assert "how many there are" in printed and "--later" in printed and "show all options, 4 more" in printed
     assert parser.parse_args(["--shape", "ring"]).shape == "ring"
 
 

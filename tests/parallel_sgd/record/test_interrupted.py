@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 
 from nn.callback import Callback
 from nn.dataset import SimData
+from parallel_sgd.record.files import PAGE
 from parallel_sgd.run_page import outcome
+from parallel_sgd.run_page.records import RunRecords
+from parallel_sgd.run_page.story import why_none
 from parallel_sgd.writers.console import JobConsole
 from parallel_sgd.writers.live import Followers
 from rpc.submit import RunFolder
@@ -110,6 +114,32 @@ def test_how_a_run_goes_on_is_told_without_its_report(
         train(directory=tmp_path, callbacks=[Press()], checkpoint_every=every)
     said = caplog.messages[-1]
     assert said == ("It cannot go on, for it kept no checkpoints." if every is None else f"go on    {CALL}")
+
+
+class PressFirst(Callback):
+    """Press Ctrl-C before the first batch."""
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@covers("SUB-44")
+@pytest.mark.parametrize("every", ["epoch", None])
+def test_a_run_that_had_gone_on_goes_on_from_there_again(
+    every: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the run between had no checkpoint either. Once that checkpoint has gone, none is spoken of."""
+    train(directory=tmp_path, checkpoint_every="epoch")
+    said = "It had gone on from P-SGD-1, whose newest checkpoint is after 2 epochs"
+    for folder in ("P-SGD-2", "P-SGD-3"):
+        caplog.clear()
+        with pytest.raises(KeyboardInterrupt), caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+            train(directory=tmp_path, checkpoint_every=every, epoch=4, callbacks=[PressFirst()], resume="last")
+        ended = [each for each in caplog.messages if each.startswith(("It ", "go on "))]
+        assert ended == [f"{said}: it goes on from there again.", "go on    the same call of parallel(), with resume='last'"]
+        assert said in (tmp_path / "runs" / folder / PAGE).read_text()
+    shutil.rmtree(tmp_path / "runs/P-SGD-1")
+    assert why_none(RunRecords.read(tmp_path / "runs/P-SGD-3")).startswith("It cannot go on, for it ")
 
 
 class Stopped(SimData):

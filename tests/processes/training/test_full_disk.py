@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -11,8 +12,8 @@ import pytest
 
 import nn
 from nn.dataset import ArrayDataset
-from parallel_sgd import ParallelSGD, local_workers
-from parallel_sgd.record.files import OUTCOME
+from parallel_sgd import JobFailed, ParallelSGD, local_workers
+from parallel_sgd.record.files import OUTCOME, PAGE
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.fulldisk import fill, small_disk
 
@@ -32,13 +33,58 @@ class Filling(nn.callback.Callback):
             Path(self.file).unlink()
 
 
-def test_the_submitter_and_the_report_tell_of_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, SUBMIT_LOGGER)
+class FillingAndFailing(nn.callback.Callback):
+    """Takes all room of a disk in the second epoch, and gives it back and fails at the begin of the fifth, once."""
+
+    def __init__(self, file: str, struck: str) -> None:
+        self.file, self.struck = file, struck
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        if Path(self.struck).exists():
+            return
+        if epoch == 1:
+            fill(Path(self.file))
+        elif epoch == 4:
+            Path(self.file).unlink()
+            Path(self.struck).touch()
+            raise ArithmeticError("bad luck")
+
+
+def job() -> ParallelSGD:
     model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)], seed=1)
     model.setup("mse")
     x = nn.random.keyed(1, "x").normal(size=(40, 4)).astype("f4")
+    return ParallelSGD(model, ArrayDataset(x, x[:, :3]))
+
+
+@pytest.mark.parametrize("policy", ["fail", "restart"])
+def test_a_full_disk_before_a_failure_is_told_of(policy: str, tmp_path: Path) -> None:
+    """In the report of the job that failed, and in that of the job that went on by another attempt."""
     with small_disk(tmp_path / "disk", 20_000) as disk, local_workers(1, work_dir=disk) as nodes:
-        result = ParallelSGD(model, ArrayDataset(x, x[:, :3])).parallel(
+        callbacks = [FillingAndFailing(str(disk / "other"), str(tmp_path / "struck"))]
+        with pytest.raises(JobFailed) if policy == "fail" else contextlib.nullcontext():
+            job().parallel(
+                nodes,
+                epoch=6,
+                block_size=4,
+                checkpoint_every="epoch",
+                callbacks=callbacks,
+                directory=tmp_path,
+                on_failure=policy,
+            )
+    folder = (tmp_path / "runs/latest").resolve()
+    outcome, page = json.loads((folder / OUTCOME).read_text()), (folder / PAGE).read_text()
+    assert outcome["state"] == ("failed" if policy == "fail" else "done")
+    begins = "Node(0): " if policy == "fail" else "Node(0) in attempt 1: "
+    assert outcome["notes"][0].startswith(begins) and "No space left on device" in outcome["notes"][0]
+    heading = "What went wrong before" if policy == "fail" else "Something went wrong on the way, and the job went on"
+    assert heading in page and "No space left on device" in page
+
+
+def test_the_submitter_and_the_report_tell_of_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, SUBMIT_LOGGER)
+    with small_disk(tmp_path / "disk", 20_000) as disk, local_workers(1, work_dir=disk) as nodes:
+        result = job().parallel(
             nodes,
             epoch=12,
             block_size=4,
