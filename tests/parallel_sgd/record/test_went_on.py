@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.codec import AsyncPS, BlockWeight, GlobalSettings, Plain, SyncPS
 from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.table import Earlier
+from parallel_sgd.record.tables import Columns, joined
 from parallel_sgd.run_page.records import RunRecords
 from parallel_sgd.writers.live import LiveFigures
 from tests.parallel_sgd.networks import mlp
@@ -172,3 +174,51 @@ def test_the_same_rows_in_two_places_count_once(tmp_path: Path) -> None:
     earlier = Earlier(None, (1, 0), [tmp_path / "a", tmp_path / "b"])
     assert earlier.numbers() == [2]
     assert [row[0] for row in earlier.rows(Path("TR-x-N(2).csv"), 2, head)] == ["1.0", "2.0", "3.0", "4.0"]
+
+
+def test_a_place_without_rows_does_not_hide_those_of_another() -> None:
+    """A table that cannot be read, or of a kind that one place has not got, has no columns."""
+    table: Columns = {"Epochs": [1.0, 1.0], "Batches": [1.0, 2.0], "Total": [1.0, 2.0], "Loss": [0.5, 0.25]}
+    assert joined([{}, table]) == joined([table, {}]) == joined([{}, {}, table, table]) == table
+    assert joined([{}, {}]) == {}
+
+
+def test_rows_that_are_no_numbers_count_once() -> None:
+    """No two NaN are equal; that of a row in two places is the same figure."""
+    first, second = ({"Epochs": [1.0, 1.0], "Batches": [1.0, 2.0], "Loss": [0.5, float("nan")]} for _ in range(2))
+    rows = joined([first, second])
+    assert rows["Batches"] == [1.0, 2.0] and rows["Loss"][0] == 0.5 and math.isnan(float(rows["Loss"][1]))
+
+
+def test_a_reader_of_the_running_job_has_evaluations_of_workers_before(tmp_path: Path) -> None:
+    """Evaluations come with the carried tables of a worker that has another number now, whose other kinds lie elsewhere."""
+    tables = {
+        0: {"DE-t-N(0).csv": parts(1), "EV-t-N(0).csv": evaluation(0.5), "TR-t-N(0).csv": steps(1, 2, 3, 4)},
+        1: {"DE-t-N(1).csv": parts(0), "EV-t-N(1).csv": evaluation(0.9), "TR-t-N(1).csv": steps(3, 4)},
+    }
+    tables[0]["TR-t-N(1).csv"] = steps(1, 2)
+    told: list[JobHistory] = []
+    reader = LiveFigures(lambda: None, told.append)
+    reader.begin([0, 1])
+    files: dict[int, list[Path]] = {0: [], 1: []}
+    for node, own in tables.items():
+        for name, text in own.items():
+            reader.take(node, name, 0, text.encode())
+            files[node].append(tmp_path / str(node) / name)
+            files[node][-1].parent.mkdir(exist_ok=True)
+            files[node][-1].write_text(text)
+    (row,) = told[-1].rows
+    (whole,) = JobHistory.read(files).rows
+    assert row["val_Loss"] == whole["val_Loss"] == pytest.approx(0.7)
+
+
+def steps(*batches: int) -> str:
+    return "Time,Epochs,Batches,in,Total,Loss\n" + "".join(f"{batch}.0,1,{batch},4,{batch},0.5\n" for batch in batches)
+
+
+def evaluation(loss: float) -> str:
+    return f"Loss,Epoch\n{loss},1\n"
+
+
+def parts(carried: int) -> str:
+    return f"Steps,Epochs,Batches,Last,Tables\n2,1,1,2,{carried}\n2,1,3,2,{carried}\n"
