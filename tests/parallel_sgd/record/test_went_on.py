@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -210,6 +211,34 @@ def test_a_reader_of_the_running_job_has_evaluations_of_workers_before(tmp_path:
     (row,) = told[-1].rows
     (whole,) = JobHistory.read(files).rows
     assert row["val_Loss"] == whole["val_Loss"] == pytest.approx(0.7)
+
+
+def test_the_next_attempt_begins_without_a_table(tmp_path: Path) -> None:
+    """The attempt before has carried rows on in the folders of several agents, and each of them counts, until the next one has
+    tables of its own; those of the first attempt are among the carried ones."""
+
+    def folder(agent: int, node: int, attempt: int, **tables: str) -> None:
+        out = tmp_path / f"agent-{agent}" / f"J.{node}" / "out"
+        out.mkdir(parents=True)
+        (out.parent / "job.json").write_text(json.dumps({"attempt": attempt}))
+        for number, text in tables.items():
+            (out / f"TR-t-N({number.removeprefix('n')}).csv").write_text(text)
+
+    def counts() -> dict[int, int]:
+        return {number: len(own.steps) for number, own in RunRecords.read(tmp_path).history.workers.items()}
+
+    # of attempt 0 the rows of batch 4 were undone
+    folder(0, 0, 0, n0=steps(1, 2, 3, 4))
+    folder(1, 1, 0, n1=steps(1, 2, 3, 4))
+    folder(2, 2, 0, n2=steps(1, 2, 3, 4))
+    folder(1, 0, 1, n0=steps(*range(1, 8)), n1=steps(1, 2, 3), n2=steps(1, 2, 3))
+    folder(2, 1, 1, n1=steps(4, 5, 6, 7))
+    assert counts() == {0: 7, 1: 7, 2: 3}
+    folder(2, 0, 2)
+    assert counts() == {0: 7, 1: 7, 2: 3}
+    (tmp_path / "agent-2" / "J.0" / "out" / "TR-t-N(0).csv").write_text(steps(*range(1, 9)))
+    (tmp_path / "agent-2" / "J.0" / "out" / "TR-t-N(1).csv").write_text(steps(1, 2, 3, 4))
+    assert counts() == {0: 8, 1: 4}
 
 
 def steps(*batches: int) -> str:
