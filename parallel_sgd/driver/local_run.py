@@ -147,7 +147,8 @@ def _run_in(
         batches = spec.plan.batches(len(nodes.samples[0]))
         # where only a few have tables, rows would be lacking that no worker has lost
         if nodes.all_told:
-            ledger = collect(spec.options.mission_title, files, spec.grid(batches.count, workers[min(workers)].epochs))
+            first = workers[min(workers)]
+            ledger = collect(spec.options.mission_title, files, spec.grid(batches.count, first.epochs, first.sizes))
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
     return JobResult(figures, models, files, accounts, job_id, lost, restarts, ledger, execution.simulated)

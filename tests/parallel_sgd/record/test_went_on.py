@@ -15,6 +15,7 @@ from nn.dataset.transforms import ImageCls
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.codec import AsyncPS, BlockWeight, GlobalSettings, Plain, SyncPS
+from parallel_sgd.engine.block_tree import Copy
 from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.table import Earlier
 from parallel_sgd.record.tables import Columns, joined
@@ -40,6 +41,18 @@ class Ends(Plain):
         if self.count > GlobalSettings.get_params("last", default=1 << 30):
             raise RuntimeError("it was to end here")
         return super().update_blocks(block_weight)
+
+
+class Lacks(Ends):
+    """Exchange that says, where the job asks for it, that no copy of any block but the first was merged."""
+
+    @property
+    def copies(self) -> tuple[Copy, ...] | None:
+        return (((0, 1), 0),) if GlobalSettings.get_params("lacks", default=False) else self._merged
+
+    @copies.setter
+    def copies(self, merged: tuple[Copy, ...] | None) -> None:
+        self._merged = merged
 
 
 class EndsByServer(SyncPS):
@@ -93,6 +106,17 @@ def test_within_an_epoch_on_another_number_of_workers(
     assert len(history.workers) == max(before, after)
     for again in (JobHistory.read(result.files), RunRecords.read(tmp_path / "runs" / "latest").history):
         assert again.rows == history.rows and again.untold == {}
+
+
+def test_blocks_that_a_job_before_has_not_applied_are_told(tmp_path: Path) -> None:
+    """Also where it lacks the same ones in all of its batches, so that its rows are those of a job with fewer blocks."""
+    with pytest.raises(RuntimeError, match="it was to end here"):
+        trained(tmp_path, 2, 2, codec=Lacks, codec_extra_parameters={"last": LAST, "lacks": True})
+    ledger = trained(tmp_path, 2, 2, codec=Lacks, resume="last").ledger
+    assert ledger is not None
+    assert ledger.problems[:2] == tuple(f"block 1 of epoch 1, batch {batch} was not applied" for batch in (1, 2))
+    # those up to the checkpoint, which is after 16 or 20 batches, and five are told by name
+    assert ledger.problems[5:] in ((f"and {16 - 5} more",), (f"and {LAST - 5} more",))
 
 
 def test_epochs_before_stay_as_they_were(tmp_path: Path) -> None:
