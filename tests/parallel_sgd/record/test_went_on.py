@@ -132,6 +132,25 @@ def test_epochs_before_stay_as_they_were(tmp_path: Path) -> None:
     assert [len(third.history.workers[number].steps) for number in range(3)] == [4 * BATCHES, 3 * BATCHES, 2 * BATCHES]
 
 
+@pytest.mark.parametrize("workers", [(20, 3), (12, 20), (20, 3, 20), (20, 24, 20)])
+def test_rows_of_workers_that_share_a_table_stay_as_they_were(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, workers: tuple[int, ...]
+) -> None:
+    """Many workers in equal states have one table of their steps; what goes on with few, or was few, lacks none of its rows."""
+    before = trained(tmp_path, workers[0], 1, codec=None, checkpoint_every="epoch").history
+    assert len(before.workers) == workers[0]
+    for epoch, count in enumerate(workers[1:], 2):
+        history = trained(tmp_path, count, epoch, codec=None, checkpoint_every="epoch", resume="last").history
+        assert history.untold == {}
+        assert history.rows[: epoch - 1] == before.rows
+        for number, own in before.workers.items():
+            assert history.workers[number].steps[: len(own.steps)] == own.steps
+        found = RunRecords.read(tmp_path / "runs" / "latest").history
+        assert found.rows == history.rows and found.untold == {}
+        before = history
+    assert not [line for line in caplog.messages if "lost with a worker" in line]
+
+
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (3, 2)])
 def test_bytes_of_a_parameter_server_stay_as_they_were(tmp_path: Path, before: int, after: int) -> None:
     """Also of one that remembers nothing, so that it does not know where training goes on."""
