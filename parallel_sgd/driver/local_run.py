@@ -147,7 +147,8 @@ def _run_in(
         batches = spec.plan.batches(len(nodes.samples[0]))
         # where only a few have tables, rows would be lacking that no worker has lost
         if nodes.all_told:
-            ledger = collect(spec.options.mission_title, files, spec.grid(batches.count, workers[min(workers)].epochs))
+            first = workers[min(workers)]
+            ledger = collect(spec.options.mission_title, files, spec.grid(batches.count, first.epochs, first.sizes))
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
     return JobResult(figures, models, files, accounts, job_id, lost, restarts, ledger, execution.simulated)
@@ -328,7 +329,15 @@ class _NodesHere:
     def _earlier(self, node: int) -> Earlier | None:
         """Return the part of the tables of a node that is over, None where it begins."""
         if (resumption := self._resumptions.get(node)) is not None:
-            return resumption.earlier()
+            if self._common_tables is None:
+                return resumption.earlier()
+            if node == min(self._tabled):
+                # workers that had tables of their own, and have none here
+                folders = (self._resumptions[other].tables for other in sorted(self._resumptions.keys() - {*self._tabled}))
+                left = [folder for folder in folders if folder is not None and any(folder.glob("TR-*.csv"))]
+                resumption = replace(resumption, others=[*resumption.others, *left])
+            # the common table carries the rows of such a one on
+            return replace(earlier, splits=False) if (earlier := resumption.earlier()) is not None else None
         # rows of earlier attempts that no checkpoint covers stay in the ledger as undone
         return Earlier(self._folders[node], START) if self._plan.attempt else None
 

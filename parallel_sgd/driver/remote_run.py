@@ -23,6 +23,7 @@ from ..engine.channel import Parameter_Server
 from ..errors import JobFailed, describe_failures
 from ..nodes import LocalNodes
 from ..options.spec import JobSpec
+from ..record.bounds import MOST_BLOCKS
 from ..record.job_record import adopt, keep_identities, text_for_nodes
 from ..record.ledger import collect
 from ..record.report import model_name
@@ -180,8 +181,19 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
         batches = max(content["batches"] for node, content in told.items() if node >= 0 and _is_count(content.get("batches")))
         ended = (content.get("epochs") for node, content in sorted(told.items()) if node >= 0)
         epochs = next((each for each in ended if _is_count(each)), None)
-        ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches, epochs))
+        ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches, epochs, _sizes(told)))
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)
+
+
+def _sizes(told: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
+    """Return the blocks of a batch of each attempt before, by number, of the first worker that tells of any."""
+    for _, content in sorted((node, content) for node, content in told.items() if node >= 0):
+        rows = content.get("sizes")
+        if rows and isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows):
+            sizes = {attempt: blocks for attempt, blocks in rows if _is_count(attempt) and _is_count(blocks)}
+            if len(sizes) == len(rows) and max(sizes.values()) <= MOST_BLOCKS:
+                return sizes
+    return {}
 
 
 def _is_count(value: object) -> bool:

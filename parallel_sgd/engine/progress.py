@@ -61,6 +61,11 @@ class History:
             return self
         return History(1 + max(stretch.attempt for stretch in self.stretches), self.stretches)
 
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Blocks of a batch by attempt, which counts from 1 as in the ledger; also those that were not merged."""
+        return {stretch.attempt + 1: len(stretch.nodes) for stretch in self.stretches}
+
     def to_array(self) -> NDArray[np.int32]:
         """Return the stretches, a row each; where blocks are redundant there may be one for every batch, as chance names
         nodes.

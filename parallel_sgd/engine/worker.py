@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -61,12 +61,14 @@ class Worker:
         exchange: its exchange with the other nodes.
         process: the generator of its training.
         callbacks: those of the job, or None.
+        sizes: blocks of a batch of each attempt from which it goes on, by number, from 1; empty where there is no ledger.
     """
 
     model: Model
     exchange: BlockExchange
     process: Training
     callbacks: JobCallbacks | None = None
+    sizes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int | None:
@@ -138,7 +140,7 @@ def build_worker(
         then = Batches(header.samples, header.batch_size // count, count)
         hooks.report.went_on(then.steps(header.blocks), batches.steps(plan.assignment.node_2_block))
     process = kind(plan, model, optimizer, wiring.exchange, Work(data, batches, blocks), clock, hooks, continuity)
-    return Worker(model, wiring.exchange, wiring.bank.accounts.watch.timed(process.run()), callbacks)
+    return Worker(model, wiring.exchange, wiring.bank.accounts.watch.timed(process.run()), callbacks, start.history.sizes)
 
 
 def _resumed(

@@ -128,7 +128,8 @@ class WorkerExecutor(JobExecutor):
         # training has its result: from here on an error is a remark
         # each part in a context of its own: an error in one keeps the others
         with spared(f"What node({self.node_id}) says of its exchange", self._remarks):
-            self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark}
+            sizes = [[*each] for each in worker.sizes.items()]
+            self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark, "sizes": sizes}
         with spared(f"The table of the accounts of node({self.node_id})", self._remarks):
             report.accounts(self._accounts, worker.exchange.names)
         with spared(f"The table of the costs of node({self.node_id})", self._remarks):

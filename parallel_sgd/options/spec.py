@@ -77,12 +77,13 @@ class JobSpec:
         """Options of the job; those that were left open are decided."""
         return self.plan.options
 
-    def grid(self, batches: int, epochs: int | None) -> Grid:
+    def grid(self, batches: int, epochs: int | None, sizes: Mapping[int, int]) -> Grid:
         """Return the grid of batches and blocks that the job has to apply.
 
         Args:
             batches: number of batches of an epoch; a transform decides on it.
             epochs: number of epochs, where callbacks have ended the job; None for that of the options.
+            sizes: blocks of a batch of the attempts before, see `Grid`.
         """
         assignment = self.plan.assignment
         return Grid(
@@ -92,6 +93,7 @@ class JobSpec:
             assignment.redundancy,
             self.resume is not None,
             0 if self.resume is None else self.resume.before,
+            sizes,
         )
 
     def config(self) -> dict[str, bool | int | float | str]:

@@ -6,7 +6,7 @@ Its committed rows are every block of every batch exactly once, through all fail
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ class Grid:
         resumed: it began with another job, in which epochs may have had another size; then an epoch need only be complete in
             itself, but for the last.
         before: epochs that the other job is known to have trained, of which the last may be one.
+        sizes: blocks of a batch of the attempts of which the state to go on from was made, by number; all others have
+            `blocks`. Empty where workers told none: then an attempt has as many as any batch of it has applied.
     """
 
     epochs: int
@@ -54,6 +56,7 @@ class Grid:
     redundancy: int = 1
     resumed: bool = False
     before: int = 0
+    sizes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,11 @@ def _holes(keys: Table, attempts: NDArray[np.int64], grid: Grid) -> list[str]:
     wanted: set[tuple[Any, ...]] = set()
     room = 4 * len(keys) + _MOST_LACKING
     # a job before may have dealt its batches to other workers; within an attempt all batches have as many blocks
-    sizes_of = {each: int(keys[attempts == each, BLOCK].max()) + 1 for each in set(attempts.tolist()) if grid.resumed}
+    sizes_of = {
+        each: grid.sizes.get(each, grid.blocks) if grid.sizes else int(keys[attempts == each, BLOCK].max()) + 1
+        for each in set(attempts.tolist())
+        if grid.resumed
+    }
     for epoch in range(1, grid.epochs + 1):
         place = keys[:, EPOCH] == epoch
         own, batches = keys[place], grid.batches
@@ -167,7 +174,7 @@ def _holes(keys: Table, attempts: NDArray[np.int64], grid: Grid) -> list[str]:
         of_before = grid.resumed and (epoch < grid.epochs or epoch <= grid.before) and len(own) > 0
         if of_before:
             batches = int(own[:, BATCH].max())
-        known = sizes_of if of_before else {**sizes_of, max(sizes_of, default=0): grid.blocks}
+        known = sizes_of if of_before or grid.sizes else {**sizes_of, max(sizes_of, default=0): grid.blocks}
         sizes = _sizes(own, attempts[place], known) if grid.resumed else {}
         if (room := room - batches * max([grid.blocks, *sizes.values()])) < 0:
             every = batches * grid.blocks

@@ -56,6 +56,8 @@ beside it, for a reader of the running job."""
 _AT_THE_END = ("AC", "CO")
 FIGURES: Final = ("TR", "EV", "BY", CLIENTS, CLIENT_TESTS)
 """Kinds of the tables of which figures of an epoch are made, which workers carry on for those that are no more."""
+OF_ALL: Final = ("TR", "BY")
+"""Kinds of the tables that workers without tables of their own share."""
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 #: A position behind all others.
 _ALL: Final = (1 << 62, 0)
@@ -125,10 +127,11 @@ class TrainingReport:
 
     def _carry(self, directory: Path, title: str, earlier: Earlier, heads: Mapping[str, Sequence[str]]) -> None:
         """Write the rows of workers that no longer have a table of their number here, each under the number that it had."""
-        for number in earlier.numbers():
+        shared = {kind: earlier.shared(kind, heads[kind]) for kind in OF_ALL}
+        for number in sorted({*earlier.numbers(), *(number for rows in shared.values() for number in rows)}):
             for kind in FIGURES if number != self._node else ():
                 path = directory / f"{kind}-{title}-N({number}).csv"
-                if rows := earlier.rows(path, number, heads[kind]):
+                if rows := [*earlier.rows(path, number, heads[kind]), *shared.get(kind, {}).get(number, ())]:
                     Table(path, [heads[kind], *rows])
                     self.paths.append(path)
                     self._carried += kind == "TR"

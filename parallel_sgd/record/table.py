@@ -20,6 +20,8 @@ NODE: Final = "Node"
 """Column of tables that several workers share: the number of the worker."""
 _MODE = 0o666  # less the bits of the user's mask
 _OF_STEPS: Final = re.compile(r"TR-.*-N\(([0-9]{1,9})\)\.csv")
+_OF_ONE: Final = re.compile(r"-N\(-?[0-9]{1,9}\)\.csv$")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _log = get_logger("parallel_sgd.record.report")
 
 
@@ -95,11 +97,14 @@ class Earlier:
         folder: that of the tables that the node has left; None where it has left none here.
         position: completed epochs, and completed batches of the next one.
         others: folders of tables that no node of the next part continues, as of workers that have another number by now.
+        splits: whether rows of a table that several workers shared go on in tables of these; else the next part has such a
+            table, too, which goes on.
     """
 
     folder: Path | None
     position: tuple[int, int]
     others: Sequence[Path] = ()
+    splits: bool = True
 
     @property
     def _folders(self) -> list[Path]:
@@ -130,13 +135,33 @@ class Earlier:
                     found.append(row)
         return found
 
+    def shared(self, kind: str, head: Sequence[str]) -> dict[int, list[list[str]]]:
+        """Return the rows up to the position of tables that several workers shared, by number of the worker, where they are to
+        go on in tables of these.
+
+        Args:
+            kind: that of the tables.
+            head: the columns of the table of one worker.
+        """
+        found: dict[int, list[list[str]]] = {}
+        for folder in self._folders if self.splits else ():
+            for file in sorted(folder.glob(f"{kind}-*.csv")):
+                # that of one worker, the most by far, is not opened
+                if not _OF_ONE.search(file.name) and (opened := _opened(folder, file.name)) is not None:
+                    for *row, number in self._kept(opened, kind, [*head, NODE]):
+                        if _NUMBER.fullmatch(number):
+                            found.setdefault(int(number), []).append(row)
+        return found
+
     def _rows_in(self, folder: Path, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
         kind = path.name.partition("-")[0]
         # a run that goes on may have another title, so a table of its kind will do
         names = [folder / path.name, *sorted(folder.glob(f"{kind}-*-N({node_id}).csv"))]
         opened = next(filter(None, (_opened(folder, file.name) for file in names)), None)
-        if opened is None:
-            return []
+        return [] if opened is None else self._kept(opened, kind, head)
+
+    def _kept(self, opened: BufferedReader, kind: str, head: Sequence[str]) -> list[list[str]]:
+        """Return the rows of a table up to the position; none where it has other columns."""
         with io.TextIOWrapper(opened, "utf-8", "replace", newline="") as file:
             rows = csv.reader(file)
             # metrics have changed: rows of other columns cannot be continued

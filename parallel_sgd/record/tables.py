@@ -321,17 +321,25 @@ def joined(tables: Sequence[Mapping[str, Column]]) -> Mapping[str, Column]:
     that it had, in the files of another node.
 
     Args:
-        tables: the tables; those with other columns than the first are left out, and rows that several have are there once.
+        tables: the tables; those without columns, and with other columns than the first of the rest, are left out, and rows
+            that several have are there once.
     """
-    first, *others = tables
+    first, *others = [table for table in tables if table] or [{}]
     if not others:
         return first
-    found = Counter(zip(*first.values(), strict=False))
+    found = _counts(first)
     for table in others:
         if [*table] == [*first]:
-            found |= Counter(zip(*table.values(), strict=False))
-    rows = sorted(found.elements(), key=lambda row: _moment(dict(zip(first, row, strict=True))))
+            found |= _counts(table)
+    told = (tuple(math.nan if value is None else value for value in row) for row in found.elements())
+    rows = sorted(told, key=lambda row: _moment(dict(zip(first, row, strict=True))))
     return {name: list(column) for name, column in zip(first, zip(*rows, strict=True), strict=False)} or first
+
+
+def _counts(table: Mapping[str, Column]) -> Counter[tuple[float | str | None, ...]]:
+    """Count the equal rows of a table; None stands for NaN, of which no two are equal."""
+    rows = zip(*table.values(), strict=False)
+    return Counter(tuple(None if isinstance(each, float) and math.isnan(each) else each for each in row) for row in rows)
 
 
 def _moment(row: Mapping[str, float | str]) -> tuple[float | str, ...]:

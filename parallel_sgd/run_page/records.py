@@ -237,9 +237,10 @@ class RunRecords:
             cut_off.append(OUTCOME)
         except RecordError as error:
             problems.append(str(error))
-        for place, is_over in _places(door, current):
-            # rows of attempts before that count are among those that the newest has carried on
-            skipped = is_over and bool(carried)
+        since = 0  # the newest attempt that has carried any on
+        for place, attempt in _places(door, current):
+            # rows of attempts before it that count are among those that it has carried on, in any of its folders
+            skipped = attempt < since
             # logs lie beside the folder of the tables
             beside = [place[:-1]] if place[-1] == _OUT else []
             for name in sorted("/".join((*way, name)) for way in (place, *beside) for name in door.names(*way)):
@@ -250,6 +251,7 @@ class RunRecords:
                 try:
                     if known and int(known[2]) != _owner(place):
                         carried.setdefault(known[1], {}).setdefault(int(known[2]), []).append(table(name))
+                        since = max(since, attempt)
                         continue
                     # the first of a kind counts: places are in the order in which they are to be believed
                     if known and known[1] not in tables.get(int(known[2]), {}):
@@ -318,9 +320,9 @@ def _owner(place: tuple[str, ...]) -> int | None:
     return None if match is None else -int(match[1]) if match[1] else int(match[2])
 
 
-def _places(door: Door, current: bool) -> list[tuple[tuple[str, ...], bool]]:
-    """List where files of nodes are, and whether they are of an attempt that is over: those that came home, then those of local
-    workers, of the newest attempt first.
+def _places(door: Door, current: bool) -> list[tuple[tuple[str, ...], int]]:
+    """List where files of nodes are, and of which attempt: those that came home, which count as of the newest, then those of
+    local workers, of the newest attempt first.
     """
     folders = door.names(folders=True)
     retrieved = [(name,) for name in folders if _FOLDER.fullmatch(name)]
@@ -334,7 +336,7 @@ def _places(door: Door, current: bool) -> list[tuple[tuple[str, ...], bool]]:
     newest = max(works.values(), default=0)
     # the newest attempt first, so that its tables count
     kept = sorted((place for place in works if works[place] >= newest or not current), key=lambda place: -works[place])
-    return [*((place, False) for place in retrieved), *((place, works[place] < newest) for place in kept)]
+    return [*((place, newest) for place in retrieved), *((place, works[place]) for place in kept)]
 
 
 def read_run(door: Door) -> Run | None:

@@ -96,7 +96,7 @@ class EventLoop:
         self._com, self._job, self._attempt, self._collects = com, messages.job, messages.attempt, collects
         self._logger, self._clock = logger, clock
         self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
-        self._begun: set[int] = set()  # nodes that have begun their first batch
+        self._begun: set[int] = set()  # nodes that have begun their first batch, or are done
         self._display, self._shows = display, False
         self.remarks: deque[tuple[int, str]] = deque(maxlen=MOST_REMARKS)  # node and sentence, the newest
         self.tables: TableTail | None = None
@@ -176,8 +176,8 @@ class EventLoop:
         self.handoffs.send()
         if self.tables is not None and self._shows:
             # where all end together another attempt may follow: what the tables of this one still get counts there
-            # in a later attempt tables of the one before lie there until the node has begun its own
-            self.tables.ask({} if self.end_together else self.failures, self._begun if self._attempt else None)
+            # tables of an attempt before, or a part of those that are carried on, lie there until the node has begun
+            self.tables.ask({} if self.end_together else self.failures, self._begun)
         deadlines = [self.downloads.deadline, self.monitor.deadline, *self.groups.deadlines]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, limit] if limit is not None else waits, default=None)
@@ -307,7 +307,9 @@ class EventLoop:
             lines = state.detail.strip().splitlines()
             # before the machine hears of it: from here on no heartbeat is expected
             self.monitor.ended(node, state.state == "done", self._clock.monotonic())
-            if state.state != "done":
+            if state.state == "done":
+                self._begun.add(node)
+            else:
                 self.failures[node] = (state.state, state.detail)
             last = clean(lines[-1]) if lines else "no reason given"
             before = machine.phase

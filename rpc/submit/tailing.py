@@ -48,12 +48,12 @@ class TableTail:
         self._due = self._clock.monotonic()
         self._reader.begin(self._workers)
 
-    def ask(self, failed: Collection[int], begun: Collection[int] | None = None) -> None:
+    def ask(self, failed: Collection[int], begun: Collection[int]) -> None:
         """Ask, if it is time.
 
         Args:
             failed: nodes that have no part in it any more.
-            begun: the nodes that are asked; default: all.
+            begun: the nodes that are asked.
         """
         for node in self._workers.intersection(failed):
             self._workers.remove(node)
@@ -61,7 +61,7 @@ class TableTail:
         if self._workers and self._clock.monotonic() >= self._due:
             self._due = self._clock.monotonic() + ASK_SECONDS
             # one question at a time for each: a slow agent gets no second one on top
-            for node in self._workers - self._awaited if begun is None else self._workers.intersection(begun) - self._awaited:
+            for node in self._workers.intersection(begun) - self._awaited:
                 self._awaited.add(node)
                 self._tell(node, Tail(self._job, node, self._places.setdefault(node, {})))
 

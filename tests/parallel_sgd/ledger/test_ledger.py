@@ -101,6 +101,28 @@ def test_another_batch_within_an_epoch() -> None:
     )
 
 
+@covers("INV-3")
+def test_a_hole_as_large_as_all_that_an_attempt_has_applied() -> None:
+    """The rows of an attempt alone look like those of a job with fewer blocks; what its history tells decides."""
+    before = list(Stretch(0, 0, 0, 3, (0, 1)).rows())
+    short, after = list(Stretch(1, 1, 0, 1, (0,)).rows()), list(Stretch(2, 1, 1, 3, (0, 1)).rows())
+    hole = ("block 1 of epoch 2, batch 1 was not applied",)
+    begun = History(2, (Stretch(0, 0, 0, 3, (0, 1)), Stretch(1, 1, 0, 1, (0, NOBODY))))
+    assert begun.sizes == {1: 2, 2: 2}
+    for sizes in (begun.sizes, {1: 2}):  # also of an attempt of this job, which has its blocks
+        assert ledger(before + short + after, grid=Grid(2, 3, 2, resumed=True, before=1, sizes=sizes)).problems == hole
+    # a job of one block between two others
+    fewer = Grid(2, 3, 2, resumed=True, before=1, sizes={1: 2, 2: 1})
+    assert ledger(before + short + after, grid=fewer).problems == ()
+    assert ledger(before[:1] + before[2:] + short + after, grid=fewer).problems == (
+        "block 1 of epoch 1, batch 1 was not applied",
+    )
+    last = Grid(1, 3, 2, resumed=True, sizes={1: 2})
+    assert ledger(before[:4] + list(Stretch(1, 0, 2, 3, (0,)).rows()), grid=last).problems == (
+        "block 1 of epoch 1, batch 3 was not applied",
+    )
+
+
 def test_the_table_of_a_worker(tmp_path: Path) -> None:
     """What a restart has undone and copies that were not needed are not committed; a row that was cut off is none."""
     path = tmp_path / "LEDGER-t-N(1).csv"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from nn.dataset.transforms import ImageCls
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.codec import AsyncPS, BlockWeight, GlobalSettings, Plain, SyncPS
+from parallel_sgd.engine.block_tree import Copy
 from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.table import Earlier
+from parallel_sgd.record.tables import Columns, joined
 from parallel_sgd.run_page.records import RunRecords
 from parallel_sgd.writers.live import LiveFigures
 from tests.parallel_sgd.networks import mlp
@@ -37,6 +41,18 @@ class Ends(Plain):
         if self.count > GlobalSettings.get_params("last", default=1 << 30):
             raise RuntimeError("it was to end here")
         return super().update_blocks(block_weight)
+
+
+class Lacks(Ends):
+    """Exchange that says, where the job asks for it, that no copy of any block but the first was merged."""
+
+    @property
+    def copies(self) -> tuple[Copy, ...] | None:
+        return (((0, 1), 0),) if GlobalSettings.get_params("lacks", default=False) else self._merged
+
+    @copies.setter
+    def copies(self, merged: tuple[Copy, ...] | None) -> None:
+        self._merged = merged
 
 
 class EndsByServer(SyncPS):
@@ -92,6 +108,17 @@ def test_within_an_epoch_on_another_number_of_workers(
         assert again.rows == history.rows and again.untold == {}
 
 
+def test_blocks_that_a_job_before_has_not_applied_are_told(tmp_path: Path) -> None:
+    """Also where it lacks the same ones in all of its batches, so that its rows are those of a job with fewer blocks."""
+    with pytest.raises(RuntimeError, match="it was to end here"):
+        trained(tmp_path, 2, 2, codec=Lacks, codec_extra_parameters={"last": LAST, "lacks": True})
+    ledger = trained(tmp_path, 2, 2, codec=Lacks, resume="last").ledger
+    assert ledger is not None
+    assert ledger.problems[:2] == tuple(f"block 1 of epoch 1, batch {batch} was not applied" for batch in (1, 2))
+    # those up to the checkpoint, which is after 16 or 20 batches, and five are told by name
+    assert ledger.problems[5:] in ((f"and {16 - 5} more",), (f"and {LAST - 5} more",))
+
+
 def test_epochs_before_stay_as_they_were(tmp_path: Path) -> None:
     """To the bit, through two more runs, on fewer and on more workers; each row is under the number that its worker had."""
     first = trained(tmp_path, 3, 2)
@@ -103,6 +130,25 @@ def test_epochs_before_stay_as_they_were(tmp_path: Path) -> None:
         assert {number: len(own.steps) for number, own in first.history.workers.items()} == dict.fromkeys(range(3), 2 * BATCHES)
         assert [history.workers[2].steps[at] for at in (0, -1)] == [first.history.workers[2].steps[at] for at in (0, -1)]
     assert [len(third.history.workers[number].steps) for number in range(3)] == [4 * BATCHES, 3 * BATCHES, 2 * BATCHES]
+
+
+@pytest.mark.parametrize("workers", [(20, 3), (12, 20), (20, 3, 20), (20, 24, 20)])
+def test_rows_of_workers_that_share_a_table_stay_as_they_were(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, workers: tuple[int, ...]
+) -> None:
+    """Many workers in equal states have one table of their steps; what goes on with few, or was few, lacks none of its rows."""
+    before = trained(tmp_path, workers[0], 1, codec=None, checkpoint_every="epoch").history
+    assert len(before.workers) == workers[0]
+    for epoch, count in enumerate(workers[1:], 2):
+        history = trained(tmp_path, count, epoch, codec=None, checkpoint_every="epoch", resume="last").history
+        assert history.untold == {}
+        assert history.rows[: epoch - 1] == before.rows
+        for number, own in before.workers.items():
+            assert history.workers[number].steps[: len(own.steps)] == own.steps
+        found = RunRecords.read(tmp_path / "runs" / "latest").history
+        assert found.rows == history.rows and found.untold == {}
+        before = history
+    assert not [line for line in caplog.messages if "lost with a worker" in line]
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (3, 2)])
@@ -172,3 +218,79 @@ def test_the_same_rows_in_two_places_count_once(tmp_path: Path) -> None:
     earlier = Earlier(None, (1, 0), [tmp_path / "a", tmp_path / "b"])
     assert earlier.numbers() == [2]
     assert [row[0] for row in earlier.rows(Path("TR-x-N(2).csv"), 2, head)] == ["1.0", "2.0", "3.0", "4.0"]
+
+
+def test_a_place_without_rows_does_not_hide_those_of_another() -> None:
+    """A table that cannot be read, or of a kind that one place has not got, has no columns."""
+    table: Columns = {"Epochs": [1.0, 1.0], "Batches": [1.0, 2.0], "Total": [1.0, 2.0], "Loss": [0.5, 0.25]}
+    assert joined([{}, table]) == joined([table, {}]) == joined([{}, {}, table, table]) == table
+    assert joined([{}, {}]) == {}
+
+
+def test_rows_that_are_no_numbers_count_once() -> None:
+    """No two NaN are equal; that of a row in two places is the same figure."""
+    first, second = ({"Epochs": [1.0, 1.0], "Batches": [1.0, 2.0], "Loss": [0.5, float("nan")]} for _ in range(2))
+    rows = joined([first, second])
+    assert rows["Batches"] == [1.0, 2.0] and rows["Loss"][0] == 0.5 and math.isnan(float(rows["Loss"][1]))
+
+
+def test_a_reader_of_the_running_job_has_evaluations_of_workers_before(tmp_path: Path) -> None:
+    """Evaluations come with the carried tables of a worker that has another number now, whose other kinds lie elsewhere."""
+    tables = {
+        0: {"DE-t-N(0).csv": parts(1), "EV-t-N(0).csv": evaluation(0.5), "TR-t-N(0).csv": steps(1, 2, 3, 4)},
+        1: {"DE-t-N(1).csv": parts(0), "EV-t-N(1).csv": evaluation(0.9), "TR-t-N(1).csv": steps(3, 4)},
+    }
+    tables[0]["TR-t-N(1).csv"] = steps(1, 2)
+    told: list[JobHistory] = []
+    reader = LiveFigures(lambda: None, told.append)
+    reader.begin([0, 1])
+    files: dict[int, list[Path]] = {0: [], 1: []}
+    for node, own in tables.items():
+        for name, text in own.items():
+            reader.take(node, name, 0, text.encode())
+            files[node].append(tmp_path / str(node) / name)
+            files[node][-1].parent.mkdir(exist_ok=True)
+            files[node][-1].write_text(text)
+    (row,) = told[-1].rows
+    (whole,) = JobHistory.read(files).rows
+    assert row["val_Loss"] == whole["val_Loss"] == pytest.approx(0.7)
+
+
+def test_the_next_attempt_begins_without_a_table(tmp_path: Path) -> None:
+    """The attempt before has carried rows on in the folders of several agents, and each of them counts, until the next one has
+    tables of its own; those of the first attempt are among the carried ones."""
+
+    def folder(agent: int, node: int, attempt: int, **tables: str) -> None:
+        out = tmp_path / f"agent-{agent}" / f"J.{node}" / "out"
+        out.mkdir(parents=True)
+        (out.parent / "job.json").write_text(json.dumps({"attempt": attempt}))
+        for number, text in tables.items():
+            (out / f"TR-t-N({number.removeprefix('n')}).csv").write_text(text)
+
+    def counts() -> dict[int, int]:
+        return {number: len(own.steps) for number, own in RunRecords.read(tmp_path).history.workers.items()}
+
+    # of attempt 0 the rows of batch 4 were undone
+    folder(0, 0, 0, n0=steps(1, 2, 3, 4))
+    folder(1, 1, 0, n1=steps(1, 2, 3, 4))
+    folder(2, 2, 0, n2=steps(1, 2, 3, 4))
+    folder(1, 0, 1, n0=steps(*range(1, 8)), n1=steps(1, 2, 3), n2=steps(1, 2, 3))
+    folder(2, 1, 1, n1=steps(4, 5, 6, 7))
+    assert counts() == {0: 7, 1: 7, 2: 3}
+    folder(2, 0, 2)
+    assert counts() == {0: 7, 1: 7, 2: 3}
+    (tmp_path / "agent-2" / "J.0" / "out" / "TR-t-N(0).csv").write_text(steps(*range(1, 9)))
+    (tmp_path / "agent-2" / "J.0" / "out" / "TR-t-N(1).csv").write_text(steps(1, 2, 3, 4))
+    assert counts() == {0: 8, 1: 4}
+
+
+def steps(*batches: int) -> str:
+    return "Time,Epochs,Batches,in,Total,Loss\n" + "".join(f"{batch}.0,1,{batch},4,{batch},0.5\n" for batch in batches)
+
+
+def evaluation(loss: float) -> str:
+    return f"Loss,Epoch\n{loss},1\n"
+
+
+def parts(carried: int) -> str:
+    return f"Steps,Epochs,Batches,Last,Tables\n2,1,1,2,{carried}\n2,1,3,2,{carried}\n"

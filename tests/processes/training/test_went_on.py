@@ -12,6 +12,7 @@ from parallel_sgd import JobResult, local_workers
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.record.history import JobHistory
 from parallel_sgd.run_page.records import RunRecords
+from tests.parallel_sgd.record.test_went_on import Lacks
 from tests.processes.training.jobs import digits_job, here, some
 
 #: 25 batches of 60 samples in an epoch.
@@ -63,3 +64,15 @@ def test_agents_elsewhere_carry_on_what_they_have(agents: LocalNodes, tmp_path: 
         rows = [row["Loss"] for row in history.workers[2].steps if row["epoch"] == epoch]
         assert rows == [row["Loss"] for row in calm.workers[2].steps if row["epoch"] == epoch][: len(rows)] and rows
     assert not [row for row in history.workers[1].steps if row["epoch"] == 1]
+
+
+@pytest.mark.share(2)
+def test_workers_tell_how_many_blocks_a_batch_had(tmp_path: Path) -> None:
+    """So that the ledger of a job that goes on names a block that the job before has not applied in any of its batches."""
+    settings = {**SETTINGS, "block_size": 30, "codec": Lacks, "directory": tmp_path}
+    with local_workers(2) as nodes:
+        digits_job().parallel(nodes, **{**settings, "epoch": 1}, codec_extra_parameters={"lacks": True})
+        ledger = digits_job().parallel(nodes, **{**settings, "epoch": 2}, resume="last").ledger
+    assert ledger is not None
+    assert ledger.problems[0] == "block 1 of epoch 1, batch 1 was not applied"
+    assert ledger.problems[5:] == (f"and {BATCHES - 5} more",)

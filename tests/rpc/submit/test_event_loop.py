@@ -21,6 +21,7 @@ from network.key_files import create_key_file
 from network.keys import Key, new_key
 from network.nodes import Address
 from network.testing import VirtualClock
+from parallel_sgd.writers.live import LiveFigures
 from rpc.errors import JobAborted, SubmissionError
 from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS, PER_NODE_SECONDS
 from rpc.messages import Accepted, FetchEnd, FileBegin, FileChunk, Heartbeat, Jobs, Lose, Operation, State, Stop, Verdict
@@ -29,6 +30,7 @@ from rpc.submit.connections import JobMessages
 from rpc.submit.diagnostics import gather_diagnostics
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
+from rpc.submit.tailing import ASK_SECONDS, TableTail
 from rpc.submit.terminal import ProgressDisplay
 from rpc.support.files import RESULT_FILE, write_result
 from rpc.support.identity import code_key, peer_key, peer_keys
@@ -138,6 +140,29 @@ def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCapt
     team.agents[1].link.close()
     team.step_until(lambda: not team.loop.running)
     assert [message[:7] for message in caplog.messages] == ["Node(1)", "Node(0)", "Node(0)"]
+
+
+def test_tables_are_asked_for_when_a_node_has_begun_its_first_batch(team: Team) -> None:
+    """Also in the first attempt of a job, which may go on from another one: before, not all of its carried tables are there. A
+    node that has done its work has begun it, whether or not a heartbeat said so."""
+    asked: list[int] = []
+    team.loop.tables = TableTail(
+        "job", LiveFigures(lambda: None, lambda _: None), lambda node, _: asked.append(node), team.clock
+    )
+    team.loop.show()
+
+    def look() -> list[int]:
+        """Returns the nodes that have been asked so far."""
+        team.clock.advance(ASK_SECONDS)
+        team.loop.step(0.0)
+        return sorted(asked)
+
+    team.say(1, replace(BEAT, phase="start", epoch=0), until=lambda: "'start'" in team.loop.monitor.explain(1, "", 0.0))
+    assert look() == []
+    team.say(1, BEAT, until=lambda: "'step'" in team.loop.monitor.explain(1, "", 0.0))
+    assert look() == [1]
+    team.say(0, state(0, "done"), until=lambda: 0 in team.loop.machines[0].ended)
+    assert look() == [0, 1]
 
 
 @covers("SUB-46")
