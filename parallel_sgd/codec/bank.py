@@ -564,7 +564,7 @@ class CodecBank:
                 raise
             what = f"{self._names[variable]}.{method} returned what cannot be sent: {str(error).rstrip('.')}"
             kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f"{what}{self._of_packet(variable, sender)}") from error
+            raise kind(f"{what}{self._of_packet(variable, sender)}") from None
 
     def _post_all(self, variable: int, packets: netEncapsulation | Iterable[netEncapsulation]) -> int:
         if isinstance(packets, netEncapsulation):
