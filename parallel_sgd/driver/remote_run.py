@@ -111,7 +111,8 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
             keep_identities(run.path, loop.identities, ended=False)
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
         finally:
-            outcome.notes = loop.notes
+            with spared("What nodes have told of their troubles"):
+                outcome.notes = loop.notes
         # RUN-8: the job has its results here
         with spared("The record of the run"):
             adopt(run.path, coordinator.files)

@@ -91,6 +91,12 @@ class DiskHandler(logging.Handler):
         """Send the sentence of the first refusal, and that of the record after which nothing is refused; others stay in the
         log of the node.
         """
+        try:
+            self._take(record)
+        except Exception:  # noqa: BLE001  a log never costs a training (RUN-8)
+            self.handleError(record)
+
+    def _take(self, record: logging.LogRecord) -> None:
         refused, taken = getattr(record, DISK_REFUSES, None), getattr(record, DISK_TAKES, None)
         before = bool(self._refused)
         if refused is not None:
