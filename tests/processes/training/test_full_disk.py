@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,40 +15,54 @@ import nn
 from nn.dataset import ArrayDataset
 from parallel_sgd import JobFailed, ParallelSGD, local_workers
 from parallel_sgd.record.files import OUTCOME, PAGE
-from rpc.support.logs import SUBMIT_LOGGER
+from rpc.support.logs import DISK_REFUSES, SUBMIT_LOGGER
 from tests.fulldisk import fill, small_disk
 
 pytestmark = pytest.mark.processes
 
 
-class Filling(nn.callback.Callback):
-    """Takes all room of a disk from the second epoch to the seventh, in the first worker."""
+class FullDisk(nn.callback.Callback):
+    """Callback that takes all room of a disk from the second epoch until a file was refused, for at least six epochs.
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    Checkpoints are written beside training, so that a few small epochs may pass before one is tried.
 
-    def on_epoch_begin(self, epoch: int) -> None:
-        if epoch == 1:
-            fill(Path(self.file))
-        elif epoch == 7:
-            Path(self.file).unlink()
+    Args:
+        file: file that takes the room.
+        struck: file that shows in a later attempt that this one was here; with it the training fails when the disk has room
+            again.
+    """
 
-
-class FillingAndFailing(nn.callback.Callback):
-    """Takes all room of a disk in the second epoch, and gives it back and fails at the begin of the fifth, once."""
-
-    def __init__(self, file: str, struck: str) -> None:
+    def __init__(self, file: str, struck: str = "") -> None:
         self.file, self.struck = file, struck
 
     def on_epoch_begin(self, epoch: int) -> None:
-        if Path(self.struck).exists():
+        if self.struck and Path(self.struck).exists():
             return
         if epoch == 1:
+            # here, since a callback goes to the worker by its values, and an event has none
+            self.refused = threading.Event()
+            self.handler = _Refusal(self.refused)
+            logging.getLogger().addHandler(self.handler)
             fill(Path(self.file))
-        elif epoch == 4:
+        elif epoch == 7:
+            assert self.refused.wait(60), "nothing was written to the full disk"
+            logging.getLogger().removeHandler(self.handler)
             Path(self.file).unlink()
-            Path(self.struck).touch()
-            raise ArithmeticError("bad luck")
+            if self.struck:
+                Path(self.struck).touch()
+                raise ArithmeticError("bad luck")
+
+
+class _Refusal(logging.Handler):
+    """Handler that sets an event when the disk has refused a file, and the submitter was told."""
+
+    def __init__(self, refused: threading.Event) -> None:
+        super().__init__()
+        self._refused = refused
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if hasattr(record, DISK_REFUSES):
+            self._refused.set()
 
 
 def job() -> ParallelSGD:
@@ -61,11 +76,11 @@ def job() -> ParallelSGD:
 def test_a_full_disk_before_a_failure_is_told_of(policy: str, tmp_path: Path) -> None:
     """In the report of the job that failed, and in that of the job that went on by another attempt."""
     with small_disk(tmp_path / "disk", 20_000) as disk, local_workers(1, work_dir=disk) as nodes:
-        callbacks = [FillingAndFailing(str(disk / "other"), str(tmp_path / "struck"))]
+        callbacks = [FullDisk(str(disk / "other"), str(tmp_path / "struck"))]
         with pytest.raises(JobFailed) if policy == "fail" else contextlib.nullcontext():
             job().parallel(
                 nodes,
-                epoch=6,
+                epoch=12,
                 block_size=4,
                 checkpoint_every="epoch",
                 callbacks=callbacks,
@@ -89,7 +104,7 @@ def test_the_submitter_and_the_report_tell_of_a_full_disk(tmp_path: Path, caplog
             epoch=12,
             block_size=4,
             checkpoint_every="epoch",
-            callbacks=[Filling(str(disk / "other"))],
+            callbacks=[FullDisk(str(disk / "other"))],
             directory=tmp_path,
         )
     said = [line for line in caplog.messages if re.match(r"Node\(0\): .*(goes on|again|Checkpoint)", line)]
