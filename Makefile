@@ -133,11 +133,12 @@ pictures: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.simulation.studies
 	$(BIN)/python -m benchmarks.simulation.figures
 
-# the rest of the suite: what takes long and has others of its kind in `make test`; with STRICT=--strict an interpreter or a
-# dependency that cannot be had is a failure
+# the rest of the suite: what takes long and has others of its kind in `make test`, and properties with examples that are drawn
+# anew; with STRICT=--strict an interpreter or a dependency that cannot be had is a failure
 long: $(VENV)/.dev $(VENV)/.tables
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "long and not alone"
 	$(BIN)/python -m pytest -q -m "long and alone" $(call marked,alone)
+	EXAMPLES=drawn $(BIN)/python -m pytest -q -n 2 --dist worksteal $(shell grep -rlE --include='test_*.py' '^from hypothesis' tests)
 	$(BIN)/python -m tests.pythons --wide $(STRICT)
 
 # real tables: the packages lie in a folder of their own, without what they need, for only their CSV files are read
@@ -167,7 +168,7 @@ soak: $(VENV)/.dev
 # many random schedules on the virtual clock, then on real processes one fault in every phase of a job, at everybody who takes part
 faults: $(VENV)/.dev
 	LEASE_SCHEDULES=100000 $(BIN)/python -m pytest -q --timeout 7200 tests/rpc/lease/test_one_driver.py tests/processes/training/test_split_brain.py
-	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py tests/rpc/liveness/test_interleavings.py
+	EXAMPLES=drawn FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py tests/rpc/liveness/test_interleavings.py
 	$(BIN)/python -m tests.faults
 
 # a million hostile inputs to every reader of strangers, peers and files; `make fuzz OPTIONS=--resume` goes on after Ctrl-C

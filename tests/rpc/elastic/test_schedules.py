@@ -72,7 +72,7 @@ class Membership(RuleBasedStateMachine):
         self.settled: set[Worker] = set()  # have recorded something in this round
         self.blamed: dict[Any, list[float]] = {}  # when a slot or a host has failed: one entry for each cool-down
         self.asked: set[Any] = set()  # those that took nobody, and may or may not be used again: nobody knows when
-        self.returned = self.checkpoint = self.fell = self.gives_back = self.void = self.started = False
+        self.returned = self.checkpoint = self.fell = self.gives_back = self.void = self.started = self.looks_again = False
         self.rounds = self.resets = self.sequence = 0
         self.waits_since = self.now
         self.over: Any = None
@@ -227,6 +227,8 @@ class Membership(RuleBasedStateMachine):
     def _tell(self, event: Any) -> list[Any]:
         was_over = self.over
         actions = self.driver.handle(event, self.now)
+        # before the actions: workers that are removed by them, for their slots are gone, were there when it was decided
+        self.looks_again = self._looks_again()
         assert was_over is None or actions == [], "nothing follows the end"
         for action in actions:
             assert self.over is None, "nothing follows the end"
@@ -270,7 +272,7 @@ class Membership(RuleBasedStateMachine):
         unless the state comes from the disk, or all failed before there was one; nobody who was given up takes part; no slot
         and no host that has failed does before it has cooled down, or before all is lost."""
         old = [worker for worker in self.round if self._counting(worker)]
-        again = self.resumes and (self.gives_back or self._looks_again())
+        again = self.resumes and (self.gives_back or self.looks_again)
         places = [worker.place for worker in start.workers]
         assert set(self.round) <= self.settled
         assert len(set(places)) == len(places)
