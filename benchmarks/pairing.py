@@ -52,7 +52,9 @@ def take_turns(
     *,
     anew: bool = False,
 ) -> dict[str, Result]:
-    """Time contenders in turns; who begins a round ends the next one. The first round of each process is thrown away.
+    """Time contenders in turns; the one that begins a round ends the next one. The first round of each process is thrown away.
+
+    Short rounds are repeated within the process (`contender.median_round`).
 
     Args:
         contenders: name: (module, argument).

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 import pytest
 
+from benchmarks.contender import LEAST_SECONDS
 from benchmarks.pairing import environment, quartiles, take_turns
 
 
 def prepare(argument: str) -> Callable[[], float]:
-    """A contender: the number of its process is its time, and rounds that its process has done before count in tenths."""
-    rounds = iter(range(10))
-    return lambda: os.getpid() + next(rounds) / 10
+    """A contender: the number of its process is its time, and rounds that its process has done before count in tenths.
+
+    With an argument its rounds are short, and count in millionths.
+    """
+    done = 0
+
+    def run() -> float:
+        nonlocal done
+        if not argument:
+            time.sleep(LEAST_SECONDS)
+        done += 1
+        return os.getpid() + (done - 1) / (1e6 if argument else 10)
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -34,6 +47,13 @@ def test_a_round_of_its_own_process(anew: bool) -> None:
         before = [round(each % 1 * 10) for each in result.seconds]
         assert before == ([1, 1] if anew else [1, 2])
     assert {int(each) for each in results["one"].seconds}.isdisjoint(int(each) for each in results["other"].seconds)
+
+
+def test_short_rounds_are_repeated() -> None:
+    """The median of so many as fit counts: some thousands before, and some thousands in the round itself."""
+    (first, second) = take_turns({"one": (__name__, "short")}, 1, 2)["one"].seconds
+    before, later = (round(each % 1 * 1e6) for each in (first, second))
+    assert 10 < before < later - 10
 
 
 def test_a_contender_that_cannot_begin_says_why() -> None:
