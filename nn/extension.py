@@ -239,7 +239,7 @@ class Extension(ABCMeta):
             if problem is None:
                 raise
             raise TypeError(problem) from None
-        check_begun(made)
+        check_begun(type(made), made)
         check_object(made)
         if hasattr(cls, "_made"):
             made._made = True  # type: ignore[attr-defined]
@@ -647,12 +647,11 @@ def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -
     return (*(name for name, _ in zip(places, args, strict=False)), *(aliases.get(name, name) for name in keywords))
 
 
-def check_begun(item: object) -> None:
+def check_begun(cls: type, item: object) -> None:
     """Refuse an object of a user's class whose constructor has not called that of its base, or not kept what it says it keeps.
 
     Raises: TypeError naming the class and the call, or the argument, that is missing.
     """
-    cls = type(item)
     if is_ours(cls):
         return
     for name, call in _set_by_constructors(cls):

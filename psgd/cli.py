@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] in tasks:
         # by its own parser: errors then name the subcommand, and options of the whole are none of it
         subparser, task = tasks[given[0]]
-        return task(subparser.parse_args(given[1:]))
+        return _exit_code(given[0], task(subparser.parse_args(given[1:])))
     options = parser.parse_args(given)
     if options.completion:
         # all modules, which takes long, but a shell asks only once
@@ -166,9 +166,26 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
         subparser = commands.add_parser(name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.")
         # the others have but their line in the help
         if chosen in (name, None):
-            configure: Configure = getattr(import_module(command.module), command.function)
-            tasks[name] = (subparser, configure(subparser))
+            configure: Configure | None = getattr(import_module(command.module), command.function, None)
+            if configure is None:
+                raise TypeError(
+                    f"COMMANDS names {command.module}.{command.function} for {name!r}, and there is no such function"
+                )
+            task: object = configure(subparser)
+            if not callable(task):
+                raise TypeError(
+                    f"{command.module}.{command.function}() must return the task of {name!r}, which takes its options, "
+                    f"got {task!r}"
+                )
+            tasks[name] = (subparser, task)
     return parser, tasks
+
+
+def _exit_code(name: str, code: object) -> int:
+    """Return the exit code of a task; raise TypeError where it has returned none: Python would end with 0."""
+    if not isinstance(code, int):
+        raise TypeError(f"the task of {name!r} must return its exit code, got {code!r}")
+    return code
 
 
 class _Parser(OptionParser):

@@ -11,9 +11,9 @@ do, others do not. A value that is no number, text or switch takes one of the fo
 line, and writes and reads `job.toml`. Code that acts on the option reads `plan.options.<name>`: in a worker `TrainingProcess`,
 or the parts that `worker.build_worker` builds besides; at the submitter it is `spec.options.<name>`.
 
-Tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, `VALUES` in
-tests/parallel_sgd/record/test_round_trip.py the values that a flag takes, and docs/options.md to be written by `python -m
-tests.parallel_sgd.test_options`.
+docs/options.md is written by `python -m tests.parallel_sgd.test_options`. An option that is no switch needs a row in two tests:
+`NONSENSE` in tests/parallel_sgd/test_options.py has values to be refused, `VALUES` in
+tests/parallel_sgd/record/test_round_trip.py those that a flag takes. A test of what it does stands where its code is tested.
 """
 
 from __future__ import annotations
