@@ -37,7 +37,7 @@ class Metric(Configurable):
     ...         self.sum += float(np.subtract(prediction, label).sum())
     ...         self.samples += len(label)
     ...     def result(self):
-    ...         return self.sum / self.samples
+    ...         return self.sum / self.samples if self.samples else np.nan
     >>> metric = Bias()
     >>> metric.update([1.0, 2.0], [2.0, 4.0])
     >>> metric.result()

@@ -63,9 +63,10 @@ What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, each with
 `psgd submit` that says the same. Up to `codec_extra_parameters` they may be given by position. This page is made of
 `parallel_sgd/options/job_options.py`.
 
-Type checkers know the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class`
-is for the command line and job files: in a program give the class, and in place of 'stale:99'
-`StaleSynchronous(99)`: a type lists words, and has no pattern for them.
+`AssignmentChoice`, `CodecChoice`, `OptimizerChoice` and `RuleChoice` are a class of this kind, or its word. Type checkers know
+the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class` is for the command
+line and job files: in a program give the class, and in place of 'stale:99' `StaleSynchronous(99)`: a type lists words, and has
+no pattern for them.
 """
 
 
