@@ -91,6 +91,9 @@ class Session:
         clock: Clock | None = None,
         tells: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
+        for name in ("peer", "transport"):
+            if not isinstance(getattr(link, name, None), str):
+                raise TypeError(f"{type(link).__name__}.{name} must be a text, got {getattr(link, name, 'none')!r}")
         if not keys.cipher and not link.private:
             raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
         self.link = link
@@ -296,6 +299,8 @@ class Session:
                 if self.lost is None:
                     self._end("it has left" if self.left else error.strerror or str(error))
                 break
+            if not isinstance(count, int):
+                raise TypeError(f"{type(self.link).__name__}.send() must return how many bytes it has taken, got {count!r}")
             self.bytes_sent += count
             self.pending_bytes -= count
             if not self.pending_bytes:

@@ -239,9 +239,13 @@ class Extension(ABCMeta):
             if problem is None:
                 raise
             raise TypeError(problem) from None
+        check_begun(type(made), made)
         check_object(made)
         if hasattr(cls, "_made"):
             made._made = True  # type: ignore[attr-defined]
+            if (args or keywords) and not is_ours(cls):
+                # of what a file would lose without a word
+                vars(made)["_passed"] = _names_passed(cls, args, keywords)
         return made
 
     # By derivation alone: to ask whether a number is a layer, an ABC first asks all classes of layers, once for each type.
@@ -321,7 +325,10 @@ def _unmade(cls: type, error: TypeError) -> str | None:
         return f"{cls.__name__} is a base class: take one that is derived from it, or derive one that defines {lacking}"
     from nn.keras_names import METHODS  # noqa: PLC0415 - for this error alone
 
-    others = [f"{name}() is {here}() here" for name, here in METHODS.items() if hasattr(cls, name) and f"{here}()" in lacking]
+    own = {name: each for base in cls.__mro__ if not is_ours(base) for name, each in vars(base).items()}
+    others = [f"{name}() is {here}() here" for name, here in METHODS.items() if name in own and f"{here}()" in lacking]
+    slips = misspelt(cls, own)
+    others += [f"it has {name}()" for name, meant in slips.items() if f"{meant}()" in lacking]
     return "; ".join([f"{cls.__name__} must define {lacking}, which its base class leaves to it", *others])
 
 
@@ -541,11 +548,58 @@ def _take_narrow(cls: type) -> None:
 
 
 def _warn_of_uncalled(cls: type, namespace: Mapping[str, Any]) -> None:
-    """Warn of methods in the body of a user's class that are hooks in another library and would never run."""
+    """Warn of methods in the body of a user's class that would never run: hooks in another library, and misspelt ones."""
+    for name, meant in misspelt(cls, namespace).items():
+        # of a class that lacks the method the error says it
+        if meant not in getattr(cls, "__abstractmethods__", ()):
+            told = f"{cls.__name__}.{name}() is called by nothing here; did you mean {meant}()?"
+            warnings.warn(told, OverrideWarning, stacklevel=3)
     for name, remedy in uncalled_names(cls).items():
         # a value under such a name is the author's own: no library would call it
         if isinstance(namespace.get(name), types.FunctionType):
             warnings.warn(f"{cls.__name__}.{name}() is called by nothing here; {remedy}", OverrideWarning, stacklevel=3)
+
+
+def misspelt(cls: type, namespace: Mapping[str, Any]) -> dict[str, str]:
+    """Return the methods of a user's class that are one slip of a key away from one that it may define, with that one.
+
+    Args:
+        cls: the class.
+        namespace: attributes that its body defines.
+    """
+    claimed = claimed_names(cls)
+    methods = [
+        name
+        for name, each in namespace.items()
+        if isinstance(each, types.FunctionType) and name[0] != "_" and name not in claimed
+    ]
+    if not methods:
+        return {}
+    hooks = [
+        name
+        for name, claim in claimed.items()
+        if name[0] != "_"
+        and name not in claim.claims.internal
+        and isinstance(claim.value, types.FunctionType)
+        # one that the class defines is spelt rightly
+        and inspect.getattr_static(cls, name, None) is claim.value
+    ]
+    return {name: meant for name in methods for meant in hooks if _is_slip(name, meant)}
+
+
+def _is_slip(name: str, meant: str) -> bool:
+    """Tell whether a name has one letter more, less or in place of another, or two exchanged; underscores do not count."""
+    # a plural is a word of its own, and of short words too many are one letter apart
+    if name == f"{meant}s":
+        return False
+    short, long = sorted((name.replace("_", "").lower(), meant.replace("_", "").lower()), key=len)
+    if len(long) < 4 or len(long) - len(short) > 1:
+        return False
+    apart = next((place for place, (one, other) in enumerate(zip(short, long, strict=False)) if one != other), len(short))
+    if len(short) < len(long):
+        return short[apart:] == long[apart + 1 :]
+    exchanged = short[apart + 1 : apart + 2] + short[apart : apart + 1] + short[apart + 2 :] == long[apart:]
+    return exchanged or (len(short) > 4 and short[apart + 1 :] == long[apart + 1 :])
 
 
 def uncalled_names(cls: type) -> dict[str, str]:
@@ -583,6 +637,54 @@ def check_class(cls: type) -> None:
         if reason:
             raise HiddenName(reason)
         _look_at(cls, claimed[name], mine)
+
+
+def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the arguments of a call of a class; those in a `*names` have none."""
+    parameters = [each for each in signature_of(cls).parameters.values() if each.kind is not each.VAR_POSITIONAL]
+    aliases = getattr(inspect.getattr_static(cls, "__init__"), "aliases", {})
+    places = (each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD))
+    return (*(name for name, _ in zip(places, args, strict=False)), *(aliases.get(name, name) for name in keywords))
+
+
+def check_begun(cls: type, item: object) -> None:
+    """Refuse an object of a user's class whose constructor has not called that of its base, or not kept what it says it keeps.
+
+    Raises: TypeError naming the class and the call, or the argument, that is missing.
+    """
+    if is_ours(cls):
+        return
+    for name, call in _set_by_constructors(cls):
+        if name not in vars(item) and inspect.getattr_static(cls, name, None) is None:
+            raise TypeError(f"{cls.__name__}.__init__() must call {call}")
+    maker = getattr(cls, "_configured", None)
+    # one that gives its arguments in another way need not keep them
+    if maker is not None and not is_ours(maker) and is_ours(_owner(cls, "get_config")) and is_ours(_owner(cls, "argument")):
+        for each in list(signature_of(maker.__init__).parameters.values())[1:]:
+            if each.name not in vars(item) and inspect.getattr_static(cls, each.name, None) is None:
+                raise TypeError(
+                    f"{cls.__name__}.__init__() must keep the argument {each.name!r} in an attribute of that name, as "
+                    "configured=True says of it"
+                )
+
+
+def _owner(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in vars(base))
+
+
+@functools.lru_cache(maxsize=256)
+def _set_by_constructors(cls: type) -> tuple[tuple[str, str], ...]:
+    """Return claimed attributes that constructors of our bases set, each with the call of the nearest of these."""
+    bases = [base for base in cls.__mro__ if is_ours(base) and isinstance(vars(base).get("__init__"), types.FunctionType)]
+    # without a constructor of its own the class has that of the base
+    if not bases or inspect.getattr_static(cls, "__init__") is vars(bases[0])["__init__"]:
+        return ()
+    call = f"super().__init__({', '.join(_required(vars(bases[0])['__init__']))})"
+    found = []
+    for base in bases:
+        stored = inspect.unwrap(vars(base)["__init__"]).__code__.co_names
+        found += [(name, call) for name in vars(base)["_claims"].fixed if name in stored] if "_claims" in vars(base) else []
+    return tuple(found)
 
 
 def check_object(item: object) -> None:
@@ -812,8 +914,18 @@ def _method_conflict(what: str, claim: _Name, mine: Any, *, bound: bool, duck: b
     signature = _signature(mine, bound=bound)
     # One fitting call is enough, as the numbers of a `*name` are tried one by one.
     if signature is None or any(_binds(signature, *call) for call in _calls(names, claim)):
-        return ""
+        return _exchanged(f"{what}{_parameters(signature)}", base, names, signature) if signature is not None else ""
     return f"{what}{_parameters(signature)} hides {base}, which the engine calls; rename it, or let it take these arguments"
+
+
+def _exchanged(what: str, base: str, names: Sequence[inspect.Parameter], signature: inspect.Signature) -> str:
+    """Return why a method is refused that has the arguments of the base's in another order, "" for any other."""
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    theirs, mine = ([each.name for each in some if each.kind in places] for some in (names, signature.parameters.values()))
+    mine = mine[: len(theirs)]
+    if mine == theirs or set(mine) != set(theirs):
+        return ""
+    return f"{what} has the arguments of {base} in another order, and the engine gives them by place"
 
 
 def _signature(mine: Any, *, bound: bool) -> inspect.Signature | None:
@@ -857,6 +969,48 @@ def _binds(signature: inspect.Signature, count: int, keywords: Sequence[str]) ->
     except TypeError:
         return False
     return True
+
+
+def written(owner: object, method: str, given: Sequence[Any], out: Any) -> None:
+    """Call a method of a user's class that writes into an array, for the first time, and refuse one that does not.
+
+    Args:
+        owner: the object with the method.
+        method: its name.
+        given: its arguments, of which no array but `out` and those that may be changed can be written to.
+        out: the floats that it has to write, all of them.
+
+    Raises:
+        TypeError: for a method that takes other arguments, or returns something.
+        ValueError: for one that writes nothing, or what does not fit.
+    """
+    name, hook = f"{type(owner).__name__}.{method}", getattr(owner, method)
+    if not takes(hook, given, {}):
+        raise TypeError(f"{name}{_parameters(signature_of(hook))} is called with {len(given)} arguments, which it must take")
+    out.fill(np.nan)
+    try:
+        returned = hook(*given)
+    except (TypeError, ValueError) as error:
+        hint = "; it may change 'out' and its slots, and nothing else" if "read-only" in str(error) else ""
+        raise type(error)(f"{name}(): {error}{hint}") from error
+    if returned is not None:
+        raise TypeError(
+            f"{name}() must write its result into 'out', {described(out)}, and return nothing, got {described(returned)}"
+        )
+    # numbers that are none make a result that is none
+    if np.isnan(out).all() and all(np.isfinite(each).all() for each in given if _is_floats(each) and each is not out):
+        raise ValueError(
+            f"{name}() must write its result into 'out', {described(out)}, and has written nothing; out[:] = .. does"
+        )
+
+
+def _is_floats(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def described(value: object) -> str:
+    """Return type and shape of an array, and the type of anything else, for people."""
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def takes(called: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:

@@ -443,7 +443,8 @@ ABSENT: Final[Mapping[str, str]] = MappingProxyType({
 
 
 METHODS: Final[Mapping[str, str]] = MappingProxyType({
-    "forward": "call", "update_state": "update", "reset_state": "reset", "reset_states": "reset",
+    "forward": "call", "update_state": "update", "reset_state": "reset", "reset_states": "reset", "call": "each",
+    "update_step": "increment", "step": "increment",
 })  # fmt: skip
 """Methods that classes of Keras and torch define, with the one that does the same in classes for here."""
 

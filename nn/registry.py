@@ -172,6 +172,13 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
     seen = {} if seen is None else seen
     config = {name: describe(argument, seen) for name, argument in config_of(value).items()}
     kind = type(value).__name__
+    for name in vars(value).get("_passed", ()):
+        # that of a layer is no part of what it computes
+        if name not in config and name != "name":
+            raise ValueError(
+                f"get_config() of {kind} must return {name!r}, which its constructor was given, got "
+                f"{', '.join(config) or 'no argument'}; class {kind}(.., configured=True) tells that self.{name} is it"
+            )
     _check_arguments(type(value), config, "get_config() of", f"; class {kind}(.., configured=True) tells what self.{{0}} is")
     return config
 
@@ -279,7 +286,8 @@ def _check_arguments(found: type[Any], config: Mapping[str, object], what: str, 
     unknown, missing = sorted(set(config) - names), sorted(needed - set(config))
     if unknown or missing:
         needs = f"needs the argument {missing[0]!r}{remedy.format(missing[0])}" if missing else ""
-        problem = f"has no argument {unknown[0][:80]!r}" if unknown else needs
+        own = f"; class {found.__name__}(.., configured=True) tells of those that it has" if remedy else ""
+        problem = f"has no argument {unknown[0][:80]!r}{own}" if unknown else needs
         raise ValueError(f"{what} {found.__name__}: the constructor {problem}")
     return {parameter.name: parameter.default for parameter in parameters}
 

@@ -4,7 +4,10 @@ A subcommand is a row of `COMMANDS`, which names a function that takes a parser,
 done with them: a function of the options that returns the exit code. Its module is loaded when the subcommand is called.
 
 To add one: the function in a module of this package, its row in `COMMANDS`, and a row in the table of docs/command.md, which a
-test demands. The help of a subcommand ends with its exit codes.
+test demands. The help of a subcommand ends with its exit codes. `parallel_sgd.commands` has what all need: `options.add_output`
+adds --json, --quiet and --verbose, `output.carry_out` does the task and ends an error in one line with its exit code, and
+`output.tell` prints a result, or the JSON of it; `options.load_model` takes the file of a model. `psgd.tables` shows their use.
+Its tests stand in tests/test_psgd.py, wrong arguments as rows of `test_what_is_wrong_is_said_in_one_line`.
 """
 
 from __future__ import annotations
@@ -119,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] in tasks:
         # by its own parser: errors then name the subcommand, and options of the whole are none of it
         subparser, task = tasks[given[0]]
-        return task(subparser.parse_args(given[1:]))
+        return _exit_code(given[0], task(subparser.parse_args(given[1:])))
     options = parser.parse_args(given)
     if options.completion:
         # all modules, which takes long, but a shell asks only once
@@ -163,9 +166,26 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
         subparser = commands.add_parser(name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.")
         # the others have but their line in the help
         if chosen in (name, None):
-            configure: Configure = getattr(import_module(command.module), command.function)
-            tasks[name] = (subparser, configure(subparser))
+            configure: Configure | None = getattr(import_module(command.module), command.function, None)
+            if configure is None:
+                raise TypeError(
+                    f"COMMANDS names {command.module}.{command.function} for {name!r}, and there is no such function"
+                )
+            task: object = configure(subparser)
+            if not callable(task):
+                raise TypeError(
+                    f"{command.module}.{command.function}() must return the task of {name!r}, which takes its options, "
+                    f"got {task!r}"
+                )
+            tasks[name] = (subparser, task)
     return parser, tasks
+
+
+def _exit_code(name: str, code: object) -> int:
+    """Return the exit code of a task; raise TypeError where it has returned none: Python would end with 0."""
+    if not isinstance(code, int):
+        raise TypeError(f"the task of {name!r} must return its exit code, got {code!r}")
+    return code
 
 
 class _Parser(OptionParser):

@@ -7,6 +7,12 @@ import re
 
 import pytest
 
+from parallel_sgd.batch_sync import ISyncType, RescuingSync, SyncSetting
+from parallel_sgd.codec import Codec
+from parallel_sgd.codec.compose import ExchangePattern, LocalRule, MergeRule, Neighbours, Trigger
+from parallel_sgd.codec.pipeline import Chain, Memory, Quantizer, Sparsifier, Stage
+from parallel_sgd.profiles import AbsBlockAssignment
+
 from .sources import ROOT, library_files
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -84,6 +90,28 @@ def test_every_target_is_told() -> None:
     told = {found for page in ("CONTRIBUTING.md", "README.md", "docs/gallery.md")
             for found in re.findall(r"\bmake ([\w-]+)", (ROOT / page).read_text("utf-8"))}  # fmt: skip
     assert TARGETS - steps - told == set()
+
+
+PAGES = {
+    "parallel_sgd.codec": "parallel_sgd/codec/README.md",
+    "parallel_sgd.codec.pipeline": "parallel_sgd/codec/README.md",
+    "parallel_sgd.codec.compose": "parallel_sgd/codec/README.md",
+    "parallel_sgd.batch_sync": "parallel_sgd/codec/README.md",
+    "parallel_sgd.profiles": "parallel_sgd/profiles/blockassignment/README.md",
+}
+"""Of each package whose parts users choose, the page that tells of all of them."""
+PARTS = (Codec, Stage, ExchangePattern, MergeRule, LocalRule, Trigger, ISyncType, SyncSetting, AbsBlockAssignment)
+BASES = (*PARTS, Chain, Memory, Quantizer, Sparsifier, Neighbours, RescuingSync)
+
+
+@pytest.mark.parametrize("package", PAGES)
+def test_every_part_is_told(package: str) -> None:
+    """A base class is no part that users choose."""
+    page, module = (ROOT / PAGES[package]).read_text("utf-8"), importlib.import_module(package)
+    kinds = {name: getattr(module, name) for name in module.__all__}
+    parts = [name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, PARTS) and kind not in BASES]
+    lacking = [name for name in parts if not re.search(rf"\b{name}\b", page)]
+    assert parts and not lacking, f"tell of {', '.join(lacking)} in {PAGES[package]}"
 
 
 def test_every_part_has_a_row() -> None:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psgd
@@ -202,6 +202,27 @@ def test_what_is_wrong_is_said_in_one_line(arguments: str, said: str, place: Pat
     assert (code, printed.out) == (2, "")
     assert re.match(r"[a-z._-]+( [a-z]+)?: ", printed.err) and printed.err.count("\n") == 1
     assert re.search(said.replace("?", r"\?"), printed.err), printed.err
+
+
+def test_a_command_that_is_not_complete_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To its author: a row without its function, a function without the task, a task without its exit code."""
+    rows = {
+        "gone": (cli.Command("psgd.cli", "no_such", "a"), "COMMANDS names psgd.cli.no_such for 'gone', and there is no such"),
+        "idle": (cli.Command(__name__, "_idle", "a"), r"_idle\(\) must return the task of 'idle', .* got None"),
+        "mute": (cli.Command(__name__, "_mute", "a"), "the task of 'mute' must return its exit code, got None"),
+    }
+    monkeypatch.setattr(cli, "COMMANDS", {name: command for name, (command, _) in rows.items()})
+    for name, (_, said) in rows.items():
+        with pytest.raises(TypeError, match=said):
+            cli.main([name])
+
+
+def _idle(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "Exit codes: 0"
+
+
+def _mute(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], None]:
+    return lambda given: None
 
 
 TOLD = re.compile(r"(?:^\$ |`)psgd ([a-z][a-z-]*)((?: +[^`#|>&;()\n]+)?)", re.MULTILINE)

@@ -14,7 +14,7 @@ import numpy as np
 from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import CACHE_LINE, Array, Shape, empty, zeros
-from nn.extension import is_ours, renamed, shown
+from nn.extension import is_ours, renamed, shown, written
 from nn.gradient_descent.numerics import clip_factor
 from nn.gradient_descent.schedule import Schedule
 from nn.threads import Team
@@ -146,8 +146,9 @@ class IGradientDescent(
     the increment of one chunk in `increment`.
 
     To add one: such a class beside its kin, its name and its word in `nn/gradient_descent/__init__.py`, its name in the
-    table of nn/README.md, and a row in `tests/contract/nn_rows/rules.py`, which a test demands. `python -m tests.nn.golden`
-    asks torch for the numbers that a row compares with.
+    table of nn/README.md, and a row in `tests/contract/nn_rows/rules.py`, which a test demands: it compares with the published
+    formula as a plain loop. Running means that fade go through `numerics.flush_to_zero`, as those of the kin do. A rule that
+    torch has, too, is compared with it by `tests/nn/golden.py`, which `python -m tests.nn.golden` computes anew.
 
     Every rule sees the gradients clipped by one of the last three arguments, at most one of which may be given, and then
     with the decay.
@@ -229,6 +230,7 @@ class IGradientDescent(
         # Its rows: the change, the adjusted gradient, and what `spare` gives.
         self._scratch = np.empty((3, 0))
         self._lanes = []
+        self._proven = is_ours(type(self))
 
     @property
     def learn_rate(self) -> float:
@@ -315,11 +317,13 @@ class IGradientDescent(
                 for rule, cut in zip(rules, pairwise(cuts), strict=True)
             ]
         )
+        # each lane has looked at the first chunk of its own
+        self._proven = True
 
     def _update(self, parameters: Array, gradients: Array | Stretches, part: slice, size: int) -> None:
         scratch = self._scratch[0]
         # a rule without slots that takes gradients as they are needs no step between
-        plain = not (self._slots or self._adjusts) and self._decays is None
+        plain = self._proven and not (self._slots or self._adjusts) and self._decays is None
         for start in range(part.start, part.stop, size):
             chunk = slice(start, min(start + size, part.stop))
             value, gradient = parameters[chunk], gradients[chunk]
@@ -439,6 +443,8 @@ class IGradientDescent(
                 f"{type(self).__name__} takes two vectors of equal length, got shapes {vector.shape} and {gradients.shape}"
             )
         if self.slots and not self._slots:
+            if "step" in self.slots:
+                raise ValueError(f"{type(self).__name__}.slots must not name 'step', which the state has, got {self.slots}")
             self._slots = {name: zeros(vector.shape, vector.dtype) for name in self.slots}
         for slot in self._slots.values():
             if slot.shape != vector.shape or slot.dtype != vector.dtype:
@@ -492,7 +498,12 @@ class IGradientDescent(
             self._place = part.start
         if self._adjusts:
             gradient = self._adjust(part.start, value, gradient, out)
-        self.increment(value, gradient, out, *(slot[part] for slot in self._slots.values()))
+        slots = [slot[part] for slot in self._slots.values()]
+        if self._proven:
+            self.increment(value, gradient, out, *slots)
+        else:
+            written(self, "increment", (*map(_read_only, (value, gradient)), out, *slots), out)
+            self._proven = True
 
     def _adjust(self, start: int, value: Array, gradient: Array, out: Array) -> Array:
         """Return the clipped gradient plus decay in scratch memory; `out` is overwritten. The chunk begins at `start`."""
@@ -531,6 +542,12 @@ class WholeVariableRule(IGradientDescent, fixed=("_change",)):
             self._change = empty(parameters.shape, parameters.dtype)
         self.write_change(parameters, gradients, self._change)
         np.add(parameters, self._change, out=parameters)
+
+
+def _read_only(array: Array) -> Array:
+    found = array.view()
+    found.flags.writeable = False
+    return found
 
 
 def chunks(vector: Array | Stretches) -> Iterator[Array]:

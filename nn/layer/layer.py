@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -30,9 +31,6 @@ class _Callable(Extension):
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
         layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
-        # Without `super().__init__()` the first error would come from the engine, and name an attribute of its own.
-        if isinstance(layer, Layer) and "_own_variables" not in vars(layer):
-            raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         made: Made = layer if inputs is None else layer(inputs)
         return made
 
@@ -159,8 +157,13 @@ class Layer(
                 self.built = True
             output = self.call(values if self.several or len(values) > 1 else values[0])
         except TypeError as error:
-            if "__array_ufunc__" not in str(error):
-                raise
+            # NumPy calls a method of the value where it has one of that name, with arguments for arrays
+            if "__array_ufunc__" not in str(error) and not re.match(
+                r"(Value|Node)\.\w+\(\) got an unexpected key.*'out'", str(error)
+            ):
+                if is_ours(type(self)) or str(error).startswith(self.describe()):
+                    raise
+                raise TypeError(f"{self.describe()}: {error}") from error
             raise TypeError(
                 f"{self.describe()}: a function of NumPy takes arrays, and got a value of the graph; nn.function has those of "
                 "values"
@@ -224,6 +227,13 @@ class Layer(
         buffer.owner = self
         self._own_variables.append(buffer)
         return buffer
+
+    def get_config(self) -> dict[str, Any]:
+        found = super().get_config()
+        # also of a class that keeps no arguments: a model that is loaded names its layers as it did
+        if self.given_name and "name" not in found and "name" in signature_of(type(self)).parameters:
+            found["name"] = self.given_name
+        return found
 
     def argument(self, name: str) -> Any:
         return self.given_name or None if name == "name" else super().argument(name)

@@ -10,7 +10,7 @@ import numpy as np
 from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import Array, OwnMemory, Scratch, Shape, as_array, described_labels
-from nn.extension import renamed
+from nn.extension import described, is_ours, renamed, written
 from nn.operation.operation import Operation
 
 Taken: TypeAlias = Literal["any", "scores", "probabilities", "decisions", "class scores", "class probabilities", "rates"]
@@ -35,6 +35,9 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     ...         out[:] = share / output.shape[1]
     >>> nn.testing.check_loss_gradient(Mean(), np.zeros(5), np.ones((5, 2)))
     """
+
+    #: Whether `derive` is known to write what it has to.
+    _proven: bool = False
 
     #: Where `allocate` gets memory that lasts from `value` to the next run. A runner sets it for a copy.
     _memory: Scratch = OwnMemory()
@@ -113,6 +116,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
             dtype: their type.
         """
         self._share = np.empty((shape[0], *(1 for _ in shape[1:])), dtype)
+        self._proven = is_ours(type(self))
 
     def value(self, label: Array, output: Array, weight: Array | None = None) -> float:
         """Return the mean loss of the batch.
@@ -124,7 +128,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         """
         if weight is None:
             return self.sum_losses(label, output) / len(output)
-        return float(np.dot(self.each(label, output), weight)) / len(output)
+        return float(np.dot(self._each(label, output), weight)) / len(output)
 
     def gradient(self, label: Array, output: Array, out: Array, weight: Array | None = None) -> None:
         """Write d value / d output, after `value` with the same arguments.
@@ -133,13 +137,15 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
             label, output, weight: as of `value`.
             out: takes it, of the shape of the output.
         """
-        share = 1 / len(output)
-        if weight is None:
+        share: float | Array = 1 / len(output)
+        if weight is not None:
+            # `derive` may change it, so it is computed anew for each batch.
+            share = np.multiply(weight.reshape(self._share.shape), share, out=self._share)
+        if self._proven:
             self.derive(label, output, share, out)
         else:
-            # `derive` may change it, so it is computed anew for each batch.
-            np.multiply(weight.reshape(self._share.shape), share, out=self._share)
-            self.derive(label, output, self._share, out)
+            written(self, "derive", (label, output, share, out), out)
+            self._proven = True
 
     @abstractmethod
     def each(self, label: Array, output: Array) -> Array:
@@ -155,7 +161,17 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         Args:
             label, output: as of `value`.
         """
-        return float(np.add.reduce(self.each(label, output)))
+        return float(np.add.reduce(self._each(label, output)))
+
+    def _each(self, label: Array, output: Array) -> Array:
+        """Return the loss of each sample; raise TypeError where `each` returns anything else."""
+        found = self.each(label, output)
+        if not (isinstance(found, np.ndarray) and found.shape == (len(output),)):
+            raise TypeError(
+                f"{type(self).__name__}.each() must return the loss of each sample, an array of shape {(len(output),)}, got "
+                f"{described(found)}"
+            )
+        return found
 
     total = renamed("sum_losses", offered=True)
 

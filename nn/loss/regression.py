@@ -10,6 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, Shape
+from nn.extension import written
 from nn.loss.cross_entropy import tangent_log
 from nn.loss.loss import Loss, Taken, targets
 
@@ -42,14 +43,21 @@ class DifferenceLoss(Loss):
 
     def each(self, label: Array, output: Array) -> Array:
         np.subtract(output, label, out=self._difference)
-        self.measure(self._difference.reshape(self._work.shape), self._work, self._losses)
+        rows = self._difference.reshape(self._work.shape)
+        if self._proven:
+            self.measure(rows, self._work, self._losses)
+        else:
+            written(self, "measure", (rows, self._work, self._losses), self._losses)
         # One division for each sample, in place of one for each output.
         return np.divide(self._losses, self._outputs, out=self._losses)
 
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         share /= self._outputs
         # `each` has left the differences.
-        self.slope(self._difference, share, out)
+        if self._proven:
+            self.slope(self._difference, share, out)
+        else:
+            written(self, "slope", (self._difference, share, out), out)
 
     @abstractmethod
     def measure(self, difference: Array, work: Array, out: Array) -> None:

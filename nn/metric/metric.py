@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from nn.arguments import Configurable
 from nn.arrays import Array, as_array, described_labels
+from nn.extension import described
 
 _Kind = TypeVar("_Kind", bound="Metric")
 
@@ -35,7 +37,7 @@ class Metric(Configurable):
     ...         self.sum += float(np.subtract(prediction, label).sum())
     ...         self.samples += len(label)
     ...     def result(self):
-    ...         return self.sum / self.samples
+    ...         return self.sum / self.samples if self.samples else np.nan
     >>> metric = Bias()
     >>> metric.update([1.0, 2.0], [2.0, 4.0])
     >>> metric.result()
@@ -57,6 +59,8 @@ class Metric(Configurable):
             if not name:
                 raise ValueError(f"{type(self).__name__} 'name' must not be empty")
             self.name = self._given_name = name
+        if getattr(self, "name", None) is None:
+            raise TypeError(f"{type(self).__name__} must tell its key in the results: name = '..' in the body of the class")
         self.reset()
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
@@ -81,6 +85,13 @@ class Metric(Configurable):
     @abstractmethod
     def result(self) -> float:
         """Return the value over all samples since `reset`; NaN without any."""
+
+    def _number(self) -> float:
+        """Return the result; raise TypeError where it is no number."""
+        found = self.result()
+        if not isinstance(found, Real) and not (isinstance(found, np.ndarray) and found.ndim == 0):
+            raise TypeError(f"{type(self).__name__}.result() must return a number, got {described(found)}")
+        return found
 
     def _weigh(self, label: ArrayLike, prediction: ArrayLike, weight: ArrayLike | None) -> None:
         """Take in one batch, with the weights of its samples where the metric knows them."""

@@ -404,6 +404,8 @@ class Runner:
             if loss._ignores:
                 axes = max(axes, len(shape) - 1)
             loss.allocate(_rows_shape(shape, axes), self._dtype)
+            if "_share" not in vars(loss):
+                raise TypeError(f"{type(loss).__name__}.allocate() must call super().allocate(shape, dtype)")
             vars(loss).pop("_memory", None)
             check_object(loss)  # its work space may hide what the engine calls
             losses.append(_Scored(place, loss, factor, axes, self._masks.get(place)))

@@ -404,7 +404,12 @@ class ScoredNetwork(
             array = as_array(f"{owner} label of '{name}'" if several else f"{owner} 'label'", given)
             try:
                 shape = self._shape_of(place, samples) if lengths else (count, *graph.outputs[place].shape[1:])
-                found.append(loss.prepare(array, shape, self.dtype))
+                prepared = loss.prepare(array, shape, self.dtype)
+                if not isinstance(prepared, np.ndarray):
+                    raise TypeError(
+                        f"{type(loss).__name__}.prepare() must return the labels as an array, got {type(prepared).__name__}"
+                    )
+                found.append(prepared)
             except ValueError as error:
                 if several:
                     raise ValueError(f"output '{name}': {error}") from error

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from network.message import Message
 from nn.arrays import Array, empty
+from nn.extension import is_ours
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.support.logs import get_logger
@@ -60,7 +61,7 @@ class BlockExchange:
         self.sums = False  # whether a put gradient is the sum over a block and the one before
         self._replaced = replaced
         self.ready: Callable[[int], bool] = sync.ready
-        self.wait: Callable[[int], Iterator[Wait]] = sync.wait
+        self.wait: Callable[[int], Iterator[Wait]] = sync.wait if is_ours(type(sync)) else self._wait
         self.deliver: Callable[[int, Message], None] = bank.accept
         self.deliver_all: Callable[[Sequence[tuple[int, Message]]], None] = bank.accept_all
         self.names: Sequence[str] = sync.names if names is None else names
@@ -169,11 +170,12 @@ class BlockExchange:
             return result
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or (known and result.shape != known[1].shape):
             shape = f" of shape {known[1].shape}" if known else ""
+            maker = type(self.bank.codecs[variable_id]).__name__
+            # what a sync type of one's own makes of a result is not the codec's
+            if not is_ours(next(base for base in type(self.sync).__mro__ if "get" in vars(base))):
+                maker = f"{type(self.sync).__name__}.get()"
             what = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__
-            raise TypeError(
-                f"{type(self.bank.codecs[variable_id]).__name__} must give {self.bank.describe(variable_id)} an array of "
-                f"floats{shape}, got {what}"
-            )
+            raise TypeError(f"{maker} must give {self.bank.describe(variable_id)} an array of floats{shape}, got {what}")
         if self.bank.merged[variable_id]:
             # one look is enough, however often the result is read, until another packet is merged
             self.bank.merged[variable_id] = False
@@ -182,6 +184,17 @@ class BlockExchange:
         if self._replaced is not None and self._replaced.look(variable_id, result):
             _log.warning("%s", self._replaced.remark)
         return result
+
+    def _wait(self, variable: int) -> Iterator[Wait]:
+        """Return the waits of a sync type of a user's own."""
+        waits: object = self.sync.wait(variable)
+        if not isinstance(waits, Iterator):
+            kind = type(self.sync).__name__
+            raise TypeError(
+                f"{kind}.wait() must yield waits, got {type(waits).__name__}; 'yield from super().wait(variable)' "
+                "yields those of its base"
+            )
+        return waits
 
     def close(self) -> None:
         """End the exchange after training: packets that are held back leave, the codecs let go of memory."""

@@ -47,7 +47,11 @@ def subclass(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -
 
     def check(name: str, value: Any) -> Any:
         if isinstance(value, setting):
+            if hasattr(value, "_check"):
+                value._check()  # of all that it needs, as far as its own class can tell
             return value
+        if isinstance(value, type) and issubclass(value, setting):
+            raise TypeError(f"'{name}' must be an object of {value.__name__}, got the class; write {value.__name__}(..)")
         # an abstract class would fail on the nodes, where it is made
         if not (inspect.isclass(value) and issubclass(value, base)) or inspect.isabstract(value):
             raise TypeError(f"'{name}' must be a complete class derived from {base.__name__}, got {shown(value)}")

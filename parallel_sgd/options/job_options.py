@@ -4,16 +4,18 @@ checkers read them, and above it meaning, check, and flag.
 All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd submit`, the entries of
 `job.toml`, the options that travel to the nodes of a job, and docs/options.md.
 
-To add one, write a field, the arguments of `about`, and a line in the docstring of `JobOptions`, which editors show. It is
-plain data that all nodes have, unless it says `CODE` (an object goes with its code) or `HERE` (it stays with the submitter).
-Checks are those of `checks`. The group of its flag says whether it has a part in the bits of the result: `training` and `data`
-do, others do not. A value that is no number, text or switch takes one of the forms of `forms`, which reads it from the command
-line, and writes and reads `job.toml`. Code that acts on the option reads `plan.options.<name>`: in a worker `TrainingProcess`,
-or the parts that `worker.build_worker` builds besides; at the submitter it is `spec.options.<name>`.
+To add one, write a field, the arguments of `about`, and a line in the docstring of `JobOptions`, which editors show: the name
+and the beginning of the text, up to its first comma, colon, semicolon, bracket or full stop. What editors show of `parallel()`
+is short, by tests/parallel_sgd/test_editor.py; a long type gets a name, as `CodecChoice`. It is plain data that all nodes
+have, unless it says `CODE` (an object goes with its code) or `HERE` (it stays with the submitter). Checks are those of
+`checks`. The group of its flag says whether it has a part in the bits of the result: `training` and `data` do, others do not.
+A value that is no number, text or switch takes one of the forms of `forms`, which reads it from the command line, and writes
+and reads `job.toml`. Code that acts on the option reads `plan.options.<name>`: in a worker `TrainingProcess`, or the parts
+that `worker.build_worker` builds besides; at the submitter it is `spec.options.<name>`.
 
-Tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, `VALUES` in
-tests/parallel_sgd/record/test_round_trip.py the values that a flag takes, and docs/options.md to be written by `python -m
-tests.parallel_sgd.test_options`.
+docs/options.md is written by `python -m tests.parallel_sgd.test_options`. An option that is no switch needs a row in two tests:
+`NONSENSE` in tests/parallel_sgd/test_options.py has values to be refused, `VALUES` in
+tests/parallel_sgd/record/test_round_trip.py those that a flag takes. A test of what it does stands where its code is tested.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from network.nodes import NodeAssignment
 from nn.callback import Callback
@@ -49,7 +51,14 @@ if TYPE_CHECKING:  # no worker without faults loads it
     from ..record.keys import SigningKey
     from .named_parts import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
+    # short, for the signature that editors show
+    AssignmentChoice: TypeAlias = "AssignmentType | AssignmentName"
+    CodecChoice: TypeAlias = CodecArgument | CodecName
+    OptimizerChoice: TypeAlias = type[IOptimizer] | OptimizerName
+    RuleChoice: TypeAlias = type[IGradientDescent] | RuleName
+
 AssignmentType = Callable[[int, int], ISetting]
+Discovery: TypeAlias = str | Path | Callable[[], Iterable[str]]
 # names of an option in other libraries, on the command line and in `nn.sklearn`
 MEANT: Final = {
     **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
@@ -436,13 +445,13 @@ class JobOptions(Options):
     redundancy: int = 1
     block_size: int = 64
     epoch: int = 10
-    assignment_type: AssignmentType | AssignmentName = IIDBlockAssignment
+    assignment_type: AssignmentChoice = IIDBlockAssignment
     sync_type: SyncChoice | SyncName = SynchronizedSGD
-    op_type: type[IOptimizer] | OptimizerName = PSGDOptimizer
-    gd_type: type[IGradientDescent] | RuleName = ADAMOptimizer
-    codec: CodecArgument | CodecName = None
+    op_type: OptimizerChoice = PSGDOptimizer
+    gd_type: RuleChoice = ADAMOptimizer
+    codec: CodecChoice = None
     gd_params: tuple[Any, ...] | Mapping[str, Any] = ()
-    ps_codec: CodecArgument | CodecName = None
+    ps_codec: CodecChoice = None
     network_bandwidth: float = 1048576
     mission_title: str = "P-SGD"
     ssgd_timeout_limit: float = 10000
@@ -459,7 +468,7 @@ class JobOptions(Options):
     stall_timeout: float | None = None
     min_workers: int | None = None
     max_workers: int | None = None
-    discovery: str | Path | Callable[[], Iterable[str]] | None = None
+    discovery: Discovery | None = None
     fault: str | FaultPlan = ""
     checkpoint_every: Every = "auto"
     keep_every: int | None = None

@@ -428,5 +428,5 @@ class StepRows:
         for place, metric in self._metrics:
             metric.reset()
             metric.update(labels[place], predictions[place])
-            results.append(metric.result())
+            results.append(metric._number())
         self._enter_row((*head, *results))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Iterable
 from types import ModuleType
 
 
@@ -22,3 +23,19 @@ def public_kinds(base: type, package: ModuleType) -> set[type]:
             if inside and not kind.__name__.startswith("_") and not inspect.isabstract(kind):
                 found.add(kind)
     return found
+
+
+def row_faults(kinds: Iterable[type], rows: Iterable[type], place: str) -> str:
+    """Return what to do about kinds without a row and rows of no kind, "" where there are none.
+
+    Args:
+        kinds: all kinds that need a row.
+        rows: the kinds that have one.
+        place: the table of the rows, such as `ROWS in tests/contract/test_codecs.py`.
+    """
+    kinds, rows = set(kinds), set(rows)
+    lacking, gone = (", ".join(sorted(kind.__name__ for kind in some)) for some in (kinds - rows, rows - kinds))
+    told = (
+        [f"add a row for {lacking} to {place}: CONTRIBUTING.md, 'Add a part', lists all that a kind needs"] if lacking else []
+    )
+    return "; ".join([*told, *([f"{gone} in {place} is no public kind: is its name missing in __all__?"] if gone else [])])

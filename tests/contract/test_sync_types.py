@@ -9,13 +9,21 @@ import pytest
 
 import parallel_sgd.batch_sync
 from nn.optimizer import GradientAveragingOptimizer, IOptimizer, PSGDOptimizer
-from parallel_sgd.batch_sync import AsynchronizedSGD, FirstK, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
+from parallel_sgd.batch_sync import (
+    AsynchronizedSGD,
+    FirstK,
+    ISyncType,
+    StaleSynchronous,
+    SyncChoice,
+    SynchronizedSGD,
+    SyncSetting,
+)
 from parallel_sgd.batch_sync.sync.asynchronous import StaleSynchronizedSGD
 from parallel_sgd.batch_sync.sync.first import FirstKSGD
 from parallel_sgd.codec import AsyncPS, Codec, Partial, Plain
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, expected
-from tests.contract.kinds import public_kinds
+from tests.contract.kinds import public_kinds, row_faults
 from tests.contract.test_codecs import ROWS as CODECS
 
 from ..statements import covers
@@ -54,7 +62,16 @@ def job_of(kind: SyncChoice, codec: type[Codec], nodes: int, **settings: object)
 
 
 def test_every_sync_type_has_a_row() -> None:
-    assert public_kinds(ISyncType, parallel_sgd.batch_sync) == set(ROWS)
+    assert not row_faults(public_kinds(ISyncType, parallel_sgd.batch_sync), ROWS, "ROWS in tests/contract/test_sync_types.py")
+
+
+def test_every_choice_runs_with_every_codec() -> None:
+    """A setting with a number, and a type that needs none, is among those that are tried with all codecs."""
+    exported = {getattr(parallel_sgd.batch_sync, name) for name in parallel_sgd.batch_sync.__all__}
+    settings = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, SyncSetting)} - {SyncSetting}
+    types = {kind for kind in public_kinds(ISyncType, parallel_sgd.batch_sync) if kind in exported}
+    tried = {choice if isinstance(choice, type) else type(choice) for choice in CHOICES}
+    assert not row_faults(settings | types, tried, "CHOICES in tests/contract/test_sync_types.py")
 
 
 @pytest.mark.parametrize("kind", ROWS)

@@ -70,6 +70,20 @@ def test_a_name_of_keras_is_answered_with_the_one_on_the_page(keras: str, names:
     assert name_here("nn", keras) in names
 
 
+def test_what_has_no_counterpart_has_none() -> None:
+    """Under that name, with or without a word behind it, as class or as word."""
+    found = {}
+    for name, here in MEANT.items():
+        if here.startswith("a class of your own, derived from "):
+            package = reduce(getattr, here.rpartition(".")[0].split("nn.")[1].split("."), nn)
+            known = [*package.__all__, *getattr(package, "WORDS", ())]
+            alike = [each for each in known if re.sub("_|loss$|optimizer$", "", each.lower()) == name.lower()]
+            if alike:
+                found[name] = ", ".join(alike)
+    told = ", ".join(f"{name} ({here})" for name, here in found.items())
+    assert not found, f"nn/keras_names.py and docs/from-keras.md say of {told} that it has no counterpart, and now it has"
+
+
 def test_every_answer_exists() -> None:
     for answer in re.findall(r"nn\.[\w.]*\w|\S+", " ".join(MEANT.values())):
         if re.fullmatch(r"nn\.[\w.]+", answer):

@@ -123,7 +123,7 @@ def test_signature_help_shows_the_meaning_of_the_argument_at_the_cursor() -> Non
     """Editors take it from the static docstring; consoles and notebooks have the whole text of each option at run time."""
     told, whole = inspect.getdoc(JobOptions) or "", inspect.getdoc(ParallelSGD.parallel) or ""
     for name, text in brief().items():
-        assert at_the_cursor(told, name) == f"{name}: {text}"
+        assert at_the_cursor(told, name) == f"{name}: {text}", "its line in the docstring of JobOptions, as its text begins"
         assert (at_the_cursor(whole, name) or "").startswith(f"{name}: ")
     assert len(brief()["redundancy"]) > 10
 
@@ -134,8 +134,12 @@ def test_the_hover_is_short_and_names_every_option_with_its_meaning() -> None:
     # pyright sends Markdown: a fence, escaped underscores, two spaces at the end of a line
     lines = [line.replace("_", r"\_") + "  " * bool(line) for line in told.splitlines()]
     signature = signature.replace("Callable[[], Iterable[str]]", "(() -> Iterable[str])")
-    assert len("```python\n(method) def parallel" + signature + "\n```\n---\n" + "\n".join(lines).rstrip()) <= MOST
-    assert told.partition("\n\n")[2].splitlines() == [f"{name}: {text}" for name, text in brief().items()]
+    shown = len("```python\n(method) def parallel" + signature + "\n```\n---\n" + "\n".join(lines).rstrip())
+    assert shown <= MOST, f"the hover has {shown} characters: give a long type of JobOptions a short name, as CodecChoice"
+    wanted = [f"{name}: {text}" for name, text in brief().items()]
+    lacking = [line for line in wanted if line not in told.splitlines()]
+    assert not lacking, f"the docstring of JobOptions must have the lines {lacking}, as the texts of `about` begin"
+    assert told.partition("\n\n")[2].splitlines() == wanted
 
 
 def test_defaults_are_literals_or_classes() -> None:

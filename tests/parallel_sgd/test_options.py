@@ -63,9 +63,10 @@ What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, each with
 `psgd submit` that says the same. Up to `codec_extra_parameters` they may be given by position. This page is made of
 `parallel_sgd/options/job_options.py`.
 
-Type checkers know the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class`
-is for the command line and job files: in a program give the class, and in place of 'stale:99'
-`StaleSynchronous(99)`: a type lists words, and has no pattern for them.
+`AssignmentChoice`, `CodecChoice`, `OptimizerChoice` and `RuleChoice` are a class of this kind, or its word. Type checkers know
+the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class` is for the command
+line and job files: in a program give the class, and in place of 'stale:99' `StaleSynchronous(99)`: a type lists words, and has
+no pattern for them.
 """
 
 
@@ -85,6 +86,10 @@ def test_page_signature_and_command_line_are_those_of_the_fields() -> None:
     same as none of them."""
     assert PAGE.read_text() == page(), "docs/options.md is stale: run python -m tests.parallel_sgd.test_options"
     itself, *parameters = inspect.signature(ParallelSGD.parallel).parameters.values()
+    lacking = ", ".join({p.name for p in parameters} - NONSENSE.keys())
+    assert not lacking, (
+        f"add values of {lacking} that are refused, and what is said, to NONSENSE in tests/parallel_sgd/test_options.py"
+    )
     assert itself.name == "self" and {p.name for p in parameters} == set(NONSENSE)
     assert [(p.name, p.annotation, p.default is p.empty or p.default) for p in parameters] == [
         (f.name, f.type, f.default is MISSING or f.default) for f in fields(JobOptions)
@@ -307,8 +312,6 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         ("must be 'last', a job id or a path, got", 3, True, b"x", ""),
         ("must be 'last', a job id or the path of a checkpoint, and there is nothing at 'no/where'", "no/where"),
     ],
-    "shuffle": [("must be True or False, got {!r}", 1, "no")],
-    "page": [("must be True or False, got {!r}", 1, "no")],
     "verbose": [("must be 0, 1 or 2, got {!r}", 3, "all")],
     "class_weight": [
         ("must map class numbers to weights, got list", [1.0, 2.0]),
@@ -320,6 +323,10 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "writers": [("must be a list of writers, got", 3, "tensorboard")],
     "callbacks": [("must be a list of callbacks, got", 3, "early")],
 }
+
+
+# what is no switch is the same for all of them
+NONSENSE |= {each.name: [("must be True or False, got {!r}", 1, "no")] for each in fields(JobOptions) if each.type == "bool"}
 
 
 @pytest.mark.parametrize(

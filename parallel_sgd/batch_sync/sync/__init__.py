@@ -7,8 +7,9 @@ a frozen dataclass that names the type in `makes`; `FirstK` is the shortest exam
 keeps batches apart derives from `SynchronizedSGD` and says in `is_done` when a result is complete: `present` returns the
 workers that have sent all their blocks, and `settle` makes the result of the blocks that are there. A type by which workers go
 on without each other's batches derives from `AsynchronizedSGD`. Any further setting of a type is a parameter of the job
-(`GlobalSettings.get_params`, given as `codec_extra_parameters` or `--codec-params`). Each type gets a row in
-`tests/contract/test_sync_types.py`, which a test demands.
+(`GlobalSettings.get_params`, given as `codec_extra_parameters` or `--codec-params`). Each type gets a row of
+`ROWS` in `tests/contract/test_sync_types.py`, each name that a job takes one of `CHOICES` there, and a sentence under *With
+asynchronous sync types* in the README of the codecs; tests demand them.
 """
 
 from __future__ import annotations

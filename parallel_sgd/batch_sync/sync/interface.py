@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from network.message import Content
-from nn.extension import Extension
+from nn.extension import Extension, signature_of, takes
 from nn.optimizer import IOptimizer
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.engine.channel import Wait
@@ -136,6 +136,26 @@ class SyncSetting(metaclass=Extension):
         """Number that stands for N in the form."""
         number: float = self._arguments()[0] if is_dataclass(self) else self.staleness
         return number
+
+    def _check(self) -> None:
+        """Check that the setting is complete, before anything is sent.
+
+        Raises: TypeError naming the class and what it lacks.
+        """
+        kind = type(self)
+        if kind.__call__ is not SyncSetting.__call__:
+            return
+        if not is_dataclass(kind):
+            raise TypeError(f"{kind.__name__} must be a frozen dataclass: write @dataclass(frozen=True) above it")
+        makes: object = getattr(kind, "makes", None)
+        if not (isinstance(makes, type) and issubclass(makes, ISyncType)):
+            raise TypeError(f"{kind.__name__}.makes must be the sync type that it stands for, got {makes!r}")
+        names = [field.name for field in fields(kind)]
+        if not takes(makes, (None,) * (4 + len(names)), {}):
+            raise TypeError(
+                f"{makes.__name__}.__init__() must take codecs, timeout, clock, names and the fields of {kind.__name__}, "
+                f"{', '.join(names)}, got {signature_of(makes)}"
+            )
 
     def __call__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> ISyncType:
         """Make the sync type of one worker; the arguments are those of `ISyncType`."""

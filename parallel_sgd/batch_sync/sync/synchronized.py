@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from network.message import Content
+from nn.extension import is_ours
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Partial, Tracking
 from parallel_sgd.engine.channel import Wait, await_verdict, until_overdue
@@ -178,7 +179,10 @@ class RescuingSync(ISyncType):
             nothing = "" if self.codecs.accounts.targets(variable) else f"; nor has {name} sent anything from here"
             return f"{what}: nothing came from node(s) {listed(silent)}{nothing}"
         if codec._result is not None:
-            return f"{what}: {name} has set a result, but {name}.is_done() does not say so"
+            # of a sync type of one's own, which decides on what the codec says
+            own = next(base for base in type(self).__mro__ if "is_done" in vars(base))
+            asked = name if is_ours(own) else type(self).__name__
+            return f"{what}: {name} has set a result, but {asked}.is_done() does not say so"
         remedy = f"{name}.receive_blocks or update_blocks must call set_result once it has all parts"
         return f"{what}: all have sent, but {name} has set no result: {remedy}"
 

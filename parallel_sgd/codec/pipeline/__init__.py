@@ -3,8 +3,8 @@
 To add one: a class beside its likes, with the methods of `Stage` or of the base that these have (`Quantizer`, `Sparsifier`,
 `GradientStage`, `Memory`), and its name below; that of a quantiser stands in `quantize` alone. All that other parts must know
 of it are class attributes, and its constructor keeps its arguments under their names, which tell it from others. It gets a row
-in `tests/parallel_sgd/pipeline/stages.py`, which a test demands. A codec of it that `--codec` knows by name is a function in
-`..named`, and a name in `parallel_sgd.codec`.
+in `tests/parallel_sgd/pipeline/stages.py`, and its name stands under *Compose one* in the README of the codecs; tests demand
+both. A codec of it that `--codec` knows by name is a function in `..named`, and a name in `parallel_sgd.codec`.
 """
 
 from __future__ import annotations

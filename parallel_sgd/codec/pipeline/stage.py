@@ -308,7 +308,7 @@ class OrDense:
         return self._last[1]
 
 
-class Sparsifier(Stage):
+class Sparsifier(Stage, fixed=("_decoded",)):
     """Stage that sends the values at some indices; the others arrive as 0.
 
     `entries` gives both without the zeros between them, so that receivers add a packet to a sum, and senders deduct it from

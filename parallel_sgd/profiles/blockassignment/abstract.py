@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from operator import index
 from typing import ClassVar
 
 from nn.extension import Extension
@@ -56,8 +57,9 @@ class ISetting(metaclass=Extension):
 class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2_block", "_block_2_node")):
     """Assignment that deals the blocks of a batch to `node_count` workers, each block to `redundancy` of them.
 
-    To add one: a class with `deal` in `assignments`, `forms` for its words, its name in the `__init__.py` here, and a row in
-    `tests/contract/test_assignments.py`, which a test demands.
+    To add one: a class with `deal` in `assignments`, `forms` for its words, its name in the `__init__.py` here, its word in
+    `AssignmentName` there, a row in the first table of the README here, and one in `tests/contract/test_assignments.py`.
+    Tests demand all of it.
 
     Args:
         node_count: n, the number of workers, at least 1; a parameter server is not counted.
@@ -79,7 +81,13 @@ class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2
         self._node_count = node_count
         self._redundancy = redundancy
         # copied into lists: a user's `deal` may return anything that can be iterated over
-        self._node_2_block = [list(blocks) for blocks in self.deal(node_count, redundancy)]
+        dealt = self.deal(node_count, redundancy)
+        try:
+            self._node_2_block = [list(map(index, blocks)) for blocks in dealt]
+        except TypeError as error:
+            raise TypeError(
+                f"{name}.deal() must return a list of block ids for each worker, such as [[0, 1], [2]], got {dealt!r}"
+            ) from error
         if len(self._node_2_block) != node_count or not all(self._node_2_block):
             raise ValueError(f"{name} must deal at least one block to each of {node_count} workers: {self._node_2_block}")
         held = {block for blocks in self._node_2_block for block in blocks}

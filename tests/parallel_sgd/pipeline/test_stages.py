@@ -43,7 +43,7 @@ from parallel_sgd.codec.pipeline import (
     TwoMeans,
     Writer,
 )
-from tests.contract.kinds import public_kinds
+from tests.contract.kinds import public_kinds, row_faults
 from tests.statements import covers
 
 from . import laws
@@ -88,8 +88,10 @@ def test_declarations(row: Row) -> None:
 
 def test_every_stage_has_a_row() -> None:
     kinds = {kind for kind in public_kinds(Stage, parallel_sgd.codec) if kind.__name__ not in WRAPPERS} - {Chain}
-    assert kinds == {type(row.make()) for row in ROWS.values()}
-    assert {kind.__name__ for kind in kinds} <= set(pipeline.__all__)
+    made = {type(row.make()) for row in ROWS.values()}
+    assert not row_faults(kinds, made, "ROWS in tests/parallel_sgd/pipeline/stages.py")
+    unnamed = {kind.__name__ for kind in kinds} - set(pipeline.__all__)
+    assert not unnamed, f"name {', '.join(sorted(unnamed))} in parallel_sgd/codec/pipeline/__init__.py, or in that of quantize"
 
 
 MADE: list[Part] = [Warmup(3), Prox(0.1), ServerOpt(ADAMOptimizer(0.1))]

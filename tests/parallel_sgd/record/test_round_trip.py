@@ -134,8 +134,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "keep_every": st.one_of(st.none(), st.integers(1, MOST_EPOCHS)),
     "commit_every": st.integers(1, 1 << 50),
     "resume": st.none(),  # which has its text from where it was found
-    "shuffle": st.booleans(),
-    "page": st.booleans(),
     "keep_data": FINITE,
     "sign": st.none(),  # left out: the key is the user's own
     "clients": st.one_of(
@@ -162,6 +160,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "writers": WRITERS if find_spec("tensorboardX") else st.just([]),
 }
 FLAGGED = {name: about for name, about in options() if about.flag is not None}
+# a switch has no other values
+VALUES |= {each.name: st.booleans() for each in fields(JobOptions) if each.name in FLAGGED and each.type == "bool"}
 DEFAULTS = {each.name: each.default for each in fields(JobOptions)}
 
 
@@ -221,6 +221,8 @@ def has_no_text(value: Any) -> bool:
 
 
 def test_every_option_with_a_flag_has_values_here() -> None:
+    lacking = ", ".join(FLAGGED.keys() - VALUES.keys())
+    assert not lacking, f"add a strategy for the values of {lacking} to VALUES in tests/parallel_sgd/record/test_round_trip.py"
     assert VALUES.keys() == FLAGGED.keys()
 
 

@@ -30,7 +30,7 @@ def chunks(n: int, size: int = CHUNK) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-class Quantizer(Stage):
+class Quantizer(Stage, fixed=("_rooms",)):
     """A stage that writes some bits for each value and carries none: a stage after it would see nothing."""
 
     def __init__(self) -> None:
