@@ -73,6 +73,7 @@ class Membership(RuleBasedStateMachine):
         self.blamed: dict[Any, list[float]] = {}  # when a slot or a host has failed: one entry for each cool-down
         self.asked: set[Any] = set()  # those that took nobody, and may or may not be used again: nobody knows when
         self.returned = self.checkpoint = self.fell = self.gives_back = self.void = self.started = False
+        self.again = False  # what has failed may be used again in the round that begins
         self.rounds = self.resets = self.sequence = 0
         self.waits_since = self.now
         self.over: Any = None
@@ -227,6 +228,8 @@ class Membership(RuleBasedStateMachine):
     def _tell(self, event: Any) -> list[Any]:
         was_over = self.over
         actions = self.driver.handle(event, self.now)
+        # before the actions, by which workers that live leave: they hold their slots until then
+        self.again = self.resumes and (self.gives_back or self._looks_again())
         assert was_over is None or actions == [], "nothing follows the end"
         for action in actions:
             assert self.over is None, "nothing follows the end"
@@ -270,7 +273,7 @@ class Membership(RuleBasedStateMachine):
         unless the state comes from the disk, or all failed before there was one; nobody who was given up takes part; no slot
         and no host that has failed does before it has cooled down, or before all is lost."""
         old = [worker for worker in self.round if self._counting(worker)]
-        again = self.resumes and (self.gives_back or self._looks_again())
+        again = self.again
         places = [worker.place for worker in start.workers]
         assert set(self.round) <= self.settled
         assert len(set(places)) == len(places)
@@ -281,7 +284,7 @@ class Membership(RuleBasedStateMachine):
         if start.attempt:
             assert start.workers[0] in old or (start.resume and (self.checkpoint or (again and not old)))
         used = [worker.place for worker in start.workers if not self.asked & {worker.place, worker.address}]
-        assert all(map(self._is_free, used)) or (again and self.resumes)
+        assert all(map(self._is_free, used)) or again
         assert self.blamed or len(places) == min(HIGH, sum(self.hosts.values()))
         hosts, before = (list(dict.fromkeys(w.address for w in workers)) for workers in (start.workers, old))
         assert set(old) <= set(start.workers), "who does not stay was told before"
@@ -341,3 +344,17 @@ class Resuming(Membership):
 for machine in (Membership, Cooling, Resuming):
     machine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None, print_blob=True)
 TestMembership, TestCooling, TestResuming = Membership.TestCase, Cooling.TestCase, Resuming.TestCase
+
+
+def test_workers_that_discovery_takes_away_are_not_lost() -> None:
+    """Two live while a slot has failed, and their hosts go: the next round begins elsewhere from the checkpoint, and the slot
+    that has failed stays out, for not all is lost."""
+    state = Resuming()
+    state.begin()
+    state.save()
+    state.die(0, -9, None)
+    state.see({"a": 1, "c": 1, "d": 1})
+    for _ in range(2):
+        state.all_ready()
+        assert [(worker.address.host, worker.slot) for worker in state.round] == [("c", 0), ("d", 0)]
+    state.teardown()
