@@ -1,7 +1,7 @@
 """Monitor of a whole job at its submitter: takes in heartbeats, notices and verdicts, watches for silent hosts and deadlocks.
 
 Agents send heartbeats; one that has sent none for `SILENT_SECONDS`, once all nodes run, is silent, whatever its connection
-says. A host that hears nothing is found so, too: its bytes are not confirmed to it, so its system sends the first heartbeat
+says, unless it is a process of this machine that is known to run: on a busy machine that one gets no processor. A host that hears nothing is found so, too: its bytes are not confirmed to it, so its system sends the first heartbeat
 again and again, and no further one. When all processes that are there wait for their peers, longer than a step may take and
 without a byte, none will go on: a deadlock, unless messages were sent that have not come: then the link that swallows them is
 dead.
@@ -9,7 +9,8 @@ dead.
 Heartbeats of different nodes describe different moments, so together they prove something only of a moment that all of them
 have seen. A heartbeat is at most `SILENT_SECONDS` old when it comes, for the agent of an older one is silent. So a node is
 known to have waited from the moment that its last heartbeat gives (counted back from when that came) until `SILENT_SECONDS`
-before it came, and nodes wait in vain when those times have a moment in common, after the last end that is known of.
+before it came, and nodes wait in vain when those times have a moment in common, after the last end that is known of, and after
+the last time that an agent got no processor.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Final, NamedTuple
 from ..messages import Notice, Operation, Verdict
 from ..verdict import in_causal_order
 from .heartbeat import Heartbeat, HeartbeatTable
-from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, WORKED_SECONDS, Phase
+from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, STARVED_SECONDS, WORKED_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
@@ -184,9 +185,12 @@ class ClusterMonitor:
             return []
         words = "No heartbeat came from its agent, though its connection stands: the host or the network is gone. "
         words += "Where it was, its last heartbeat said."
-        silent = [self._verdict("silent", node, seconds, words) for node, seconds in self._running.look(now)]
-        if self._running.was_late:
-            self._changed = now  # heartbeats that come now may be as old as we slept
+        running = self._running
+        starved = lambda node: running.silence(node, now) <= STARVED_SECONDS and self._lives(node)  # noqa: E731
+        silent = [self._verdict("silent", node, seconds, words) for node, seconds in running.look(now, starved)]
+        # heartbeats that come now may be as old as we slept, or as an agent got no processor
+        if running.was_late or any(running.silence(node, now) > SILENT_SECONDS for node in self._nodes):
+            self._changed = now
         found = silent or self._waits_in_vain()
         for verdict in found:
             self._note(verdict, now)

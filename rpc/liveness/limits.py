@@ -15,6 +15,7 @@ from dataclasses import dataclass
 HEARTBEAT_SECONDS = 0.5  # from one heartbeat of a job process to the next; its agent sends them
 SILENT_SECONDS = 2.25  # without a heartbeat, once all nodes run: the host or the network is gone, whatever the connection says
 STARTING_SILENT_SECONDS = 8.0  # the same until all nodes run, while many interpreters may start on one host
+STARVED_SECONDS = 30.0  # the same for an agent that is a process of this machine and runs: it gets no processor
 LOOK_SECONDS = 0.1  # from one look at the silence of all to the next
 LATE_SECONDS = 1.0  # a look that comes so much too late: this process was probably suspended: extend every peer's limit by it
 WORKED_SECONDS = 2.0  # since a starting process last worked; where cores are few it does not between any two heartbeats

@@ -75,7 +75,7 @@ class Saving(AbsSimpleExecutor):
 
 
 def run(
-    cluster: Cluster, folder: Path, faults: list[list[Any]], max_restarts: int, look: Any = None, stall: float = 1.0
+    cluster: Cluster, folder: Path, faults: list[list[Any]], max_restarts: int, look: Any = None, stall: float = 3.0
 ) -> tuple[Coordinator, dict[int, Any]]:
     """On two nodes; the coordinator at the end, and the results."""
     with cluster.request(cluster.nodes(2)) as com:

@@ -25,9 +25,10 @@ from rpc.submit.event_loop import EventLoop
 
 from ..statements import covers
 from .executors import Held, Hungry, NeverReady, Reporting, SlowEater, Stepping, Sum
-from .harness import LIMIT, AgentProcess, Cluster, start_job, wait_for
+from .harness import LIMIT, SLACK, AgentProcess, Cluster, start_job, wait_for
 
 BLOCKED = 2.0  # seconds beyond a limit after which no node is taken any more
+BUSY = BLOCKED + SLACK  # the same, while other tests run
 DIGESTING = 30.0
 
 
@@ -76,7 +77,7 @@ def test_a_start_that_is_given_up_has_not_run(trio: Cluster, tmp_path: Path) -> 
             route.back.delay(4.0)
             with pytest.raises(SubmissionError, match=r"Node\(1\) at .* did not finish preCommit in time"):
                 coordinator.resources_dispatch(lambda node, request: None)
-            wait_for(trio.idle, "all nodes to be free", BLOCKED)
+            wait_for(trio.idle, "all nodes to be free", BUSY)
     assert not [path for agent in trio.agents for path in agent.work.glob(f"jobs/{coordinator.job}.*/out/begun")]
     assert not trio.run(Sum, tmp_path).error
 
@@ -90,7 +91,7 @@ def test_pre_commit_limit(trio: Cluster, tmp_path: Path) -> None:
             start_job(com, SlowEater, tmp_path, objects={"seconds": DIGESTING}, reply=lambda node, request: request)
         assert "Node(0)" not in str(caught.value)
         assert 1.0 <= time.monotonic() - begin < DIGESTING / 2
-        wait_for(trio.idle, "all nodes to be free", BLOCKED)
+        wait_for(trio.idle, "all nodes to be free", BUSY)
     assert not trio.run(Sum, tmp_path).error
 
 
@@ -101,13 +102,15 @@ def test_never_ready(trio: Cluster, tmp_path: Path) -> None:
         begin = time.monotonic()
         with pytest.raises(SubmissionError, match="The job was not started") as caught:
             start_job(com, NeverReady, tmp_path, start_limit=1.0)
-        assert 1.0 <= time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED
+        assert 1.0 <= time.monotonic() - begin < FIRST_PHASE_SECONDS + BUSY
         assert "node 1" in str(caught.value).lower()
-        wait_for(trio.idle, "all nodes to be free", BLOCKED)
+        wait_for(trio.idle, "all nodes to be free", BUSY)
     assert not [path for agent in trio.agents for path in agent.work.glob("jobs/*/out/started")]
     assert not trio.run(Sum, tmp_path).error
 
 
+@covers("SUB-9")
+@pytest.mark.alone
 def test_reply_that_raises(trio: Cluster, tmp_path: Path) -> None:
     """An error of the submitter's own program takes the job back everywhere and is what the caller sees."""
 
@@ -172,7 +175,7 @@ def test_killed_submitter(trio: Cluster, tmp_path: Path) -> None:
         command += [str(agent.address) for agent in trio.agents]
         ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=LIMIT, check=False)
         assert ended.returncode == -signal.SIGKILL, f"{moment}: {ended.stderr.decode()}"
-        wait_for(trio.idle, f"all nodes to be free after {moment}", BLOCKED)
+        wait_for(trio.idle, f"all nodes to be free after {moment}", BUSY)
     assert not trio.run(Sum, tmp_path).error
 
 
@@ -215,8 +218,8 @@ def test_killed_job_process(trio: Cluster, tmp_path: Path, at_first: AtFirst) ->
             with pytest.raises(SubmissionError, match=r"Node\(1\)"):
                 coordinator.submit_group(Held, objects={"flag": str(killed)})
                 coordinator.resources_dispatch(lambda node, request: request)
-            assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
-            wait_for(trio.idle, f"all nodes to be free after {moment}", BLOCKED)
+            assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BUSY, moment
+            wait_for(trio.idle, f"all nodes to be free after {moment}", BUSY)
     assert not trio.run(Sum, tmp_path).error
 
 
@@ -234,8 +237,8 @@ def test_killed_agent(own: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
             with pytest.raises(SubmissionError, match=r"Node\(2\)|node 2"):
                 coordinator.submit_group(Held, objects={"flag": str(killed)})
                 coordinator.resources_dispatch(lambda node, request: request)
-            assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
-        wait_for(own.idle, f"the others to be free after {moment}", BLOCKED)
+            assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BUSY, moment
+        wait_for(own.idle, f"the others to be free after {moment}", BUSY)
         victim.process.wait(LIMIT)
     assert not own.run(Sum, tmp_path).error
 
@@ -251,7 +254,7 @@ def test_stopped(own: Cluster, tmp_path: Path) -> None:
         ]
         for each in waiting:
             each.result()
-    wait_for(own.idle, "all nodes to be free", BLOCKED)
+    wait_for(own.idle, "all nodes to be free", BUSY)
     assert not own.run(Sum, tmp_path).error
 
 
@@ -271,7 +274,7 @@ def stop(own: Cluster, agent: AgentProcess, what: str, folder: Path) -> None:
         coordinator.submit_group(Hungry, package_size=3600)
         with pytest.raises(SubmissionError, match=rf"not started: Node\(0\) at .*{told}"):
             coordinator.resources_dispatch(reply)
-        assert time.monotonic() - stopped[0] < 10.0
+        assert time.monotonic() - stopped[0] < 10.0 + SLACK
     if what == "agent":
         os.kill(agent.pid, signal.SIGCONT)
 

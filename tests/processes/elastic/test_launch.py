@@ -28,7 +28,7 @@ from rpc.monitor import monitor_batch_begin, monitor_batch_end
 from rpc.submit.groups import pack_executable
 from rpc.support.identity import new_job_id
 from tests.processes.elastic.jobs import SAMPLES, Stage, gate, learn_each_sample_once, log_of, pause, three_epochs
-from tests.processes.harness import LIMIT, Cluster, cluster, lasting_port, wait_for
+from tests.processes.harness import LIMIT, SLACK, Cluster, cluster, lasting_port, wait_for
 
 from ...statements import covers
 
@@ -106,7 +106,7 @@ def test_an_epoch_in_which_workers_come_and_go_and_die(free: Cluster, tmp_path: 
         "last": [d, again],
     }
     assert len({a, b, c, d, again}) == 5
-    assert seconds[0] < 5.0
+    assert seconds[0] < 5.0 + SLACK
     assert sorted(results) == [0, 1]
     for learned, steps, sizes, _, _ in results.values():
         assert learned == [1.0] * SAMPLES and steps == SAMPLES // 4
@@ -177,7 +177,7 @@ def test_a_frozen_host_is_fenced(own: Cluster, tmp_path: Path, caplog: pytest.Lo
     results = launch(stage, learn_each_sample_once, [2], stall_timeout=2.0)
     assert [learned for learned, *_ in results.values()] == [[1.0] * SAMPLES]
     stuck = re.findall(r"stuck, silent for (\d\.\d+) s", caplog.text)
-    assert stuck and 2.0 <= float(stuck[0]) <= 3.0
+    assert stuck and 2.0 <= float(stuck[0]) <= 3.0 + SLACK
     wait_for(own.idle, "the agents to be free")
 
 

@@ -20,7 +20,7 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import GlobalSettings
 from rpc.launch.dask import DaskLauncher
 from tests.dask_cluster import dask
-from tests.processes.harness import processes_below, wait_for
+from tests.processes.harness import SLACK, processes_below, wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said
 
 from ...statements import covers
@@ -80,7 +80,7 @@ def test_workers_of_a_job_come_and_go_with_those_of_dask(
         assert len(set(before) & set(after)) == 1
         wait_for(lambda: len(processes_below(folder)) == 2, "the agent of the killed worker to be gone")
         _check_that_nobody_waits_for_a_busy_worker(launcher, client, tmp_path / "busy", monkeypatch)
-    wait_for(lambda: not processes_below(folder), "all agents to end with the cluster", 5.0)
+    wait_for(lambda: not processes_below(folder), "all agents to end with the cluster", 5.0 + SLACK)
     launcher.close()
 
 

@@ -26,7 +26,7 @@ from parallel_sgd.codec import Codec, GlobalSettings, Int8, TopK, netEncapsulati
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from rpc import monitor
-from tests.processes.harness import wait_for
+from tests.processes.harness import SLACK, wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, hearing, here, line_job, log_of, only_weights, said, some
 
 from ...statements import covers
@@ -34,7 +34,6 @@ from ...statements import covers
 STALL = 3.0  # seconds that a batch may take where somebody is to be found stuck; nobody else may take as long
 LONG_PAUSE = 1.4 * STALL
 WAKE_SECONDS = 0.05
-SLACK = 5.0  # seconds by which a verdict may come late on a loaded machine
 
 
 def run(agents: LocalNodes, folder: Path, fault: str, workers: int = 3, **further: Any) -> Any:

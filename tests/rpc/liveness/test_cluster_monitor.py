@@ -11,7 +11,14 @@ import pytest
 
 from network.errors import PeerLost, TimedOut
 from rpc import ClusterMonitor
-from rpc.liveness.limits import HEARTBEAT_SECONDS, LOOK_SECONDS, SILENT_SECONDS, STARTING_SILENT_SECONDS, WORKED_SECONDS
+from rpc.liveness.limits import (
+    HEARTBEAT_SECONDS,
+    LOOK_SECONDS,
+    SILENT_SECONDS,
+    STARTING_SILENT_SECONDS,
+    STARVED_SECONDS,
+    WORKED_SECONDS,
+)
 from rpc.messages import Heartbeat, Notice, Progress
 from rpc.verdict import Verdict, in_causal_order
 
@@ -297,6 +304,45 @@ def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_sta
     alive.clear()
     ((node, words),) = monitor.missing(40.0)
     assert node == 0 and "no sign of life for 10.0 s: it is stopped" in words and not monitor.starves(0, 41.0)
+
+
+def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_trains() -> None:
+    """One of this machine whose process runs is no host that is gone; one that is stopped is, and one that never says anything
+    again. Heartbeats that come after such a silence prove no deadlock, as they may be old."""
+    alive = {0, 1}
+    monitor = ClusterMonitor("job", 1, LOG, lives=alive.__contains__)
+    monitor.begin(range(3), 0.0)
+    found: list[Verdict] = []
+
+    def pass_time(begin: float, end: float, *beating: int, waiting: bool = False) -> None:
+        for tick in range(round(10 * begin), round(10 * end)):
+            now = tick / 10
+            for node in beating if tick % 5 == 0 else ():
+                monitor.take(node, beat(node, now if waiting else 0.0), now)
+            found.extend(monitor.look(now))
+
+    pass_time(0.1, 10.0, 1, 2)
+    assert found == []
+    monitor.take(0, beat(0), 10.0)
+    pass_time(10.1, 20.0, 1)
+    assert [(verdict.node, verdict.kind) for verdict in found] == [(2, "silent")]
+    alive.discard(0)
+    pass_time(20.0, 20.2, 1)
+    assert [verdict.node for verdict in found] == [2, 0]
+    pass_time(20.2, 20.2 + STARVED_SECONDS + 1.0)
+    assert [(verdict.node, verdict.kind) for verdict in found[2:]] == [(1, "silent")]
+    assert STARVED_SECONDS < found[2].seconds < STARVED_SECONDS + 0.2
+
+    found.clear()
+    alive |= {0, 1, 2}
+    monitor = ClusterMonitor("job", 1, LOG, lives=alive.__contains__)
+    monitor.begin(range(3), 0.0)
+    pass_time(0.1, 12.0, 1, 2, waiting=True)
+    monitor.take(0, beat(0, 11.5), 12.0)
+    pass_time(12.0, 12.0 + SILENT_SECONDS, 0, 1, 2, waiting=True)
+    assert found == []
+    pass_time(12.0 + SILENT_SECONDS, 16.0, 0, 1, 2, waiting=True)
+    assert [verdict.kind for verdict in found] == ["deadlock"]
 
 
 # ---- what is said of a node

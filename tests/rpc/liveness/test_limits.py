@@ -20,7 +20,7 @@ VERDICT_SECONDS = l.STACK_SECONDS + l.LEAST_LOOK_SECONDS + l.STACK_LOOK_SECONDS
 def test_silence_is_several_heartbeats_and_is_found_within_three_seconds() -> None:
     assert l.SILENT_SECONDS > 4 * l.HEARTBEAT_SECONDS, "one that is late, and one that is lost, prove nothing"
     assert l.SILENT_SECONDS + l.HEARTBEAT_SECONDS + 2 * l.LOOK_SECONDS <= 3.0
-    assert l.STARTING_SILENT_SECONDS > l.SILENT_SECONDS
+    assert l.STARVED_SECONDS > l.STARTING_SILENT_SECONDS > l.SILENT_SECONDS
     assert l.STOPPED_SECONDS >= 2 * l.HEARTBEAT_SECONDS, "a stopped process is looked at once per heartbeat"
     assert l.WORKED_SECONDS >= 2 * l.HEARTBEAT_SECONDS
     assert l.SILENT_SECONDS > l.LATE_SECONDS > l.LOOK_SECONDS
