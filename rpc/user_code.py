@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from types import CodeType, FrameType, TracebackType
 
 from network.errors import NetworkError
@@ -57,13 +58,17 @@ def raised_by(error: BaseException) -> str:
 
 
 def _sentence(error: BaseException, frames: list[tuple[FrameType, int]]) -> str:
-    last, line = frames[-1]
     text = traceback.format_exception_only(type(error), error)[0].strip()
-    where = f"{last.f_code.co_filename}:{line}" + (f", in {last.f_code.co_name}" if len(frames) > 1 else "")
-    return f"{_called(frames[0][0])} raised {text} ({where})"
+    return f"{called(frames[0][0])} raised {text} ({place_of(frames)})"
 
 
-def _called(frame: FrameType) -> str:
+def place_of(frames: Sequence[tuple[FrameType, int]]) -> str:
+    """Return file and line of the innermost of some frames, outermost first, and its function where another one called it."""
+    last, line = frames[-1]
+    return f"{last.f_code.co_filename}:{line}" + (f", in {last.f_code.co_name}" if len(frames) > 1 else "")
+
+
+def called(frame: FrameType) -> str:
     """Return class and method of a frame, or the name of a function."""
     code = frame.f_code
     if code.co_name == "<module>":

@@ -13,6 +13,7 @@ from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.threads import limited_to_one_thread
 from rpc import new_job_id
+from rpc.liveness.limits import LEAST_STEP_SECONDS
 from rpc.monitor import Monitor
 from rpc.shipping import pack
 from rpc.submit import AGAIN, RunFolder, node_folder
@@ -47,8 +48,10 @@ from ..simulation.execution import MANY, SimulatedExecution, execution_of
 from ..simulation.failures import Nodes
 from ..simulation.keepers import SharedKeeper, SimulatedKeeper
 from ..simulation.kernel import SAMPLE, Build, MemoryChannel, rare_collections
+from ..simulation.nodes import SimulatedNodes
 from ..simulation.shared import SharedContainer
 from .simulated_run import SimulatedLoop, resumptions_of
+from .standstill import StandstillWatch
 
 START_SECONDS = 1.0  # for nodes that are here already
 
@@ -78,10 +81,19 @@ def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) 
             run.close()
 
 
+def _patience(spec: JobSpec) -> float:
+    """Return the seconds after which a call of the user's code that does not return is told."""
+    # seconds of simulated workers are those of their virtual clock
+    stall = None if isinstance(spec.options.nodes, SimulatedNodes) else spec.options.stall_timeout
+    return stall or LEAST_STEP_SECONDS
+
+
 def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, followers: Followers | None) -> JobResult:
     """Run the job in the folder of its run, with its outcome and its page."""
     with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
-        result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
+        # within: what is reported of Ctrl-C has no frames of the user's
+        with StandstillWatch(_patience(spec)):
+            result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
         with spared("What the page says of the end"):
             outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
     result.report = outcome.page
