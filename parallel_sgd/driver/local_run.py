@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from nn.dataset.interface import Arrays
 from nn.model import Model
@@ -39,7 +39,7 @@ from ..options.spec import JobSpec
 from ..record.identity import Told, own_identity
 from ..record.job_record import keep_identities
 from ..record.ledger import collect
-from ..record.report import CommonTables, ServerTraffic, TrainingReport, model_name
+from ..record.report import FIGURES, CommonTables, ServerTraffic, TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..record.table import Earlier
@@ -54,6 +54,8 @@ from .simulated_run import SimulatedLoop, resumptions_of
 from .standstill import StandstillWatch
 
 START_SECONDS = 1.0  # for nodes that are here already
+#: Begins of the names of the tables that a worker which was lost has left.
+_LEFT: Final = tuple(f"{kind}-" for kind in (*FIGURES, "TI", "BA"))
 
 if TYPE_CHECKING:
     from ..nodes import InProcessNodes
@@ -222,7 +224,7 @@ class _NodesHere:
     @property
     def all_told(self) -> bool:
         """Whether the block steps of all workers are in tables."""
-        return len(self._reports) == len(self.workers) or self._common_tables is not None
+        return self.workers.keys() <= self._reports.keys() or self._common_tables is not None
 
     @property
     def told(self) -> list[int]:
@@ -279,6 +281,11 @@ class _NodesHere:
                 model = self._folders[node] / model_name(self._spec.options.mission_title, node)
                 with spared(f"The files of node({node})"):
                     files[node] = _files_of(node, self.workers[node], report, accounts[node], model)
+            else:
+                # a worker without which the others went on has left its figures until then, as on agents
+                with spared(f"The tables of node({node})"):
+                    report.save()
+                    files[node] = [path for path in report.paths if path.name.startswith(_LEFT) and path.is_file()]
         if self._common_tables is not None:
             files[min(self.workers)] += [path for path in self._common_tables.paths.values() if path.is_file()]
         return files
