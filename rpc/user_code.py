@@ -42,6 +42,20 @@ def own_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     return found
 
 
+def users_trace(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error that the user's code has raised, from the function on that this project called last;
+    None where this project itself raised it.
+    """
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if is_ours(trace.tb_frame):
+            found = None
+        elif found is None and is_users(trace.tb_frame):
+            found = trace
+        trace = trace.tb_next
+    return found
+
+
 def raised_by(error: BaseException) -> str:
     """Return which method of the user's raised an error, and where: `Own.receive_blocks raised ValueError: 3 (a.py:7)`.
 
