@@ -231,9 +231,9 @@ def _tell(kind: Any, flags: Mapping[str, Any], missed: Sequence[type], said: Map
 
 
 def _tell_of_near(kind: type, namespace: Mapping[str, Any]) -> None:
-    """Warn of methods in the body of a user's class whose names are nearly those of hooks that neither it nor a base of the user's has."""
+    """Warn of methods in the body of a user's class with nearly the names of hooks that it leaves as they are."""
     hooks = {name: base for base in (Codec, *_CAPABILITIES) for name in _offers(base) if callable(getattr(base, name))}
-    mine = {name for base in kind.__mro__ if not is_ours(base) for name in vars(base)}
+    mine = set[str]().union(*(vars(base) for base in kind.__mro__ if not is_ours(base)))
     left = [name for name in hooks if name not in mine]
     for name, value in namespace.items():
         if not isinstance(value, FunctionType) or name.startswith("_") or name in hooks:

@@ -631,8 +631,8 @@ def _rows(
             dealt = steps_dealt(told, parts or Parts(), epoch, places[epoch])
             # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
             if [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
-                rows = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
-                means[epoch], lost = over_epoch(rows, dealt)
+                whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
+                means[epoch], lost = over_epoch(whole, dealt)
                 untold |= {epoch: lost} if lost else {}
     by_epoch = [
         {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
