@@ -15,10 +15,10 @@ import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import FrameType, MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "warn_of"]
+__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "is_import", "warn_of"]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -101,6 +101,23 @@ def is_answer(error: BaseException) -> bool:
         answer = _is_raised_by_us(seen.__traceback__)
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return answer
+
+
+def is_import(frame: FrameType, package: str, name: str) -> bool:
+    """Return whether a frame is at a statement `from package import name` that Python is about to refuse.
+
+    Python puts its own words in place of those of an AttributeError there, but for one of a module that is loaded it takes the
+    module.
+
+    Args:
+        frame: the frame that asks a package for a name which it lacks.
+        package: the package.
+        name: the name.
+    """
+    import dis  # noqa: PLC0415 - for errors alone
+
+    at_import = frame.f_lasti >= 0 and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
+    return at_import and not name.startswith("_") and f"{package}.{name}" not in sys.modules
 
 
 def _is_raised_by_us(traceback: TracebackType | None) -> bool:

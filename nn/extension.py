@@ -469,6 +469,7 @@ def answering(
     function: Called,
     misfit: Callable[[tuple[Any, ...], dict[str, Any]], str | None] | None = None,
     always: tuple[type[Exception], ...] = (),
+    users: Callable[[BaseException], types.TracebackType | None] | None = None,
 ) -> Called:
     """Let a public function raise an error that is an answer to its caller (`is_answer`) without the frames behind the call.
 
@@ -477,9 +478,11 @@ def answering(
         misfit: given the arguments of a call that raised TypeError, returns the answer where they do not fit, else None: the
             error is then one of the function's own.
         always: kinds of errors that are answers wherever they were raised; TypeError and ValueError are looked at.
+        users: returns the frames of an error that the user's own code has raised, of any kind, from that code on, else None:
+            the error is then raised with these.
     """
 
-    told: tuple[type[Exception], ...] = (TypeError, ValueError, *always)
+    told: tuple[type[Exception], ...] = (TypeError, ValueError, *always) if users is None else (Exception,)
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -493,6 +496,10 @@ def answering(
 
             if isinstance(error, always) or is_answer(error):
                 raise error.with_traceback(None) from None
+            own = None if users is None or sys.flags.dev_mode else users(error)
+            if own is not None:
+                # with its cause and its context, which are the user's, too
+                raise error.with_traceback(own)  # noqa: B904 - nothing is left out
             raise
 
     return call  # type: ignore[return-value]

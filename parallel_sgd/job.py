@@ -25,6 +25,7 @@ from rpc import NodeBusy
 from rpc.submit import Retry, telling, uninterrupted
 from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
+from rpc.user_code import users_trace
 
 from .driver.remote_run import run_on_agents
 from .errors import NOT_BEGUN, JobFailed
@@ -87,7 +88,7 @@ def called_with(
             with asked_by(call_of(sys._getframe(2), list(given))):
                 return method(self, make(*args, **given))
 
-        call = answering(call, always=(NetworkError, JobFailed))
+        call = answering(call, always=(NetworkError, JobFailed), users=users_trace)
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}\n\nArgs:\n{_described()}\n"
         return call

@@ -2,6 +2,7 @@
 
     import psgd  # first, because Ctrl-C shall be quiet while the others are imported, too
 
+    parser = psgd.OptionParser(description="Add numbers.")
     parser.add_argument("--tasks", type=psgd.positive)
     psgd.add_nodes(parser)
     with psgd.nodes_of(parser, parser.parse_args()) as nodes:
@@ -56,7 +57,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpc.support.option_parser import above_0, number, positive
+from rpc.support.option_parser import OptionParser, above_0, number, positive
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "OptionParser",
     "above_0",
     "add_nodes",
     "existing",
@@ -132,7 +134,7 @@ def folder(text: str) -> Path:
 
 def no_options(text: str | None) -> None:
     """Read the command line of a program that has no option but --help; `text` is its docstring."""
-    argparse.ArgumentParser(description=(text or "").partition("\n")[0]).parse_args()
+    OptionParser(description=(text or "").partition("\n")[0]).parse_args()
 
 
 def add_nodes(parser: argparse.ArgumentParser, count: int = 1) -> None:

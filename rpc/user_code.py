@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from types import CodeType, FrameType, TracebackType
 
 from network.errors import NetworkError
@@ -41,6 +42,20 @@ def own_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     return found
 
 
+def users_trace(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error that the user's code has raised, from the function on that this project called last;
+    None where this project itself raised it.
+    """
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if is_ours(trace.tb_frame):
+            found = None
+        elif found is None and is_users(trace.tb_frame):
+            found = trace
+        trace = trace.tb_next
+    return found
+
+
 def raised_by(error: BaseException) -> str:
     """Return which method of the user's raised an error, and where: `Own.receive_blocks raised ValueError: 3 (a.py:7)`.
 
@@ -57,13 +72,17 @@ def raised_by(error: BaseException) -> str:
 
 
 def _sentence(error: BaseException, frames: list[tuple[FrameType, int]]) -> str:
-    last, line = frames[-1]
     text = traceback.format_exception_only(type(error), error)[0].strip()
-    where = f"{last.f_code.co_filename}:{line}" + (f", in {last.f_code.co_name}" if len(frames) > 1 else "")
-    return f"{_called(frames[0][0])} raised {text} ({where})"
+    return f"{called(frames[0][0])} raised {text} ({place_of(frames)})"
 
 
-def _called(frame: FrameType) -> str:
+def place_of(frames: Sequence[tuple[FrameType, int]]) -> str:
+    """Return file and line of the innermost of some frames, outermost first, and its function where another one called it."""
+    last, line = frames[-1]
+    return f"{last.f_code.co_filename}:{line}" + (f", in {last.f_code.co_name}" if len(frames) > 1 else "")
+
+
+def called(frame: FrameType) -> str:
     """Return class and method of a frame, or the name of a function."""
     code = frame.f_code
     if code.co_name == "<module>":

@@ -227,7 +227,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
     [
         (
             "--codec qsgdd",
-            r"--codec 'qsgdd' is unknown; did you mean 'QSGD'\? Known: .*DummyCodec.*Plain.*; or write .*file.py:Class.",
+            r"--codec 'qsgdd' is unknown; did you mean 'QSGD'\? All 51 are in parallel_sgd\.codec; or write .*file.py:Class.",
         ),
         ("-m nowhere.model", r"The model file nowhere.model cannot be read: No such file or directory\."),
         ("--codec nowhere.py:Mine", r"--codec: the file nowhere.py does not exist"),

@@ -178,11 +178,22 @@ WRONG = {
     "executor/pi.py --tasks 0": "argument --tasks: must be a positive integer, got '0'",
     "nn/character_transformer.py none.txt": "CharacterText finds no file 'none.txt'",
     "nn/language_model.py none.txt": "[Errno 2] No such file or directory: 'none.txt'",
+    "executor/pi.py --tasks": "argument --tasks: needs a value, as in '--tasks TASKS', got none",
+    "nn/language_model.py --workers two": "argument --workers: must be an integer, got 'two'",
+    "nn/language_model.py --workers 7": "argument --workers: must be one of 0, 1, 2, got 7",
+    "training/split_learning.py -n 3": "argument -n: must be one of 2, got 3",
     "nn/language_model.py --features 12": "argument --features: must be a multiple of 8, got 12",
     "nn/language_model.py --vocabulary 255": "argument --vocabulary: must be at least 256, got 255",
     "rpc/reduce_sum.py --local two": "argument --local: must be a positive integer, got 'two'",
     "training/split_learning.py --local 2 --at none": "argument --at: split() 'at' must be one of the layers dense_1,",
 }
+
+
+def test_options_of_all_programs_are_read_in_one_way() -> None:
+    """That of the commands, which says what is expected: argparse by itself tells the name of a type."""
+    programs = [path.read_text() for path in EXAMPLES.rglob("*.py")]
+    assert not [text[:80] for text in programs if "ArgumentParser(" in text]
+    assert sum("psgd.OptionParser(" in text for text in programs) > 10
 
 
 @pytest.mark.long

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -109,3 +112,42 @@ def test_what_is_not_stated_alike_is_found() -> None:
         "D is found by lazily and not imported for type checkers",
         "F is in __all__ alone",
     ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "from parallel_sgd import Codec",
+            "cannot import name 'Codec' from 'parallel_sgd'; here it is parallel_sgd.codec.Codec",
+        ),
+        (
+            "from parallel_sgd import local_worker",
+            "cannot import name 'local_worker' from 'parallel_sgd'; did you mean 'local_workers'?",
+        ),
+        ("from executor import Pool", "cannot import name 'Pool' from 'executor'; here it is executor.ClusterExecutor"),
+        ("from nn.layer import Dence", "cannot import name 'Dence' from 'nn.layer'; did you mean 'Dense'?"),
+        ("from nn import Sequential", "cannot import name 'Sequential' from 'nn'; here it is nn.model.SequentialModel"),
+        ("from rpc import Zyx", "cannot import name 'Zyx' from 'rpc'"),
+    ],
+)
+def test_a_statement_that_imports_a_name_from_elsewhere_is_told_where_it_is(statement: str, told: str) -> None:
+    """Python puts words of its own in place of those of an AttributeError there."""
+    with pytest.raises(ImportError) as caught:
+        exec(statement)
+    assert str(caught.value) == told
+
+
+def test_asking_for_a_name_in_another_way_is_answered_as_ever() -> None:
+    """A module that is loaded, and is no attribute of its package yet, is taken by the statement, as Python has it."""
+    assert not hasattr(import_module("parallel_sgd"), "Codec") and not hasattr(import_module("nn"), "Sequential")
+    for package in ("parallel_sgd", "nn"):
+        module = ModuleType(f"{package}.of_the_test")
+        module.__spec__ = ModuleSpec(module.__name__, None)
+        sys.modules[module.__name__] = module
+        try:
+            found: dict[str, object] = {}
+            exec(f"from {package} import of_the_test", found)
+            assert found["of_the_test"] is module
+        finally:
+            del sys.modules[module.__name__]

@@ -58,7 +58,10 @@ def history() -> History:
 
 
 NEAR: dict[str, tuple[Callable[[], Any], str]] = {
-    "codec": (command("--codec", "Plian"), "--codec 'Plian' is unknown; did you mean 'Plain'? Known: "),
+    "codec": (
+        command("--codec", "Plian"),
+        "--codec 'Plian' is unknown; did you mean 'Plain'? All 51 are in parallel_sgd.codec; or write ",
+    ),
     "file": (
         command("--codec", f"{ROOT}/examples/codecs/compere.py:Mine"),
         f"; did you mean '{ROOT}/examples/codecs/compare.py'?",

@@ -14,7 +14,6 @@ total    the same, and what the bytes of the busiest node would take on a link o
 The picture shows accuracy against bytes and against `total`, epoch by epoch; it needs matplotlib.
 """
 
-import argparse
 import csv
 import logging
 import sys
@@ -142,7 +141,7 @@ def draw(rows: list[Row], path: Path, megabits: float) -> str:
 
 def main() -> int:
     """Train with all of them, print the table, draw the picture."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = psgd.OptionParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workers", type=psgd.positive, default=4, help="how many take turns in this process (default 4)")
     parser.add_argument("--epochs", type=psgd.positive, default=10, help="passes over the images (default 10)")
     parser.add_argument("--bandwidth", type=psgd.above_0, default=100.0, help="of the imagined link, in Mbit/s (default 100)")

@@ -5,7 +5,6 @@ A `Scheme` is a codec with the settings it needs; `main` is the program of an ex
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -136,9 +135,9 @@ def describe(scheme: Scheme, outcome: Outcome) -> str:
     )
 
 
-def parser(text: str, workers: int = 2, epochs: int = 15) -> argparse.ArgumentParser:
+def parser(text: str, workers: int = 2, epochs: int = 15) -> psgd.OptionParser:
     """The options of an example; `text` is its docstring."""
-    made = argparse.ArgumentParser(description=text.partition("\n")[0])
+    made = psgd.OptionParser(description=text.partition("\n")[0])
     psgd.add_nodes(made, workers)
     made.add_argument("--epochs", type=psgd.positive, default=epochs, help=f"passes over the images (default {epochs})")
     made.add_argument(

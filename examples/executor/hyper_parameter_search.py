@@ -5,7 +5,6 @@ python examples/executor/hyper_parameter_search.py [--workers N] [--epochs N]
 A task builds a model, trains it and returns a score: results are data, so the model itself stays where it was trained.
 """
 
-import argparse
 import itertools
 import sys
 from pathlib import Path
@@ -44,7 +43,7 @@ def main() -> int:
         from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 - an optional extra
     except ImportError:
         raise SystemExit("This example needs joblib: pip install joblib") from None
-    parser = argparse.ArgumentParser(description="Search for hyper-parameters on several workers.")
+    parser = psgd.OptionParser(description="Search for hyper-parameters on several workers.")
     parser.add_argument("--workers", type=psgd.positive, default=2, help="processes on this machine (default 2)")
     parser.add_argument("--epochs", type=psgd.positive, default=6, help="passes over the images for each pair (default 6)")
     options = parser.parse_args()

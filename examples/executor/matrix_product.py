@@ -3,7 +3,6 @@
 python examples/executor/matrix_product.py [--workers N] [--size N]
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from executor.parallel import Context
 
 def main() -> int:
     """Multiply, and compare with NumPy."""
-    parser = argparse.ArgumentParser(description="Multiply two matrices on several workers.")
+    parser = psgd.OptionParser(description="Multiply two matrices on several workers.")
     parser.add_argument("--workers", type=psgd.positive, default=2, help="processes on this machine (default 2)")
     parser.add_argument("--size", type=psgd.positive, default=600, help="rows and columns (default 600)")
     options = parser.parse_args()

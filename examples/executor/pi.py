@@ -3,7 +3,6 @@
 python examples/executor/pi.py [--workers N] [--tasks N]
 """
 
-import argparse
 import sys
 from concurrent.futures import as_completed
 from pathlib import Path
@@ -28,7 +27,7 @@ def hits(task: int) -> int:
 
 def main() -> int:
     """Deal the tasks out, and add up what comes, in whatever order."""
-    parser = argparse.ArgumentParser(description="Pi from random points.")
+    parser = psgd.OptionParser(description="Pi from random points.")
     parser.add_argument("--workers", type=psgd.positive, default=2, help="processes on this machine (default 2)")
     parser.add_argument("--tasks", type=psgd.positive, default=40, help=f"tasks of {POINTS} points each (default 40)")
     options = parser.parse_args()

@@ -3,7 +3,6 @@
 python examples/executor/word_count.py DIRECTORY [--workers N] [--threads]
 """
 
-import argparse
 import contextlib
 import re
 import sys
@@ -22,7 +21,7 @@ WORD = re.compile(r"\w+")
 
 def main() -> int:
     """Count, and show the ten most frequent words."""
-    parser = argparse.ArgumentParser(description="Count the words in the files of a directory.")
+    parser = psgd.OptionParser(description="Count the words in the files of a directory.")
     parser.add_argument("directory", type=psgd.existing)
     parser.add_argument("--workers", type=psgd.positive, default=2, help="how many (default 2)")
     parser.add_argument("--threads", action="store_true", help="use threads of this process instead of agents")

@@ -5,7 +5,6 @@ python examples/nn/character_transformer.py book.txt           learns from a tex
 python examples/nn/character_transformer.py --epochs 6         learns longer, and writes better
 """
 
-import argparse
 import math
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ BATCH = 16
 
 def main() -> int:
     """Train, tell how well the model foresees text it has not seen, and let it write."""
-    parser = argparse.ArgumentParser(description="Train a character transformer and let it write.")
+    parser = psgd.OptionParser(description="Train a character transformer and let it write.")
     parser.add_argument("text", nargs="*", type=Path, help="text files to learn from (default: the source code of nn)")
     parser.add_argument("--epochs", type=psgd.positive, default=2, help="passes over the text (default 2, about 40 s)")
     parser.add_argument("--features", type=psgd.positive, default=64, help="numbers per position, a multiple of 4 (default 64)")

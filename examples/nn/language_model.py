@@ -68,7 +68,7 @@ def train(options: argparse.Namespace, data: TokenText, steps: int, nodes: objec
 
 def main() -> int:
     """Train, compare with the bigram model and, bit by bit, with the run on workers, and let the model write."""
-    parser = argparse.ArgumentParser(description="Train a small language model, alone and on workers of this machine.")
+    parser = psgd.OptionParser(description="Train a small language model, alone and on workers of this machine.")
     parser.add_argument("text", nargs="?", type=Path, help="file to learn from (default: pydoc_data/topics.py of this Python)")
     parser.add_argument("--vocabulary", type=psgd.positive, default=512, help="byte-pair tokens, at least 256 (default 512)")
     parser.add_argument("--length", type=psgd.positive, default=64, help="tokens of a window (default 64)")

@@ -4,7 +4,6 @@ python examples/nn/linear_regression.py                        fits y = 3 x - 2 
 python examples/nn/linear_regression.py --slope 0.5 --noise 1  fits another line, with more noise
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -34,7 +33,7 @@ class LinearRegression(nn.model.Model):
 
 def main() -> int:
     """Draw the points, fit the line, and compare it with the one that least squares gives in closed form."""
-    parser = argparse.ArgumentParser(description="Fit a line to noisy points.")
+    parser = psgd.OptionParser(description="Fit a line to noisy points.")
     parser.add_argument("--slope", type=psgd.number, default=3.0, help="slope of the line (default 3)")
     parser.add_argument("--intercept", type=psgd.number, default=-2.0, help="its value at 0 (default -2)")
     parser.add_argument("--noise", type=psgd.number, default=0.1, help="standard deviation around the line (default 0.1)")

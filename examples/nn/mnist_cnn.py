@@ -7,7 +7,6 @@ python examples/nn/mnist_cnn.py --save cnn.model    writes the trained model
 Digits are 1,797 smaller images that are part of the package; the program says which ones it took.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def build(side: int) -> nn.model.SequentialModel:
 
 def main() -> int:
     """Train, evaluate after every epoch, and save the model if asked to."""
-    parser = argparse.ArgumentParser(description="Train a small convolutional network on handwritten digits.")
+    parser = psgd.OptionParser(description="Train a small convolutional network on handwritten digits.")
     parser.add_argument("--epochs", type=psgd.positive, help="passes over the images (default 2; with few images 6)")
     parser.add_argument("--directory", type=psgd.existing, help="where the four files of MNIST are")
     parser.add_argument("--download", action="store_true", help="fetch MNIST if it is not on this machine")

@@ -4,7 +4,6 @@ python examples/rpc/helloworld.py --local 2    on two workers that are started f
 python examples/rpc/helloworld.py -n 2         on the first two workers of ./worker.json, where `psgd worker` runs
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -29,7 +28,7 @@ class Hello(rpc.AbsSimpleExecutor):
 
 def main() -> int:
     """Submit the job, wait for it, and print what the workers said."""
-    parser = argparse.ArgumentParser(description="Let every worker say hello.")
+    parser = psgd.OptionParser(description="Let every worker say hello.")
     psgd.add_nodes(parser)
     options = parser.parse_args()
     with psgd.nodes_of(parser, options) as nodes, network.Request().request(nodes) as com:

@@ -4,7 +4,6 @@ python examples/rpc/reduce_sum.py --local 3    on three workers that are started
 python examples/rpc/reduce_sum.py -n 3         on the first three workers of ./worker.json, where `psgd worker` runs
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +51,7 @@ class ReduceSum(rpc.AbsExecutable):
 
 def main() -> int:
     """Deal the numbers out, wait for the sum, and check it."""
-    parser = argparse.ArgumentParser(description="Add up a million numbers on several workers.")
+    parser = psgd.OptionParser(description="Add up a million numbers on several workers.")
     psgd.add_nodes(parser)
     options = parser.parse_args()
     numbers = np.arange(COUNT, dtype=np.int64)

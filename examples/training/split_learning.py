@@ -7,7 +7,6 @@ For every batch the front half sends activations and gets back their gradient; n
 In the end the weights are compared, bit for bit, with those of the same network trained in one piece.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -105,7 +104,7 @@ def network_of_layers() -> nn.model.SequentialModel:
 
 def main() -> int:
     """Cut the network, train both halves, and compare them with the whole."""
-    parser = argparse.ArgumentParser(description="Train the halves of a network on two workers.")
+    parser = psgd.OptionParser(description="Train the halves of a network on two workers.")
     parser.add_argument("-n", type=int, default=2, choices=[2], help="number of workers, from worker.json")
     parser.add_argument("--local", type=int, choices=[2], help="start two workers on this machine instead")
     parser.add_argument("--epochs", type=psgd.positive, default=10, help="passes over the images (default 10)")

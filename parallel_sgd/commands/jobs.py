@@ -67,6 +67,7 @@ def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mappi
     """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes.
 
     A node of the newest attempt of a job that no agent tells of has an entry, too: its agent has died, or cannot be reached.
+    It has none where an agent tells of it in an attempt before, and has not heard yet that the job goes on.
 
     Args:
         told: the entries of each agent, by the node that it is called by.
@@ -83,7 +84,10 @@ def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mappi
         newest = max(own, key=lambda entry: entry["attempt"])
         # an attempt before may have given their numbers to others
         known = {entry["node"] for entry in own if entry["attempt"] == newest["attempt"]}
-        for node in set(newest.get("nodes", ())) - known:
+        heard = {entry["address"] for entry in own if entry["attempt"] == newest["attempt"]}
+        # an agent without which the job went on has been told so, and has an outcome
+        behind = {entry["node"] for entry in own if entry["address"] not in heard and not entry["outcome"]}
+        for node in set(newest.get("nodes", ())) - known - behind:
             lost = {"node": node, "address": "", "state": _LOST, "started": begun[job], "driver": ""}
             unique[job, node, ""] = {**newest, **lost}
     return sorted(unique.values(), key=lambda e: (begun[e["job"]], e["job"], e["node"] < 0, e["node"]))

@@ -33,6 +33,7 @@ from ..record.identity import KERNELS, THREADS, parts_of
 from ..record.job_file import JobFile
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
+from ..record.paths import as_seen
 from ..record.run import RunManifest
 from ..record.signing import Signature, sign_run, signature_of
 from ..record.tables import read_hashes, read_identities
@@ -137,7 +138,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     for name, what in file.unnamed.items():
         if name not in given:
             way = f"Give {_flag(name)}, or run" if name in defaults and "job_file" in given else "Run"  # verify takes none
-            raise ValueError(f"The job file {file.path} has no '{name}': it was {what}. {way} the program again.")
+            raise ValueError(f"The job file {as_seen(file.path)} has no '{name}': it was {what}. {way} the program again.")
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
     options = argparse.Namespace(**{**defaults, **told, **given})
@@ -159,7 +160,7 @@ def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
             for called in (f"{_flag(name)} ", f"'{name}' ", f"parallel() '{name}' "):
                 if str(error).startswith(called):
                     text = str(error).removeprefix(called)
-                    raise ValueError(f"The job file {file.path} cannot be used: '{places[name]}' {text}") from error
+                    raise ValueError(f"The job file {as_seen(file.path)} cannot be used: '{places[name]}' {text}") from error
         raise
 
 
@@ -204,7 +205,9 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
 
 def _check_model(file: JobFile) -> None:
     if sha256_of(file.model) != file.model_sha256:
-        raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
+        raise ValueError(
+            f"The model {as_seen(file.model)} is not the one that the run began with: {as_seen(file.path)} has another SHA-256."
+        )
 
 
 def _first(file: JobFile) -> JobFile:
@@ -212,7 +215,7 @@ def _first(file: JobFile) -> JobFile:
 
     Raises: ValueError where one had other options, so that one run from the start gives other bits.
     """
-    first, seen = file, {file.path}
+    first, seen = file, {as_seen(file.path)}
     # as far back as runs lie here: only from the first weights on is everything computed
     while job := first.options.get("resume"):
         earlier = find_run(file.path.parent.parent.parent, str(job))
@@ -257,7 +260,7 @@ def _dealt(file: JobFile, workers: int) -> dict[str, Any]:
 
 
 def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -> tuple[str, bool]:
-    run = _as_seen(file.path.parent)
+    run = as_seen(file.path.parent)
     common = sorted(before.keys() & after.keys())
     if not common:
         return f"There is nothing of {run} to compare the weights with.", False
@@ -267,12 +270,6 @@ def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -
     epoch, variable, _ = differs
     why = f" Other than then: {', '.join(others)}." if others else ""
     return f"The weights are not those of {run}, from epoch {epoch} on ({variable}).{why}", False
-
-
-def _as_seen(run: Path) -> Path:
-    """Return the path of a run as the user may have written it: from the current directory on, where it lies below."""
-    here = Path.cwd()
-    return run.relative_to(here) if run.is_relative_to(here) else run
 
 
 def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
@@ -315,7 +312,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     last, most = max(epochs, default=0), file.options.get("epoch")
     if most is not None and last > most:
         raise ValueError(
-            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {file.path} is {most}."
+            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {as_seen(file.path)} is {most}."
         )
     until = last if given.epoch is None else given.epoch
     if not 1 <= until <= last:

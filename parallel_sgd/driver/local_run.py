@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from nn.dataset.interface import Arrays
 from nn.model import Model
 from nn.threads import limited_to_one_thread
 from rpc import new_job_id
+from rpc.liveness.limits import LEAST_STEP_SECONDS
 from rpc.monitor import Monitor
 from rpc.shipping import pack
 from rpc.submit import AGAIN, RunFolder, node_folder
@@ -38,7 +39,7 @@ from ..options.spec import JobSpec
 from ..record.identity import Told, own_identity
 from ..record.job_record import keep_identities
 from ..record.ledger import collect
-from ..record.report import CommonTables, ServerTraffic, TrainingReport, model_name
+from ..record.report import FIGURES, CommonTables, ServerTraffic, TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..record.table import Earlier
@@ -47,10 +48,14 @@ from ..simulation.execution import MANY, SimulatedExecution, execution_of
 from ..simulation.failures import Nodes
 from ..simulation.keepers import SharedKeeper, SimulatedKeeper
 from ..simulation.kernel import SAMPLE, Build, MemoryChannel, rare_collections
+from ..simulation.nodes import SimulatedNodes
 from ..simulation.shared import SharedContainer
 from .simulated_run import SimulatedLoop, resumptions_of
+from .standstill import StandstillWatch
 
 START_SECONDS = 1.0  # for nodes that are here already
+#: Begins of the names of the tables that a worker which was lost has left.
+_LEFT: Final = tuple(f"{kind}-" for kind in (*FIGURES, "TI", "BA"))
 
 if TYPE_CHECKING:
     from ..nodes import InProcessNodes
@@ -78,10 +83,19 @@ def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) 
             run.close()
 
 
+def _patience(spec: JobSpec) -> float:
+    """Return the seconds after which a call of the user's code that does not return is told."""
+    # seconds of simulated workers are those of their virtual clock
+    stall = None if isinstance(spec.options.nodes, SimulatedNodes) else spec.options.stall_timeout
+    return stall or LEAST_STEP_SECONDS
+
+
 def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, followers: Followers | None) -> JobResult:
     """Run the job in the folder of its run, with its outcome and its page."""
     with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
-        result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
+        # within: what is reported of Ctrl-C has no frames of the user's
+        with StandstillWatch(_patience(spec)):
+            result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
         with spared("What the page says of the end"):
             outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
     result.report = outcome.page
@@ -210,7 +224,7 @@ class _NodesHere:
     @property
     def all_told(self) -> bool:
         """Whether the block steps of all workers are in tables."""
-        return len(self._reports) == len(self.workers) or self._common_tables is not None
+        return self.workers.keys() <= self._reports.keys() or self._common_tables is not None
 
     @property
     def told(self) -> list[int]:
@@ -267,6 +281,11 @@ class _NodesHere:
                 model = self._folders[node] / model_name(self._spec.options.mission_title, node)
                 with spared(f"The files of node({node})"):
                     files[node] = _files_of(node, self.workers[node], report, accounts[node], model)
+            else:
+                # a worker without which the others went on has left its figures until then, as on agents
+                with spared(f"The tables of node({node})"):
+                    report.save()
+                    files[node] = [path for path in report.paths if path.name.startswith(_LEFT) and path.is_file()]
         if self._common_tables is not None:
             files[min(self.workers)] += [path for path in self._common_tables.paths.values() if path.is_file()]
         return files

@@ -126,9 +126,13 @@ def find_class(
         return known[text.lower()]
     place, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not place or (forms and name.isdecimal()):  # a number is no class: `stael:2` is a form, misspelt
-        names = ", ".join([*sorted(set(_spelt(known).values()), key=str.casefold), *forms])
-        near = _near(text if not separator else place, known, forms) or "."
-        raise UnknownName(f"{option} {text!r} is unknown{near} Known: {names}; or write module.Class or file.py:Class.")
+        names = [*sorted(set(_spelt(known).values()), key=str.casefold), *forms]
+        near = _near(text if not separator else place, known, forms)
+        listed = f"Known: {', '.join(names)}"
+        # of many the nearest is enough, with the place of all
+        if near and len(names) > _MOST_NAMES:
+            listed = f"All {len(names)} are in {base.__module__.rpartition('.')[0]}"
+        raise UnknownName(f"{option} {text!r} is unknown{near or '.'} {listed}; or write module.Class or file.py:Class.")
     head, colon, rest = text.partition(":")
     # `topk:0.1` is a known name with something behind it
     is_known = bool(colon) and head.lower() in known  # then it is meant, unless a module of this name has the class
@@ -275,6 +279,7 @@ def _search(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
+_MOST_NAMES = 30  # that an error lists beside a near one
 _ARGUMENTS = re.compile(r":(?=\s*[A-Za-z_]\w*\s*=)")
 _ARGUMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
 _WORDS = {"true": True, "false": False, "none": None}

@@ -16,6 +16,7 @@ from pathlib import Path
 from ..options.names import CodeRefused, files_of
 from .hashes import sha256_of
 from .job_file import JobFile
+from .paths import as_seen
 from .run import RunManifest
 
 __all__ = ["CodeJudge"]
@@ -64,7 +65,7 @@ class CodeJudge:
         # code that the user names now is the user's own
         if name in self._given:
             return
-        path = self._file.path
+        path = as_seen(self._file.path)
         # nodes may have told any name: nothing of theirs is imported at all (RUN-6)
         if self._file.fetched:
             raise CodeRefused(
@@ -80,7 +81,7 @@ class CodeJudge:
         if self._refuse:
             raise CodeRefused(f"{what}. --no-code refuses it.")
         if not self._allow:
-            folder = path.parent.resolve()
+            folder = self._file.path.parent.resolve()
             # in the folder it came with the run, and its author is unknown
             if any(Path(file).resolve().is_relative_to(folder) for file in hashes):
                 raise CodeRefused(f"{what}, which lies in the folder of the run. Look at it, then give --allow-code.")

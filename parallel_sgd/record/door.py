@@ -21,6 +21,7 @@ from network.budget import is_within
 from rpc.support.files import closed_on_error, open_below, open_folder, parsed, parsed_toml
 
 from .hashes import digest_of
+from .paths import as_seen
 
 __all__ = ["MOST_HASHED", "MOST_JSON", "MOST_TABLE", "MOST_TOML", "CutOff", "Door", "RecordError", "is_plain"]
 
@@ -213,7 +214,7 @@ class Door:
             name: its path.
             what: the fault, which follows the name.
         """
-        return RecordError(f"{self.folder / self._told(name)} {what}")
+        return RecordError(f"{as_seen(self.folder / self._told(name))} {what}")
 
     def _told(self, name: str | Path) -> str:
         """Return the path below the folder; one that is not below it stays as it is, and no file is at it."""

@@ -540,6 +540,25 @@ class Parts:
         return found
 
 
+def steps_dealt(told: Mapping[tuple[int, int], int], parts: Parts, epoch: int, batches: Sequence[int]) -> list[tuple[int, int]]:
+    """Return for each batch of an epoch the block steps that are to have a row, and those of a whole batch.
+
+    Of a training that never went on these are the most that any epoch has: a worker without which the others went on has none
+    in any later one. Only the last batch, the tail, may have fewer than the others.
+
+    Args:
+        told: block steps that have a row, by epoch and batch.
+        parts: those of a training that went on.
+        epoch: number of the epoch.
+        batches: numbers of its batches.
+    """
+    if parts:
+        return parts.steps(epoch, batches)
+    last, most = max(batch for _, batch in told), max(told.values())
+    tail = max(count for (_, batch), count in told.items() if batch == last)
+    return [(tail if batch == last else most, most) for batch in batches]
+
+
 def over_epoch(batches: Sequence[tuple[int, Figures]], steps: Sequence[tuple[int, int]] = ()) -> tuple[Figures, int]:
     """Return the mean over an epoch, and how many block steps have no row.
 
@@ -605,19 +624,15 @@ def _rows(
     means = {epoch: _mean(rows) for epoch, rows in epochs.items()}
     untold: dict[int, int] = {}
     if (len(trained) > 1 or parts) and not of_clients:
-        places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for at in sorted(steps):
-            places[at[0]].append(at)
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for number, batch in sorted(steps):
+            places[number].append(batch)
         for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
-            counts = [told[at] for at in places[epoch]]
-            dealt = parts.steps(epoch, [batch for _, batch in places[epoch]]) if parts else []
+            dealt = steps_dealt(told, parts or Parts(), epoch, places[epoch])
             # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
-            if (
-                len(set(counts[:-1])) > 1
-                or counts[-1] > max(counts[:-1], default=counts[-1])
-                or (dealt and counts != [own for own, _ in dealt])
-            ):
-                means[epoch], lost = over_epoch([(told[at], _mean(steps[at])) for at in places[epoch]], dealt)
+            if [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
+                whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
+                means[epoch], lost = over_epoch(whole, dealt)
                 untold |= {epoch: lost} if lost else {}
     by_epoch = [
         {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}

@@ -27,7 +27,7 @@ from .files import JOB_FILE
 from .identity import Identities
 from .job_record import CODE_TABLE, FETCHED, FORMAT
 from .kept_data import KeptData
-from .paths import found_path, found_paths, missing_code
+from .paths import as_seen, found_path, found_paths, missing_code
 
 #: Key of [run] in files of release 1.0.0.
 _RELEASE: Final = "parallel_sgd"
@@ -107,12 +107,12 @@ class JobFile:
         try:
             content = Door(path.parent).toml(path.name)
         except OSError as error:
-            raise ValueError(f"The job file {path} cannot be read: {error.strerror or error}.") from error
+            raise ValueError(f"The job file {as_seen(path)} cannot be read: {error.strerror or error}.") from error
         except RecordError as error:
             if is_model(path):
                 raise ValueError(
-                    f"The job file must be the job.toml of a run, or its folder, and {path} is a model, which 'psgd submit -m "
-                    f"{path}' trains."
+                    f"The job file must be the job.toml of a run, or its folder, and {as_seen(path)} is a model, which "
+                    f"'psgd submit -m {as_seen(path)}' trains."
                 ) from error
             raise ValueError(f"The job file {error}.") from error
         try:
@@ -120,7 +120,9 @@ class JobFile:
             return cls(path=found, **_checked(content, found.parent))
         except ValueError as error:
             # a question is its own end of the sentence
-            raise ValueError(f"The job file {path} cannot be used: {error}{'' if str(error).endswith('?') else '.'}") from error
+            raise ValueError(
+                f"The job file {as_seen(path)} cannot be used: {error}{'' if str(error).endswith('?') else '.'}"
+            ) from error
 
 
 def is_model(path: Path) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "quoted_texts", "told_path"]
+__all__ = ["Tell", "as_seen", "found_path", "found_paths", "is_told", "missing_code", "quoted_texts", "told_path"]
 
 Tell = Callable[[str], str]
 """Function from the path of a file to the text that stands for it."""
@@ -22,6 +22,12 @@ _TOLD: Final = r"(?:\.{1,2}|~)/"
 _CODE: Final = re.compile(rf"^{_TOLD}[^:]*\.py(?=:)|(?<=,){_TOLD}[^:,]*\.py(?=:)")
 _CLASS: Final = re.compile(r"(?:^|(?<=,))([^:,'\"\0]*\.py):(\w+)")
 _ARGUMENT: Final = re.compile(r"(?<==)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+
+
+def as_seen(path: Path) -> Path:
+    """Return a path as the user may have written it: from the current directory on, where it lies below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def told_path(path: str, folder: Path) -> str:

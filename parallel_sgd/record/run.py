@@ -53,6 +53,7 @@ from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
 from .machine import MACHINE
+from .paths import as_seen
 from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
@@ -318,13 +319,13 @@ class RunManifest:
 
         Raises: ValueError naming the file and its fault.
         """
-        path = run / MANIFEST
+        path = as_seen(run / MANIFEST)
         door = Door(run)
         try:
             content = door.json(MANIFEST)
         except FileNotFoundError:
             if not os.path.lexists(run / JOB_FILE):
-                raise ValueError(f"{run} is no folder of a run: it has neither {JOB_FILE} nor {MANIFEST}.") from None
+                raise ValueError(f"{as_seen(run)} is no folder of a run: it has neither {JOB_FILE} nor {MANIFEST}.") from None
             # no manifest is written for a run that failed
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
         except CutOff as error:

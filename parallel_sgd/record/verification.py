@@ -25,6 +25,7 @@ from .files import JOB_FILE
 from .job_file import JobFile
 from .job_record import MODEL_FILE
 from .kept_data import DATA_FILE, load_kept
+from .paths import as_seen
 from .run import RunManifest
 from .tables import read_hashes
 from .weight_hashes import Epochs, hash_of
@@ -112,7 +113,7 @@ def changed_data(file: JobFile, data: AbsDataset) -> str:
     said = "; ".join(found)
     # an older run has no checksums by rows
     if not said:
-        return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
+        return f"the SHA-256 of its samples is {data.checksum()}, {as_seen(file.path)} has {file.data_sha256}"
     use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
     return f"{said}; so every epoch would be {use} on others"
 

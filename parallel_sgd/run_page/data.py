@@ -98,7 +98,39 @@ def effort_in(records: RunRecords) -> Effort | None:
         records.environment.get(WORKERS_IN_TURN, records.settings.get("workers", "") if platform_of(records) else "")
     )
     workers = int(together) if together.isdecimal() and len(together) < _MOST_DIGITS else 0
-    return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies), workers)
+    copies = max(1, copies)
+    effort = effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), copies, workers)
+    history = records.history
+    # tables of seconds are of the workers that are left, and of epochs that one process has trained as a whole
+    went_on = history.parts or history.untold or records.outcome.get("failures")
+    if effort is None or not went_on:
+        return effort
+    spent, steps, between = _computed(records)
+    every = history.told.total() + sum(history.untold.values())
+    return effort._replace(alone=(spent / steps * every + between) / copies) if steps else effort
+
+
+def _computed(records: RunRecords) -> tuple[float, int, float]:
+    """Return the seconds of compute in the batches of which workers have told them, the block steps in these, and the seconds
+    of compute between batches, such as of evaluations.
+    """
+    spent, steps, between = 0.0, 0, 0.0
+    for node, tables in records.tables.items():
+        in_epochs: defaultdict[int, float] = defaultdict(float)
+        trained = tables.get("TR", {})
+        # to the shorter column: a table that is cut off ends within a row
+        places = zip(trained.get("Epochs", ()), trained.get("Batches", ()), strict=False)
+        told = Counter((int(epoch), int(batch)) for epoch, batch in places)
+        for row in records.batches.get(node, ()):
+            if row.key in told:
+                in_epochs[row.epoch] += row.compute
+                steps += told[row.key]
+        spent += sum(in_epochs.values())
+        # of an epoch that went on within it the table has the seconds since
+        times = tables.get("TI", {})
+        for epoch, compute in zip(times.get("Epochs", ()), times.get("Compute", ()), strict=False):
+            between += max(0.0, float(compute) - in_epochs[int(epoch)])
+    return spent, steps, between
 
 
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:

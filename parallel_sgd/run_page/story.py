@@ -137,18 +137,18 @@ def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
     number, moment = int(incident["attempt"]) + 1, float(incident["time"])
     answers = _culprits(records, incident.get("causes") or (), incident["message"])
     later = [(row.begin, row, node) for node, rows in records.batches.items() for row in rows if row.begin > moment]
+    said, took = "All nodes were started again.", "the time"
     if later:
         # the first batch after the failure, of any worker
         begin, row, _ = min(later)
         ran = _nodes_of(records, number + 1)
         on = f", with {people(ran)}" if ran else ""
-        said = f"Training went on {seconds(begin - moment)} later with epoch {row.epoch}, batch {row.batch}{on}."
-    else:
-        said = "All nodes were started again."
+        said = f"Training went on with epoch {row.epoch}, batch {row.batch}{on}."
+        took = seconds(begin - moment)
     answers.append(("What was done", said))
     undone = _undone(records, number)
     lost = f"{_count(undone, 'block')} had to be computed again. And" if undone else "No batch that had been applied, only"
-    answers.append(("What is lost", f"{lost} the time until training went on."))
+    answers.append(("What is lost", f"{lost} {took} until training went on."))
     return Event(f"Attempt {number} failed, {stamp(moment)}", answers, str(incident["message"]), incident["verdicts"])
 
 

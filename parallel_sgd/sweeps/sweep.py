@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import logging
 import math
 import os
 import time
@@ -97,6 +98,32 @@ class _Unreached:
 
 
 _Answer = Told | _Unreached | None  # None: an agent was busy
+
+
+class _Heard(NamedTuple):
+    """How an order was carried out, with the warnings meanwhile, which the sweep tells once.
+
+    Args:
+        answer: the end of the run.
+        warnings: their texts.
+    """
+
+    answer: _Answer
+    warnings: tuple[str, ...]
+
+
+class _Held(logging.Filter):
+    """Filter of handlers that keeps the texts of warnings, each once, in place of letting them through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, None] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        self.texts[record.getMessage()] = None
+        return False
 
 
 @checked_call
@@ -340,6 +367,7 @@ class _Progress:
         self._told = found_runs(directory, (run.identity for run in runs))
         self._trained = self._missing = 0
         self._busy: set[Address] = set()
+        self._warned: set[str] = set()
         self._written = -math.inf
         self._enter()
 
@@ -362,7 +390,7 @@ class _Progress:
             # its runs, in the children, leave the line on Ctrl-C to it
             told = telling(f"Sweep {self.result.title}", _log, whole=True)
             most_at_once = min(most, max(1, len(missing)))
-            with Pool[_Order, _Answer](most_at_once, partial(self._carry_out, place)) as pool, told:
+            with Pool[_Order, _Heard](most_at_once, partial(self._carry_out, place)) as pool, told:
                 self._share_out(pool, place, list(missing.values()))
         finally:
             if self._trained < len(missing):
@@ -381,7 +409,7 @@ class _Progress:
             _log.info("tables   %s", shown(self.result.folder / RESULTS), extra=COPIED)
             _log.info("page     %s", shown(page), extra=COPIED)
 
-    def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
+    def _share_out(self, pool: Pool[_Order, _Heard], place: _Place, todo: list[int]) -> None:
         agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()
         again: set[int] = set()
 
@@ -408,7 +436,8 @@ class _Progress:
                 elif todo:
                     time.sleep(max(0.0, min(agents.wakes - now, AWAY_SECONDS)))
                 continue
-            for order, answer in pool.answers(agents.wakes - now if todo and agents.wakes < math.inf else None):
+            for order, heard in pool.answers(agents.wakes - now if todo and agents.wakes < math.inf else None):
+                answer = self._told_once(heard) if isinstance(heard, _Heard) else heard
                 if answer is None:
                     # another submitter has them: others are tried first, these again after a while
                     agents.rest(order.agents, time.monotonic())
@@ -424,8 +453,28 @@ class _Progress:
                     agents.give_back(order.agents, served=isinstance(answer, Told) and answer.state == DONE)
                     ended.append((self._runs[order.number], answer))
 
-    def _carry_out(self, place: _Place, order: _Order) -> _Answer:
-        """Train a run, in a process of the pool; return how it ended, or None where an agent was busy."""
+    def _told_once(self, heard: _Heard) -> _Answer:
+        """Warn of what no run before has warned of, and return how the run has ended."""
+        for text in heard.warnings:
+            if text not in self._warned:
+                _log.warning("%s", text)
+        self._warned.update(heard.warnings)
+        return heard.answer
+
+    def _carry_out(self, place: _Place, order: _Order) -> _Heard:
+        """Train a run, in a process of the pool; return how it ended, and what was to be warned of."""
+        held = _Held()
+        handlers = [*logging.getLogger().handlers]
+        for handler in handlers:
+            handler.addFilter(held)
+        try:
+            return _Heard(self._end_of(place, order), tuple(held.texts))
+        finally:
+            for handler in handlers:
+                handler.removeFilter(held)
+
+    def _end_of(self, place: _Place, order: _Order) -> _Answer:
+        """Train a run; return how it ended, or None where an agent was busy."""
         run = self._runs[order.number]
         nodes = place.taken(run.options.nodes, order.agents)
         try:

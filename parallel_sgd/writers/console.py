@@ -5,6 +5,7 @@ files.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -16,11 +17,13 @@ from rpc.support.processors import usable_cores
 
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import COUNTED, EPOCH, Figures, JobHistory, Parts, lost_steps, over_epoch
+from ..record.history import COUNTED, EPOCH, Figures, JobHistory, Parts, lost_steps, over_epoch, steps_dealt
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
-from ..record.tables import read_columns
+from ..record.tables import read_columns, read_table
+from ..run_page.data import effort_in
+from ..run_page.records import RunRecords
 
 __all__ = ["JobConsole"]
 _log = get_logger(SUBMIT_LOGGER)
@@ -45,6 +48,8 @@ class JobConsole:
         #: by epoch: batch, number of rows, their mean
         self._steps: defaultdict[int, list[tuple[int, int, Figures]]] = defaultdict(list)
         self._parts = Parts()
+        #: the most rows that a batch of its number had in any epoch, as of one epoch
+        self._most: dict[tuple[int, int], int] = {}
         nodes = spec.options.nodes
         self._workers = len(nodes.worker_ids)
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
@@ -102,9 +107,16 @@ class JobConsole:
             # with its evaluation an epoch is complete
             if tests and row[EPOCH] > self._told:
                 steps = self._steps[int(row[EPOCH])]
-                dealt = self._parts.steps(int(row[EPOCH]), [batch for batch, *_ in steps]) if self._parts and steps else []
-                means, untold = over_epoch([(count, figures) for _, count, figures in steps], dealt) if steps else ({}, 0)
+                means, untold = self._over(int(row[EPOCH]), steps) if steps else ({}, 0)
                 self._tell({EPOCH: row[EPOCH], **means, **tests}, untold)
+
+    def _over(self, epoch: int, steps: Sequence[tuple[int, int, Figures]]) -> tuple[Figures, int]:
+        """Return the mean over an epoch, and how many block steps have no row."""
+        for batch, count, _ in steps:
+            self._most[0, batch] = max(count, self._most.get((0, batch), 0))
+        dealt = steps_dealt(self._most, self._parts, epoch, [batch for batch, *_ in steps])
+        # steps of clients are as many as have taken part
+        return over_epoch([(count, figures) for _, count, figures in steps], () if self._spec.options.clients else dealt)
 
     def take_all(self, history: JobHistory) -> None:
         """Tell the epochs of the whole history that were not told yet."""
@@ -130,6 +142,9 @@ class JobConsole:
         common = f"TR-{self._spec.options.mission_title}.csv"  # of those that have no tables of their own
         workers = len(result.models) if any(path.name == common for paths in result.files.values() for path in paths) else 0
         effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy, workers)
+        if result.folder is not None and (result.restarts or result.failures or self._spec.resume is not None):
+            # as in the report, which has the batches of those that are no more
+            effort = effort_in(RunRecords.read(result.folder, lambda door, name: read_table(door, name)[0])) or effort
         best = best_epoch(result.history) if self._learns else None
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         epochs = int(result.history.rows[-1][EPOCH]) if result.history.rows else self._spec.options.epoch

@@ -22,10 +22,35 @@ AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
 
 
 class _PrivateFileHandler(RotatingFileHandler):
-    """Handler of a file that, in every part, also those begun by rotation, is readable by its owner only."""
+    """Handler of a file that, in every part, also those begun by rotation, is readable by its owner only.
+
+    Where the disk refuses lines, one warning tells it to the other handlers, and another line that it takes them again.
+    """
+
+    _refused = _refuses = False
 
     def _open(self) -> TextIOWrapper:
         return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or leave it to the other handlers where the disk does not take it."""
+        before, self._refused = self._refused, False
+        super().emit(record)
+        if before and not self._refused and self._refuses:
+            self._refuses = False
+            _log.info("The disk takes lines for %s again; some may be missing.", self.baseFilename)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # the name is logging's
+        """Tell that the disk refuses a line, once; any other error is told as any handler does."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._refused = True
+        if not self._refuses:
+            self._refuses = True
+            reason = error.strerror or error
+            _log.warning("The disk refuses lines for %s (%s): they are on the console alone.", self.baseFilename, reason)
 
 
 def _private(path: str, flags: int) -> int:
@@ -185,6 +210,8 @@ def attach_file(path: Path) -> logging.Handler:
     tell_where(str(path))
     return handler
 
+
+_log = get_logger(__name__)
 
 QUIET: Final = 0
 NORMAL: Final = 1

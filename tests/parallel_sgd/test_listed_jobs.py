@@ -7,8 +7,8 @@ from typing import Any
 from parallel_sgd.commands.jobs import entries_of
 
 
-def entry(node: int, attempt: int, nodes: list[int], state: str) -> dict[str, Any]:
-    about = {"job": "job", "title": "title", "started": 1.0 + attempt, "driver": "", "outcome": ""}
+def entry(node: int, attempt: int, nodes: list[int], state: str, outcome: str = "") -> dict[str, Any]:
+    about = {"job": "job", "title": "title", "started": 1.0 + attempt, "driver": "", "outcome": outcome}
     return {**about, "node": node, "attempt": attempt, "nodes": nodes, "state": state}
 
 
@@ -30,3 +30,11 @@ def test_an_entry_of_an_attempt_before_hides_no_node_that_is_not_reached() -> No
         (0, 0, "", "not reached"),
         (2, 0, "", "not reached"),
     ]
+
+
+def test_an_agent_that_has_not_heard_of_a_new_attempt_is_reached() -> None:
+    """The driver tells its agents one after the other. One that has left the job stands for no node of the new attempt."""
+    first, second = [entry(0, 1, [0, 1], "starting")], [entry(1, 0, [0, 1], "failed")]
+    assert rows(first, second) == [(0, 1, "pc0:1", "starting"), (1, 0, "pc1:1", "failed")]
+    left = [entry(1, 0, [0, 1], "failed", "left")]
+    assert (1, 1, "", "not reached") in rows(first, left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,9 @@ def test_an_error_of_a_part_is_its_own(case: str, tmp_path: Path) -> None:
     packet = rf" for a packet of node {sender}, variable \d( \(dense_1/\w+\))?, epoch 1, batch 1"
     assert re.fullmatch(told + packet * bool(sender), first), first
     assert re.fullmatch(rf"Node\({node}\) of the job raised it\.", others[0])
+    # frames of the author, behind that of the call alone
+    _, answers, *own = [frame.f_code for frame, _ in traceback.walk_tb(info.tb)]
+    assert answers.co_name == "call" and own and {code.co_filename for code in own} == {__file__}
 
 
 class Exchanging(Codec):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import resource
 import stat
 import sys
 from collections.abc import Iterator
@@ -204,3 +205,34 @@ def test_a_console_breaks_sentences_and_no_commands(logger: logging.Logger, monk
     for mark in (PLAIN, COPIED):
         handler.emit(logging.makeLogRecord({"name": SUBMIT_LOGGER, "levelno": 20, "msg": said, **mark}))
     assert screen.rows == ["go on    psgd run digits-1", "         --resume last", said, ""]
+
+
+@covers("SUB-19")
+def test_a_disk_that_refuses_lines_is_told_in_a_sentence(
+    logger: logging.Logger, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No traceback of logging for each line. What the other handlers show goes on, and the file when there is room again."""
+    path = tmp_path / "log"
+    attach_file(path)
+    logger.setLevel(logging.INFO)
+    shown = io.StringIO()
+    other = logging.StreamHandler(shown)
+    logging.getLogger().addHandler(other)
+    try:
+        logger.warning("there is room")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, hard))
+        try:
+            logger.warning("a full disk")
+            logger.warning("still full")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        logger.warning("room again")
+    finally:
+        logging.getLogger().removeHandler(other)
+    assert capfd.readouterr().err == ""
+    refused = f"The disk refuses lines for {path} (File too large): they are on the console alone."
+    taken = f"The disk takes lines for {path} again; some may be missing."
+    told = ["there is room", refused, "a full disk", "still full", taken, "room again"]
+    assert shown.getvalue().splitlines() == told
+    assert path.read_text().splitlines()[-1].endswith(taken)

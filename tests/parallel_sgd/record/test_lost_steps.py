@@ -67,6 +67,13 @@ def test_the_tail_of_an_epoch_has_fewer_blocks() -> None:
     assert over_epoch([tail, whole, tail]) == ({"Loss": (2 * 4 + 2 + 4) / 5}, 1)
 
 
+def test_a_worker_that_the_others_do_without_is_missing_in_later_epochs(tmp_path: Path) -> None:
+    """Blocks that they hold, too, are trained on, but its rows are not there: no epoch passes for whole that has none."""
+    files = run(tmp_path, 0)
+    files[1][0].write_text("".join(table(1, 0).splitlines(keepends=True)[: 1 + BATCHES]))
+    assert JobHistory.read(files).untold == {2: BATCHES}
+
+
 def test_the_console_marks_the_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Where it is told while the job runs, and where at its end."""
     model = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(10, "softmax")])
@@ -88,4 +95,4 @@ def test_the_console_marks_the_line(tmp_path: Path, caplog: pytest.LogCaptureFix
                     console.take_all(JobHistory.read(files))
             lines.append([record.getMessage() for record in caplog.records])
         assert lines[0] == lines[1] and len(lines[0]) == EPOCHS
-        assert [line.endswith("   (figures of 4 training steps lost with a worker)") for line in lines[0]] == ends
+        assert [line.endswith(f"   (figures of {lost} training steps lost with a worker)") for line in lines[0]] == ends

@@ -31,9 +31,10 @@ def run(plan: str, codec: str = "Plain", workers: int = 3, **given: Any) -> JobR
         codec_time=0,
         shared=given.pop("shared", None),
     )
+    folder = given.pop("folder", None)
     options = {"epoch": EPOCHS, "steps": BATCHES, "on_failure": "restart", "fault": plan, **given}
     with TemporaryDirectory() as directory:
-        return train(nodes, kind, Path(directory), **options)
+        return train(nodes, kind, Path(directory) if folder is None else folder, **options)
 
 
 @cache

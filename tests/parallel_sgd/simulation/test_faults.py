@@ -15,6 +15,8 @@ from network.faults.fault import LINK_KINDS, PROCESS_KINDS
 from network.faults.plan import FaultPlan
 from parallel_sgd import codec as codecs
 from parallel_sgd.errors import JobFailed
+from parallel_sgd.run_page.data import effort_in
+from parallel_sgd.run_page.records import RunRecords
 from parallel_sgd.simulation.shrink import shrunk
 from rpc.liveness.limits import (
     FIRST_BATCH_SECONDS,
@@ -126,6 +128,26 @@ def test_a_job_does_without_a_worker_whose_blocks_others_have() -> None:
         redundancy=2,
     )  # fmt: skip
     assert sorted(result.failures) == [2] and result.restarts == 0 and sorted(result.models) == [0, 1]
+
+
+def test_what_a_lost_worker_computed_is_not_forgotten(tmp_path: Path) -> None:
+    """Epochs whose figures lack its steps say so, and the seconds that one worker alone would have needed have its own."""
+    given: dict[str, Any] = {"on_failure": "redundant", "codec": "FirstCopy", "redundancy": 2, "epoch": 3}
+    given["assignment_type"] = parallel_sgd.profiles.IIDBlockAssignment
+    efforts = []
+    for plan in ("", f"kill 2{AT}"):
+        result = run(plan, folder=tmp_path, **given)
+        assert result.folder is not None
+        efforts.append(effort_in(RunRecords.read(result.folder)))
+        whole = result.history.told[1, 1]
+        lost = {2: (BATCHES - 1) * whole // 3} if plan else {}
+        lost |= {3: BATCHES * whole // 3} if plan else {}
+        assert result.history.untold == lost
+        assert (result.ledger is not None) and result.ledger.problems == ()
+    calm, killed = efforts
+    assert calm is not None and killed is not None
+    # but for the evaluations that a lost worker makes no more
+    assert 0.9 * calm.alone < killed.alone <= calm.alone
 
 
 @covers("SIM-1")

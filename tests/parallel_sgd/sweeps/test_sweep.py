@@ -21,7 +21,7 @@ import pytest
 from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
-from parallel_sgd.codec import Plain
+from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, SharedAgents
 from parallel_sgd.sweeps.sweep import _locked
 from rpc.liveness.limits import RETURN_SECONDS
@@ -47,6 +47,25 @@ class Dies(Plain):
     def get_result(self) -> np.ndarray:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
+
+
+class ReadsLate(Plain):
+    """A codec of whose parameters nothing is known before it runs, and which reads none then."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        if node_id < 0:
+            GlobalSettings.get_params("".join(("sha", "re")), 0)
+
+
+@pytest.mark.processes
+def test_what_all_runs_warn_of_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each is a job of a process of its own."""
+    common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "directory": tmp_path, "codec_extra_parameters": {"share": 1}}
+    result = sweep(digits_job(), {"codec": [ReadsLate]}, 3, processes=2, **common)  # type: ignore[arg-type]
+    assert result.count("done") == 3
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [each for each in warned if "share" in each] == ["No codec has read these of 'codec_extra_parameters': 'share'"]
 
 
 def folders(result: SweepResult) -> list[tuple[str, str]]:
