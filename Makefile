@@ -98,8 +98,10 @@ marked = tests/processes $(shell grep -rlE --include='test_*.py' 'mark\.$(1)' te
 # Ctrl-C is for the tests: what shows their lines stays until they have told theirs
 show = 2>&1 | (trap '' INT; sed -u 's/^/$(1) | /')
 
+# This part computes with the kernels that the BLAS picks for the machine, also where the environment names others for all the
+# rest: with some the bits of a row of a product depend on the number of rows, so that equal bits cannot be demanded.
 test-computing: $(VENV)/.dev
-	@$(GIVE_WAY) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long" $(call show,computing)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(GIVE_WAY) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long" $(call show,computing)
 
 test-processes: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes) $(call show,processes)

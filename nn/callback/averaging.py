@@ -15,7 +15,8 @@ class SwapEMA(Callback):
     `StochasticAverage`.
 
     During training, and in the results of its epochs, the parameters are the trained ones; a job evaluates anew after the end.
-    A further training goes on from the averages. Statistics of `BatchNorm` stay as they are.
+    A further training goes on from the averages. Constraints hold for what is put there. Statistics of `BatchNorm` stay as they
+    are.
 
     Raises ValueError where the rule keeps no averages, and for optimizers of which a worker sees no average of the merged
     parameters: sharded ones, and those that exchange updates or parameters.
@@ -37,6 +38,8 @@ class SwapEMA(Callback):
         # None where no batch was trained.
         if average is not None:
             np.copyto(self.model.store.values, average)
+            # The rule takes its means before constraints, and a mean of numbers of a set need not lie in it.
+            self.model.store.project()
 
     def _mean(self) -> ParameterMean:
         optimizer = self.model.optimizer

@@ -70,8 +70,7 @@ class _Folders(DrawingDataset, configured=True):
     def classes(self) -> list[str]:
         """The names of the classes, which are those of their folders, by their numbers."""
         root = find_folder(self.directory, self)
-        # Hidden folders are those of tools, and no classes.
-        names = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+        names = _names(root, self)
         if self.class_names is None:
             if not names:
                 raise ValueError(f"{type(self).__name__}: '{root}' must have a folder for each class, it has none")
@@ -84,6 +83,17 @@ class _Folders(DrawingDataset, configured=True):
             )
         return self.class_names
 
+    def _check_test_classes(self) -> None:
+        """Raise ValueError where the folder of the samples to evaluate on has a class that would be left out unsaid."""
+        if self.class_names is not None or self.test_directory is None:
+            return
+        root = find_folder(self.test_directory, self)
+        if more := [name for name in _names(root, self) if name not in self.classes]:
+            raise ValueError(
+                f"{type(self).__name__}: '{root}' must have folders of the classes of '{self.directory}', "
+                f"{', '.join(self.classes)}, got {more[0]!r}; 'class_names' leaves others out"
+            )
+
     def source_of(self, part: str) -> str:
         return self.test_directory if part.startswith("test") and self.test_directory is not None else self.directory
 
@@ -91,6 +101,7 @@ class _Folders(DrawingDataset, configured=True):
         """Return the files to train and to evaluate on, by class and name."""
         files = self._files(self.directory)
         if self.test_directory is not None:
+            self._check_test_classes()
             return files, self._files(self.test_directory)
         numbers = np.array([number for _, number in files])
         self._drawn = draw(numbers, self.test_fraction, self.seed, self.split)
@@ -103,19 +114,47 @@ class _Folders(DrawingDataset, configured=True):
         for number, kind in enumerate(self.classes):
             folder = root / kind
             # Also in folders within; by name, since each file system has an order of its own.
-            within = [
-                path
-                for path in (folder.rglob("*") if folder.is_dir() else ())
-                if path.suffix.lower() in self.suffixes and path.is_file() and not path.name.startswith(".")
-            ]
+            within = [path for path in (folder.rglob("*") if folder.is_dir() else ()) if self._counts(path, folder)]
             if not within:
                 raise ValueError(f"{name}: '{folder}' must hold files that end in {', '.join(self.suffixes)}, it has none")
             found += [(path, number) for path in sorted(within, key=lambda path: path.relative_to(folder).parts)]
         return found
 
+    def _counts(self, path: Path, folder: Path) -> bool:
+        """Return whether a path is a file of a class; raise ValueError for a link that leads nowhere."""
+        # Hidden folders hold copies that tools keep, such as .ipynb_checkpoints.
+        if path.suffix.lower() not in self.suffixes or any(name.startswith(".") for name in path.relative_to(folder).parts):
+            return False
+        if path.is_symlink() and not path.exists():
+            raise ValueError(
+                f"{type(self).__name__}: the link '{path}' must lead to a file, '{os.readlink(path)}' is not there"
+            )
+        return path.is_file()
+
     @abstractmethod
     def load(self, download: bool = True) -> Arrays:
         """Return the samples of all files and the numbers of their classes."""
+
+
+def _names(root: Path, owner: object) -> list[str]:
+    """Return the names of the folders of classes, sorted; hidden ones are those of tools.
+
+    Args:
+        root: the folder that has them.
+        owner: the data set, for the error.
+
+    Raises:
+        ValueError: for a name of bytes that are no UTF-8: names travel with the model, as text.
+    """
+    names = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    for name in names:
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{type(owner).__name__}: names of folders in '{root}' must be text in UTF-8, got {os.fsencode(name)!r}"
+            ) from error
+    return names
 
 
 class ImageFolder(_Folders, configured=True):
@@ -123,8 +162,10 @@ class ImageFolder(_Folders, configured=True):
 
     Samples are uint8 ``(n, height, width, channels)``, labels int64 ``(n,)``, the number of the folder by name; `classes`
     lists the names. Files end in .npy (uint8), .pgm or .ppm, which NumPy reads, or .png, .jpg, .jpeg, .bmp, .gif or .webp,
-    which take the extra ``images`` (Pillow); others do not count. They stand in the folder of a class or in folders within it.
-    Images of a JPEG may differ by a bit between versions of its decoder; checksums of rows tell.
+    which take the extra ``images`` (Pillow); others do not count. They stand in the folder of a class or in folders within it,
+    of which hidden ones and links are left out. Images of a JPEG may differ by a bit between versions of its decoder; checksums
+    of rows tell. Alpha is left out, not painted over, values of two bytes lose the lower one, animations give their first
+    image, and images are not turned as their EXIF data says.
 
     A job keeps the names of the classes with the model; ``ImageCls(flatten=False)`` divides by 255. A relative path counts from
     the working directory, else from ``$PSGD_DATA``.
@@ -144,8 +185,8 @@ class ImageFolder(_Folders, configured=True):
 
     Raises:
         TypeError, ValueError: for other arguments. `load` raises FileNotFoundError for a folder that is missing, ValueError
-            for a class without files, a damaged file, images of several sizes without `image_size`, and more than 4 GiB of
-            them, and ImportError for a file that needs Pillow.
+            for a class without files, a damaged file, a link that leads nowhere, images of several sizes without
+            `image_size`, and more than 4 GiB of them, and ImportError for a file that needs Pillow.
 
     >>> for kind, grey in (("dark", 20), ("light", 200)):
     ...     Path("shades", kind).mkdir(parents=True)
@@ -216,8 +257,8 @@ class ImageFolder(_Folders, configured=True):
 class TextFolder(_Folders, configured=True):
     """Texts in folders, one folder for each class, as the ids of their words or as counts of them.
 
-    Each file that ends in .txt, in the folder of a class or in folders within it, is a text in UTF-8. Words are those of the
-    texts to train on, the most frequent one first. Ids are int32 ``(n, length)``: 0 for padding, which
+    Each file that ends in .txt, in the folder of a class or in folders within it that are not hidden, is a text in UTF-8.
+    Words are those of the texts to train on, the most frequent one first. Ids are int32 ``(n, length)``: 0 for padding, which
     ``Embedding(.., mask_zero=True)`` leaves out, 1 for a word that is not known; counts are float32 ``(n, words)``. Labels are
     int64 ``(n,)``, the number of the folder by name; `classes` lists the names.
 

@@ -26,7 +26,9 @@ SUFFIXES: Final = (*PLAIN, ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 _CHANNELS: Final = {"grayscale": 1, "rgb": 3, "rgba": 4}
 _MODES: Final = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _MOST_PIXELS: Final = 1 << 26  # of one image: a small file may claim any number
-_HEADER = re.compile(rb"P([56])(?:\s+|#[^\n]*\n)*(\d{1,6})(?:\s+|#[^\n]*\n)+(\d{1,6})(?:\s+|#[^\n]*\n)+(\d{1,5})\s")
+# One sign at a time: a repetition within a repetition takes time without end where a damaged file has many spaces.
+_SPACE = rb"(?:\s|#[^\r\n]*[\r\n])"
+_HEADER = re.compile(rb"P([56])%b*(\d{1,6})%b+(\d{1,6})%b+(\d{1,5})\s" % ((_SPACE,) * 3))
 
 
 def read_image(path: Path, mode: ColorMode) -> Image:
@@ -95,7 +97,8 @@ def _read_pnm(path: Path, mode: ColorMode) -> Image:
     # Further images may follow in the file; the first one counts.
     image = pixels[: height * width * channels].reshape(height, width, channels)
     if greatest < 255:
-        image = np.rint(image * (255 / greatest)).clip(0, 255).astype(np.uint8)
+        # In the order in which Pillow computes it, so that halves are rounded alike.
+        image = np.rint(image / greatest * 255).clip(0, 255).astype(np.uint8)
     return _converted(path, image, mode)
 
 
@@ -127,7 +130,9 @@ def _by_pillow(path: Path, mode: ColorMode) -> Image:
                 return _converted(path, (np.asarray(image) >> 8).astype(np.uint8)[..., None], mode)
             if image.mode in ("I", "F"):
                 raise ValueError(f"'{path}' must have one or two bytes for each colour of a pixel, got the mode {image.mode!r}")
-            pixels = np.array(image.convert(_MODES[mode]), np.uint8)
+            # By way of RGBA, as Pillow warns of a palette with alpha that is converted to something else.
+            shown = image.convert("RGBA") if image.mode == "P" and "transparency" in image.info else image
+            pixels = np.array(shown.convert(_MODES[mode]), np.uint8)
     # Pillow raises SyntaxError for some damaged files, and errors of its own, derived from OSError, for others.
     except (OSError, SyntaxError, EOFError, pillow.DecompressionBombError) as error:
         raise ValueError(f"'{path}' is damaged, too large, or no image: {error}") from error

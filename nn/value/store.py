@@ -72,6 +72,10 @@ class VariableStore:
         if self.buffers:
             # In one pass over all buffers, which lie in one vector.
             np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
+        self.project()
+
+    def project(self) -> None:
+        """Bring the trained variables that have a constraint back to its set."""
         for variable in self.variables:
             if variable.constraint is not None:
                 variable.constraint.project(variable.value)

@@ -374,6 +374,17 @@ def test_without_its_library_a_board_is_refused_before_training(monkeypatch):
     assert np.array_equal(model.store.values, before)
 
 
+def test_averages_that_are_put_in_place_obey_constraints():
+    """A rule takes its means before the constraints."""
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3, kernel_constraint="non_neg"), nn.layer.Dense(3)])
+    model.compile(nn.gradient_descent.MovingAverage(SGD(0.5), 0.0), "crossentropy_with_softmax")
+    model.fit(X[:, :4], Y, epochs=1, callbacks=[SwapEMA()], verbose=0)
+    kernel = model.layers[0].kernel.get_value()
+    average = model.rule.average[: kernel.size].reshape(kernel.shape)
+    assert average.min() < 0
+    assert np.array_equal(kernel, np.maximum(average, 0))
+
+
 def test_averages_take_the_place_of_the_weights_at_the_end_and_functions_are_called():
     told, model = [], classifier()
     names = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")

@@ -1,5 +1,6 @@
 """Folders of images and texts as data sets: files, sizes, words, what travels with a model, and what is refused."""
 
+import os
 import re
 import struct
 import sys
@@ -131,6 +132,13 @@ def test_a_mark_of_byte_order_is_no_part_of_a_text():
     assert "\ufeff" not in CharacterText(text, 4).vocabulary
 
 
+def test_hidden_folders_within_a_class_hold_no_samples():
+    for folder in ("a", "a/.ipynb_checkpoints", "a/deep/.thumbnails/x", "a/deep", "b"):
+        put(f"kept/{folder}/1.npy", COLOURS), put(f"kept/{folder}/1.txt", "one")
+    for kind in (ImageFolder, TextFolder):
+        assert kind("kept", test_directory="kept").load()[1].tolist() == [0, 0, 1]
+
+
 def test_windows_apart():
     x, y = np.arange(12.0)[:, None], np.arange(12.0) * 10
     made = Windows(3, stride=2, rate=2)
@@ -168,7 +176,21 @@ def test_sequences_are_padded_as_keras_does():
         (lambda: read_image(put("x.pgm", b"P2 1 1 255\n1"), "rgb"), "'x.pgm' is no binary PGM or PPM"),
         (lambda: read_image(put("x.npy", np.ones((2, 2))), "rgb"), "must hold uint8 of shape (height, width)"),
         (lambda: read_image(put("x.png", b"no image"), "rgb"), "'x.png' is damaged, too large, or no image"),
+        (lambda: read_image(put("x.pgm", b"P5" + b" " * 60 + b"x"), "rgb"), "'x.pgm' is no binary PGM or PPM"),
+        (lambda: read_image(put("x.npy", b""), "rgb"), "'x.npy' is no .npy file of version 1 or 2: it is empty"),
         (lambda: TextFolder("binary").load(), "must be text in UTF-8"),
+        (
+            lambda: ImageFolder("links").load(),
+            "ImageFolder: the link 'links/a/1.npy' must lead to a file, 'nowhere.npy' is not there",
+        ),
+        (
+            lambda: ImageFolder("sizes", test_directory="shades").load(),
+            "'shades' must have folders of the classes of 'sizes', a, got 'dark'; 'class_names' leaves others out",
+        ),
+        (
+            lambda: ImageFolder("foreign").load(),
+            "ImageFolder: names of folders in 'foreign' must be text in UTF-8, got b'\\xff'",
+        ),
         (lambda: pad_sequences([1]), "pad_sequences() 'sequences' must be lists of numbers, got 1 at 0"),
         (lambda: pad_sequences([[[1, 2]], [[1]]]), "must hold entries of one shape, got (1,) and (2,)"),
         (lambda: pad_sequences([["a"]]), "'sequences' must be lists of numbers, got ['a'] at 0"),
@@ -183,6 +205,9 @@ def test_what_is_refused(make, said):
     shades()
     put("sizes/a/a.npy", COLOURS), put("sizes/a/b.npy", COLOURS[:2, :2]), put("binary/a/1.txt", b"\xff\xfe")
     put("binary/a/2.txt", "a")
+    os.makedirs(b"foreign/\xff")
+    put("links/a/2.npy", COLOURS)
+    Path("links/a/1.npy").symlink_to("nowhere.npy")
     with pytest.raises((OSError, TypeError, ValueError), match=re.escape(said)):
         make()
 
@@ -205,6 +230,20 @@ def test_images_of_two_bytes_keep_the_higher_one_and_bombs_are_named():
     bomb = content[:16] + header + struct.pack(">I", zlib.crc32(b"IHDR" + header)) + content[33:]
     with pytest.raises(ValueError, match=r"'bomb.png' is damaged, too large, or no image: Image size \(3600000000 pixels\)"):
         read_image(put("bomb.png", bomb), "rgb")
+
+
+def test_fewer_levels_and_palettes_with_alpha_are_read_as_pillow_does(recwarn):
+    pillow = pytest.importorskip("PIL.Image")
+    for greatest in (1, 7, 100, 254):
+        levels = np.arange(greatest + 1, dtype=np.uint8).tobytes()
+        path = put(f"{greatest}.pgm", b"P5 %d 1 %d\n" % (greatest + 1, greatest) + levels)
+        assert np.array_equal(read_image(path, "grayscale")[..., 0], np.array(pillow.open(path).convert("L")))
+    few = pillow.fromarray(COLOURS).quantize(5)
+    few.save("palette.png", transparency=bytes([0, 50, 100, 200, 255]))
+    for mode in ("rgb", "grayscale"):
+        plain = np.array(few.convert({"rgb": "RGB", "grayscale": "L"}[mode])).reshape(5, 7, -1)
+        assert np.array_equal(read_image(Path("palette.png"), mode), plain)
+    assert not [each for each in recwarn if "Palette" in str(each.message)]
 
 
 def test_images_that_need_pillow_are_asked_for_where_a_node_lacks_it(tmp_path, monkeypatch):
