@@ -13,12 +13,12 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FrameType, MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "is_import", "warn_of"]
+__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "refusal", "warn_of"]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -103,21 +103,29 @@ def is_answer(error: BaseException) -> bool:
     return answer
 
 
-def is_import(frame: FrameType, package: str, name: str) -> bool:
-    """Return whether a frame is at a statement `from package import name` that Python is about to refuse.
+def refusal(
+    error: AttributeError, package: str, name: str, frame: FrameType, near: Callable[[str, Iterable[str]], str]
+) -> AttributeError | ImportError:
+    """Return the error for a name that a package lacks, for the statement at which it was asked for it.
 
-    Python puts its own words in place of those of an AttributeError there, but for one of a module that is loaded it takes the
-    module.
+    Python puts its own words in place of those of an AttributeError at `from package import name`, but for one of a module that
+    is loaded it takes the module.
 
     Args:
-        frame: the frame that asks a package for a name which it lacks.
+        error: the error for an access to the attribute; what its text has after a semicolon is told in any case.
         package: the package.
         name: the name.
+        frame: the frame that asks.
+        near: tells which of some names may have been meant.
     """
     import dis  # noqa: PLC0415 - for errors alone
 
     at_import = frame.f_lasti >= 0 and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
-    return at_import and not name.startswith("_") and f"{package}.{name}" not in sys.modules
+    if not at_import or name.startswith("_") or f"{package}.{name}" in sys.modules:
+        return error
+    told = str(error).partition("; ")[2]
+    end = f"; {told}" if told else near(name, dir(sys.modules[package]))
+    return ImportError(f"cannot import name {name!r} from {package!r}{end}", name=package)
 
 
 def _is_raised_by_us(traceback: TracebackType | None) -> bool:

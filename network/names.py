@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 _NOTHING: Final = MappingProxyType[Any, str]({})
@@ -40,7 +40,9 @@ def lazily(
             # the submodule itself, as `import network; network.errors` finds it after a plain import
             if name in shown:
                 return import_module(f"{package}.{name}")
-            raise _refused(unknown(package, name, meant, within), package, name, sys._getframe(1))
+            from _psgd_packages import refusal  # noqa: PLC0415 - for errors alone
+
+            raise refusal(unknown(package, name, meant, within), package, name, sys._getframe(1), did_you_mean)
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         # found in the module from now on: `__getattr__` is asked only for names that are absent
         setattr(sys.modules[package], name, value)
@@ -75,25 +77,6 @@ def unknown(package: str, name: str, meant: Mapping[str, str], within: str = "")
         homes = (f"{package}.{home}" for home in within.split())
         told = next((f"; here it is {home}.{name}" for home in homes if name in import_module(home).__all__), "")
     return AttributeError(f"module {package!r} has no attribute {name!r}{told}", name=name, obj=sys.modules[package])
-
-
-def _refused(error: AttributeError, package: str, name: str, frame: FrameType) -> AttributeError | ImportError:
-    """Return the error for a name that a package lacks, for the statement at which it was asked for it.
-
-    Args:
-        error: that of `unknown`.
-        package: the package.
-        name: the name.
-        frame: the frame that asks.
-    """
-    import _psgd_packages  # noqa: PLC0415 - for errors alone
-
-    if not _psgd_packages.is_import(frame, package, name):
-        return error
-    # by then Python would say itself what may have been meant
-    told = str(error).partition("; ")[2]
-    near = f"; {told}" if told else did_you_mean(name, dir(sys.modules[package]))
-    return ImportError(f"cannot import name {name!r} from {package!r}{near}", name=package)
 
 
 def missing(item: object, name: str, meant: Mapping[str, str]) -> Any:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, Final
 
 _PROJECT: Final = "parallel_sgd"
@@ -32,7 +32,9 @@ def lazily(package: str, modules: Mapping[str, str]) -> None:
         if name in modules:
             return _imported(f"{package}.{name}")
         if name not in homes:
-            raise _refused(unknown(package, name), package, name, sys._getframe(1))
+            from _psgd_packages import refusal  # noqa: PLC0415 - for errors alone
+
+            raise refusal(unknown(package, name), package, name, sys._getframe(1), _near)
         value = getattr(_imported(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value
@@ -60,25 +62,10 @@ def unknown(package: str, name: str) -> AttributeError:
     return AttributeError(f"module {package!r} has no attribute {name!r}{told}", name=name, obj=module)
 
 
-def _refused(error: AttributeError, package: str, name: str, frame: FrameType) -> AttributeError | ImportError:
-    """Return the error for a name that a package lacks, for the statement at which it was asked for it.
+def _near(name: str, known: Iterable[str]) -> str:
+    from nn.extension import did_you_mean  # noqa: PLC0415 - for this error alone
 
-    Args:
-        error: that of `unknown`.
-        package: the package.
-        name: the name.
-        frame: the frame that asks.
-    """
-    import _psgd_packages  # noqa: PLC0415 - for errors alone
-
-    if not _psgd_packages.is_import(frame, package, name):
-        return error
-    from nn.extension import did_you_mean  # noqa: PLC0415 - as above
-
-    # by then Python would say itself what may have been meant
-    told = str(error).partition("; ")[2]
-    near = f"; {told}" if told else did_you_mean(name, dir(sys.modules[package]))
-    return ImportError(f"cannot import name {name!r} from {package!r}{near}", name=package)
+    return did_you_mean(name, known)
 
 
 def look_beside(package: str) -> None:
