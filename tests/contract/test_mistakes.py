@@ -413,6 +413,17 @@ def test_own_parts_that_are_right_train() -> None:
     assert job(codec=up, gd_type="sgd").models[0].store.values.shape == (10,)
 
 
+def test_a_model_of_ones_own_is_saved_with_what_its_base_takes() -> None:
+    class Own(nn.model.Model):
+        def call(self, x: Any) -> Any:
+            return nn.layer.Dense(2)(x)
+
+    model = Own([-1, 4])
+    model.setup("mse")
+    again = nn.model.Model.from_bytes(model.to_bytes(), custom_objects={"Own": Own})
+    assert again.store.values.tobytes() == model.store.values.tobytes()
+
+
 @pytest.mark.parametrize("keywords", [{}, {"configured": True}])
 def test_a_layer_of_ones_own_keeps_the_name_that_it_was_given(keywords: Any) -> None:
     class Named(nn.layer.Layer, **keywords):
