@@ -640,7 +640,7 @@ def check_class(cls: type) -> None:
 
 
 def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the arguments of a call of a class that its own constructor has: those of our bases keep what they take, too."""
+    """Return the arguments of a call of a class that its own constructor has: bases of ours keep theirs."""
     makers = (vars(base)["__init__"] for base in cls.__mro__ if is_ours(base) and "__init__" in vars(base))
     known = {name for maker in makers for name in signature_of(maker).parameters}
     parameters = [each for each in signature_of(cls).parameters.values() if each.kind is not each.VAR_POSITIONAL]
@@ -651,7 +651,7 @@ def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -
 
 
 def check_begun(cls: type, item: object) -> None:
-    """Refuse an object of a user's class whose constructor has not called that of its base, or not kept what it says it keeps.
+    """Refuse an object of a user's class with a constructor that has not called its base's, or lacks arguments that it keeps.
 
     Raises: TypeError naming the class and the call, or the argument, that is missing.
     """
@@ -985,7 +985,7 @@ def written(owner: object, method: str, given: Sequence[Any], out: Any) -> None:
 
     Raises:
         TypeError: for a method that takes other arguments, or returns something.
-        ValueError: for one that writes nothing, or what does not fit.
+        ValueError: for one that writes nothing, or an array that does not fit.
     """
     name, hook = f"{type(owner).__name__}.{method}", getattr(owner, method)
     if not takes(hook, given, {}):

@@ -17,12 +17,12 @@ _NUMBERS = 8
 
 
 def try_stage(stage: Stage) -> None:
-    """Try a stage; one that raises is left to the first packet, whose errors name the variable.
+    """Try a stage; one that raises is left to the first packet, where errors name the variable.
 
     Args:
         stage: the stage, which stays as it is: copies of it are tried.
 
-    Raises: TypeError, ValueError naming the method, what it must return, and what it has returned.
+    Raises: TypeError, ValueError naming the method, the array that it must return, and the object that came.
     """
     if is_ours(type(stage)):
         return
