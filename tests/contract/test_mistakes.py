@@ -272,6 +272,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: own_stage(GradientStage, transform=nothing),
         r"Mine.transform\(\) must return a row of 8 float32 for a vector of 8, got NoneType",
     ),
+    "stage: nothing, in a codec": (
+        lambda: Codec.of(AllToAll(), up=made(GradientStage, transform=nothing)()),
+        r"Mine.transform\(\) must return a row of 8 float32 for a vector of 8, got NoneType",
+    ),
+    "stage: a vector that is changed": (
+        lambda: own_stage(GradientStage, transform=lambda self, x, draw: np.multiply(x, 2, out=x)),
+        r"Mine.transform\(\) must leave the vector x as it is, and has written to it",
+    ),
     "stage: another type": (
         lambda: own_stage(GradientStage, transform=lambda self, x, draw: x.astype("f8")),
         r"Mine.transform\(\) must return a row of 8 float32 for a vector of 8, got float64 of shape \(8,\)",
