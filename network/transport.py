@@ -32,10 +32,10 @@ from .records import check_library
 class Link(ABC):
     """Link, an end of a byte stream (TCP, Unix socket, shared memory) over which a `Session` runs.
 
-    To add a kind: a class with these methods in a module of this package with an `__all__`, whose first line `python -m
-    tests.house.architecture` writes into docs/architecture.md, and a pair of it among `WIRES` in `tests/network/wires.py`;
-    tests demand both. Without a `binding` its sessions are always sealed. `wait_sockets` waits
-    for one with a `fileno()` that polls in both directions. Any other brings its own waiter, the `wait` of a `Controller`; that
+    To add a kind: a class with these methods in a module of this package with an `__all__`; `python -m
+    tests.house.architecture` writes its first line into docs/architecture.md. A pair of it goes into `WIRES` of
+    `tests/network/wires.py`. Tests demand both. Without a `binding` its sessions are always sealed. `wait_sockets` waits for
+    one with a `fileno()` that polls in both directions. Any other brings its own waiter, the `wait` of a `Controller`; that
     takes plain sockets, too, by which other threads wake the controller. The keys of a session come from the machines of
     `handshake`, which `dial` and `acceptor` run over sockets. The listening sockets, and the path that peers of the host are
     told, are `rpc.agent.agent`'s; the choice of the one to call is `dial`'s.

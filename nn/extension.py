@@ -647,15 +647,18 @@ def check_class(cls: type) -> None:
 
 
 def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the arguments of a call of a class; those in a `*names` have none."""
+    """Return the arguments of a call of a class that its own constructor has: bases of ours keep theirs."""
+    makers = (vars(base)["__init__"] for base in cls.__mro__ if is_ours(base) and "__init__" in vars(base))
+    known = {name for maker in makers for name in signature_of(maker).parameters}
     parameters = [each for each in signature_of(cls).parameters.values() if each.kind is not each.VAR_POSITIONAL]
     aliases = getattr(inspect.getattr_static(cls, "__init__"), "aliases", {})
     places = (each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD))
-    return (*(name for name, _ in zip(places, args, strict=False)), *(aliases.get(name, name) for name in keywords))
+    given = [*(name for name, _ in zip(places, args, strict=False)), *(aliases.get(name, name) for name in keywords)]
+    return tuple(name for name in given if name not in known)
 
 
 def check_begun(cls: type, item: object) -> None:
-    """Refuse an object of a user's class whose constructor has not called that of its base, or not kept what it says it keeps.
+    """Refuse an object of a user's class with a constructor that has not called its base's, or lacks arguments that it keeps.
 
     Raises: TypeError naming the class and the call, or the argument, that is missing.
     """
@@ -989,7 +992,7 @@ def written(owner: object, method: str, given: Sequence[Any], out: Any) -> None:
 
     Raises:
         TypeError: for a method that takes other arguments, or returns something.
-        ValueError: for one that writes nothing, or what does not fit.
+        ValueError: for one that writes nothing, or an array that does not fit.
     """
     name, hook = f"{type(owner).__name__}.{method}", getattr(owner, method)
     if not takes(hook, given, {}):
@@ -999,7 +1002,7 @@ def written(owner: object, method: str, given: Sequence[Any], out: Any) -> None:
         returned = hook(*given)
     except (TypeError, ValueError) as error:
         hint = "; it may change 'out' and its slots, and nothing else" if "read-only" in str(error) else ""
-        raise type(error)(f"{name}(): {error}{hint}") from error
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}(): {error}{hint}") from error
     if returned is not None:
         raise TypeError(
             f"{name}() must write its result into 'out', {described(out)}, and return nothing, got {described(returned)}"

@@ -173,8 +173,7 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
     config = {name: describe(argument, seen) for name, argument in config_of(value).items()}
     kind = type(value).__name__
     for name in vars(value).get("_passed", ()):
-        # that of a layer is no part of what it computes
-        if name not in config and name != "name":
+        if name not in config:
             raise ValueError(
                 f"get_config() of {kind} must return {name!r}, which its constructor was given, got "
                 f"{', '.join(config) or 'no argument'}; class {kind}(.., configured=True) tells that self.{name} is it"

@@ -4,10 +4,11 @@ A subcommand is a row of `COMMANDS`, which names a function that takes a parser,
 done with them: a function of the options that returns the exit code. Its module is loaded when the subcommand is called.
 
 To add one: the function in a module of this package, its row in `COMMANDS`, and a row in the table of docs/command.md, which a
-test demands. The help of a subcommand ends with its exit codes. `parallel_sgd.commands` has what all need: `options.add_output`
-adds --json, --quiet and --verbose, `output.carry_out` does the task and ends an error in one line with its exit code, and
-`output.tell` prints a result, or the JSON of it; `options.load_model` takes the file of a model. `psgd.tables` shows their use.
-Its tests stand in tests/test_psgd.py, wrong arguments as rows of `test_what_is_wrong_is_said_in_one_line`.
+test demands. The help of a subcommand ends with its exit codes. `parallel_sgd.commands` has the parts of all commands:
+`options.add_output` adds --json, --quiet and --verbose, `output.carry_out` does the task and ends an error in one line with
+its exit code, and `output.tell` prints a result, or the JSON of it; `options.load_model` takes the file of a model.
+`psgd.tables` shows their use. Its tests stand in tests/test_psgd.py, wrong arguments as rows of
+`test_what_is_wrong_is_said_in_one_line`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ All else comes from the fields: the signature and the docstring of `parallel()`,
 `job.toml`, the options that travel to the nodes of a job, and docs/options.md.
 
 To add one, write a field, the arguments of `about`, and a line in the docstring of `JobOptions`, which editors show: the name
-and the beginning of the text, up to its first comma, colon, semicolon, bracket or full stop. What editors show of `parallel()`
-is short, by tests/parallel_sgd/test_editor.py; a long type gets a name, as `CodecChoice`. It is plain data that all nodes
+and the beginning of the text, up to its first comma, colon, semicolon, bracket or full stop. The signature that editors show
+has a limit in tests/parallel_sgd/test_editor.py: a long type gets a name, as `CodecChoice`. It is plain data that all nodes
 have, unless it says `CODE` (an object goes with its code) or `HERE` (it stays with the submitter). Checks are those of
 `checks`. The group of its flag says whether it has a part in the bits of the result: `training` and `data` do, others do not.
 A value that is no number, text or switch takes one of the forms of `forms`, which reads it from the command line, and writes
@@ -15,7 +15,7 @@ that `worker.build_worker` builds besides; at the submitter it is `spec.options.
 
 docs/options.md is written by `python -m tests.parallel_sgd.test_options`. An option that is no switch needs a row in two tests:
 `NONSENSE` in tests/parallel_sgd/test_options.py has values to be refused, `VALUES` in
-tests/parallel_sgd/record/test_round_trip.py those that a flag takes. A test of what it does stands where its code is tested.
+tests/parallel_sgd/record/test_round_trip.py those that a flag takes. A test of its effect stands where its code is tested.
 """
 
 from __future__ import annotations

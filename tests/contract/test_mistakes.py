@@ -272,6 +272,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: own_stage(GradientStage, transform=nothing),
         r"Mine.transform\(\) must return a row of 8 float32 for a vector of 8, got NoneType",
     ),
+    "stage: nothing, in a codec": (
+        lambda: Codec.of(AllToAll(), up=made(GradientStage, transform=nothing)()),
+        r"Mine.transform\(\) must return a row of 8 float32 for a vector of 8, got NoneType",
+    ),
+    "stage: a vector that is changed": (
+        lambda: own_stage(GradientStage, transform=lambda self, x, draw: np.multiply(x, 2, out=x)),
+        r"Mine.transform\(\) must leave the vector x as it is, and has written to it",
+    ),
     "stage: another type": (
         lambda: own_stage(GradientStage, transform=lambda self, x, draw: x.astype("f8")),
         r"Mine.transform\(\) must return a row of 8 float32 for a vector of 8, got float64 of shape \(8,\)",
@@ -411,6 +419,17 @@ def test_own_parts_that_are_right_train() -> None:
     assert trained.store.values.tobytes() == again.store.values.tobytes()
     up = Codec.of(AllToAll(), up=made(GradientStage, transform=lambda self, x, draw: x)())
     assert job(codec=up, gd_type="sgd").models[0].store.values.shape == (10,)
+
+
+def test_a_model_of_ones_own_is_saved_with_what_its_base_takes() -> None:
+    class Own(nn.model.Model):
+        def call(self, x: Any) -> Any:
+            return nn.layer.Dense(2)(x)
+
+    model = Own([-1, 4])
+    model.setup("mse")
+    again = nn.model.Model.from_bytes(model.to_bytes(), custom_objects={"Own": Own})
+    assert again.store.values.tobytes() == model.store.values.tobytes()
 
 
 @pytest.mark.parametrize("keywords", [{}, {"configured": True}])

@@ -140,7 +140,7 @@ class SyncSetting(metaclass=Extension):
     def _check(self) -> None:
         """Check that the setting is complete, before anything is sent.
 
-        Raises: TypeError naming the class and what it lacks.
+        Raises: TypeError naming the class and the part that is missing.
         """
         kind = type(self)
         if kind.__call__ is not SyncSetting.__call__:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from math import prod
 from typing import Any
@@ -12,19 +12,11 @@ from numpy.typing import NDArray
 
 from nn.arguments import instance
 from nn.arrays import Array
-from nn.extension import is_ours
 from parallel_sgd.engine.unusable import check_finite
 
-from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer
+from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer, try_own
 
 Payload = NDArray[np.uint8]
-
-
-def _within(stages: Sequence[Stage]) -> Iterator[Stage]:
-    """Yield stages and those that they hold."""
-    for stage in stages:
-        yield stage
-        yield from _within([each for each in stage.within().values() if isinstance(each, Stage)])
 
 
 class Pipeline:
@@ -40,11 +32,7 @@ class Pipeline:
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage: Stage = Chain() if stage is None else instance(self, "stage", stage, Stage)
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
-        if not all(is_ours(type(each)) for each in _within(stages)):
-            from .trial import try_stage  # noqa: PLC0415 - for stages of a user's own
-
-            for each in _within(stages):
-                try_stage(each)
+        try_own([self.stage])
         # stages in front shape the gradient, whatever way it travels
         self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))
         self._sender = OrDense(self.stage, self._dense)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array
-from nn.extension import signature_of
+from nn.extension import is_ours, signature_of
 from nn.random import keyed
 from parallel_sgd.codec.traits import Scope
 from parallel_sgd.engine.unusable import Unusable
@@ -306,6 +306,16 @@ class OrDense:
             takes_more = self._stage.side_bytes(n) + 4 * self._stage.carried(n) > 4 * n
             self._last = n, self._dense if takes_more else self._stage
         return self._last[1]
+
+
+def try_own(stages: Iterable[Stage]) -> None:
+    """Try each stage of a user's own, and those within stages, on a small vector; raise as `trial.try_stage`."""
+    for stage in stages:
+        if not is_ours(type(stage)):
+            from .trial import try_stage  # noqa: PLC0415 - no job with our stages alone loads it
+
+            try_stage(stage)
+        try_own(each for each in stage.within().values() if isinstance(each, Stage))
 
 
 class Sparsifier(Stage, fixed=("_decoded",)):

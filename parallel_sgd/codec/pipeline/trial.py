@@ -17,12 +17,12 @@ _NUMBERS = 8
 
 
 def try_stage(stage: Stage) -> None:
-    """Try a stage; one that raises is left to the first packet, whose errors name the variable.
+    """Try a stage; one that raises is left to the first packet, where errors name the variable.
 
     Args:
         stage: the stage, which stays as it is: copies of it are tried.
 
-    Raises: TypeError, ValueError naming the method, what it must return, and what it has returned.
+    Raises: TypeError, ValueError naming the method, the array that it must return, and the object that came.
     """
     if is_ours(type(stage)):
         return
@@ -32,6 +32,12 @@ def try_stage(stage: Stage) -> None:
         again, other = (_sent(copy.deepcopy(stage), each) for each in (draw, draw._replace(node=1)))
     except _Wrong as error:
         raise error.told from None
+    except ValueError as error:
+        if "read-only" not in str(error):
+            return
+        method = "transform" if isinstance(stage, GradientStage) else "encode"
+        told = f"{type(stage).__name__}.{method}() must leave the vector x as it is, and has written to it"
+        raise ValueError(told) from error
     except Exception:  # noqa: BLE001 - it may need the settings of a job, or vectors of another size
         return
     name = type(stage).__name__
