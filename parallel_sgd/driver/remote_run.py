@@ -13,7 +13,7 @@ from nn.dataset.interface import Arrays
 from nn.model import Model
 from rpc import Coordinator, Deposed, new_job_id
 from rpc.lease import new_driver
-from rpc.submit import SHRINK, Recovery
+from rpc.submit import SHRINK, Recovery, interrupted, uninterrupted
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
 from ..checkpoint.resume import ON_AGENTS, ON_LAUNCHED_AGENTS, ON_LOCAL_WORKERS
@@ -113,15 +113,18 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
         finally:
             with spared("What nodes have told of their troubles"):
                 outcome.notes = loop.notes
-        # RUN-8: the job has its results here
-        with spared("The record of the run"):
-            adopt(run.path, coordinator.files)
-        with spared("The identities of the nodes"):
-            keep_identities(run.path, loop.identities)
-        result = _result(spec, coordinator, results, loop.recovery.restarts)
-        with spared("What the page says of the end"):
-            problems = result.ledger.problems if result.ledger else ()
-            outcome.done(result, result.failures, problems)
+        # RUN-8: the job has its results here, also for a Ctrl-C that comes now
+        with uninterrupted():
+            with spared("The record of the run"):
+                adopt(run.path, coordinator.files)
+            with spared("The identities of the nodes"):
+                keep_identities(run.path, loop.identities)
+            result = _result(spec, coordinator, results, loop.recovery.restarts)
+            with spared("What the page says of the end"):
+                problems = result.ledger.problems if result.ledger else ()
+                outcome.done(result, result.failures, problems)
+        if loop.interrupted:
+            raise interrupted()
     result.report = outcome.page
     with spared("What is left for the end of the workers"):
         if isinstance(nodes, LocalNodes) and not result.failures:
