@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from network.nodes import NodeAssignment
 from network.request import Request
@@ -23,9 +23,8 @@ from ..engine.channel import Parameter_Server
 from ..errors import JobFailed, describe_failures
 from ..nodes import LocalNodes
 from ..options.spec import JobSpec
-from ..record.bounds import MOST_BLOCKS
 from ..record.job_record import adopt, keep_identities, text_for_nodes
-from ..record.ledger import collect
+from ..record.ledger import Extent, collect
 from ..record.report import model_name
 from ..record.run import JobResult, keep_checkpoints, new_run, place_work
 from ..record.spared import spared
@@ -37,7 +36,6 @@ from .restart_loop import RestartLoop
 if TYPE_CHECKING:
     from ..writers.live import Followers
 
-_MOST_COUNT: Final = 1 << 53
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -182,26 +180,10 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
                 _log.warning("%s", clean_text(str(remark)))
     ledger = None
     with spared("The ledger"):
-        batches = max(content["batches"] for node, content in told.items() if node >= 0 and _is_count(content.get("batches")))
-        ended = (content.get("epochs") for node, content in sorted(told.items()) if node >= 0)
-        epochs = next((each for each in ended if _is_count(each)), None)
-        ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches, epochs, _sizes(told)))
+        extent = Extent.told(told)
+        grid = spec.grid(extent.batches, extent.epochs, extent.sizes)
+        ledger = collect(spec.options.mission_title, coordinator.files, grid)
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)
-
-
-def _sizes(told: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
-    """Return the blocks of a batch of each attempt before, by number, of the first worker that tells of any."""
-    for _, content in sorted((node, content) for node, content in told.items() if node >= 0):
-        rows = content.get("sizes")
-        if rows and isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows):
-            sizes = {attempt: blocks for attempt, blocks in rows if _is_count(attempt) and _is_count(blocks)}
-            if len(sizes) == len(rows) and max(sizes.values()) <= MOST_BLOCKS:
-                return sizes
-    return {}
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and 0 < value <= _MOST_COUNT
 
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:

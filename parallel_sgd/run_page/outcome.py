@@ -84,7 +84,7 @@ class Outcome:
 
     @property
     def _is_done(self) -> bool:
-        return self._end["state"] == "done"
+        return bool(self._end["state"] == "done")
 
     def attempt_failed(self, attempt: int, failed: JobFailed) -> None:
         """Enter a failed attempt, counted from 0; the job goes on with another one."""
