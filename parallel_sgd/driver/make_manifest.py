@@ -71,6 +71,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
             # all policies but fail: what follows depends on which node failed
             "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
+            "before": 0 if spec.resume is None else spec.resume.before,
             RECORD: record,
             "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
         },

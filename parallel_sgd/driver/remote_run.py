@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from network.nodes import NodeAssignment
 from network.request import Request
@@ -13,7 +13,7 @@ from nn.dataset.interface import Arrays
 from nn.model import Model
 from rpc import Coordinator, Deposed, new_job_id
 from rpc.lease import new_driver
-from rpc.submit import SHRINK, Recovery
+from rpc.submit import SHRINK, Recovery, interrupted, uninterrupted
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
 from ..checkpoint.resume import ON_AGENTS, ON_LAUNCHED_AGENTS, ON_LOCAL_WORKERS
@@ -23,9 +23,8 @@ from ..engine.channel import Parameter_Server
 from ..errors import JobFailed, describe_failures
 from ..nodes import LocalNodes
 from ..options.spec import JobSpec
-from ..record.bounds import MOST_BLOCKS
 from ..record.job_record import adopt, keep_identities, text_for_nodes
-from ..record.ledger import collect
+from ..record.ledger import Extent, collect
 from ..record.report import model_name
 from ..record.run import JobResult, keep_checkpoints, new_run, place_work
 from ..record.spared import spared
@@ -37,7 +36,6 @@ from .restart_loop import RestartLoop
 if TYPE_CHECKING:
     from ..writers.live import Followers
 
-_MOST_COUNT: Final = 1 << 53
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -113,15 +111,18 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
         finally:
             with spared("What nodes have told of their troubles"):
                 outcome.notes = loop.notes
-        # RUN-8: the job has its results here
-        with spared("The record of the run"):
-            adopt(run.path, coordinator.files)
-        with spared("The identities of the nodes"):
-            keep_identities(run.path, loop.identities)
-        result = _result(spec, coordinator, results, loop.recovery.restarts)
-        with spared("What the page says of the end"):
-            problems = result.ledger.problems if result.ledger else ()
-            outcome.done(result, result.failures, problems)
+        # RUN-8: the job has its results here, also for a Ctrl-C that comes now
+        with uninterrupted():
+            with spared("The record of the run"):
+                adopt(run.path, coordinator.files)
+            with spared("The identities of the nodes"):
+                keep_identities(run.path, loop.identities)
+            result = _result(spec, coordinator, results, loop.recovery.restarts)
+            with spared("What the page says of the end"):
+                problems = result.ledger.problems if result.ledger else ()
+                outcome.done(result, result.failures, problems)
+        if loop.interrupted:
+            raise interrupted()
     result.report = outcome.page
     with spared("What is left for the end of the workers"):
         if isinstance(nodes, LocalNodes) and not result.failures:
@@ -179,26 +180,10 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
                 _log.warning("%s", clean_text(str(remark)))
     ledger = None
     with spared("The ledger"):
-        batches = max(content["batches"] for node, content in told.items() if node >= 0 and _is_count(content.get("batches")))
-        ended = (content.get("epochs") for node, content in sorted(told.items()) if node >= 0)
-        epochs = next((each for each in ended if _is_count(each)), None)
-        ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches, epochs, _sizes(told)))
+        extent = Extent.told(told)
+        grid = spec.grid(extent.batches, extent.epochs, extent.sizes)
+        ledger = collect(spec.options.mission_title, coordinator.files, grid)
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)
-
-
-def _sizes(told: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
-    """Return the blocks of a batch of each attempt before, by number, of the first worker that tells of any."""
-    for _, content in sorted((node, content) for node, content in told.items() if node >= 0):
-        rows = content.get("sizes")
-        if rows and isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows):
-            sizes = {attempt: blocks for attempt, blocks in rows if _is_count(attempt) and _is_count(blocks)}
-            if len(sizes) == len(rows) and max(sizes.values()) <= MOST_BLOCKS:
-                return sizes
-    return {}
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and 0 < value <= _MOST_COUNT
 
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:

@@ -20,7 +20,19 @@ from rpc import Coordinator, Deposed, SubmissionError, limits
 from rpc.job import common_kernels
 from rpc.lease import Candidacy, Handoff, NoMajority
 from rpc.messages import MAX_TEXT
-from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, ProgressDisplay, Recovery, Retry, RunFolder, jobs_known
+from rpc.submit import (
+    AGAIN,
+    REDUNDANT,
+    RUNS,
+    WAIT,
+    Interrupts,
+    ProgressDisplay,
+    Recovery,
+    Retry,
+    RunFolder,
+    interrupted,
+    jobs_known,
+)
 from rpc.support.logs import DETAIL, SUBMIT_LOGGER, get_logger
 
 from ..checkpoint.snapshot import CheckpointError
@@ -113,6 +125,7 @@ class RestartLoop:
         self.clock: SleepingClock = SystemClock()
         self.on_failure: Callable[[int, JobFailed], None] | None = None
         self.left = False
+        self.interrupted = False
         self.tables: TableReader | None = None
         self.identities: list[Told] = []
         # a driver without a folder fetches nothing: a standby driver is on a node
@@ -150,10 +163,14 @@ class RestartLoop:
                     if results is not None:
                         self._end_well(running)
                         return running.coordinator, results
+                    if running.coordinator.pressed:
+                        raise interrupted()
                     # only here, between attempts: within one, Ctrl-C is the coordinator's
                     running = self._again(self._settle(running))
                 except KeyboardInterrupt:
-                    self._name_successor()
+                    # a job that is done goes on nowhere
+                    if results is None:
+                        self._name_successor()
                     raise
         finally:
             # the display first: it must not draw over the last lines
@@ -353,8 +370,10 @@ class RestartLoop:
                 self._await_majority(self._ask(running).require)
             except NoMajority as error:
                 raise self._stuck(running.coordinator, error) from error
-        with spared("Telling the agents that the job is over"):
+        # the result is here: Ctrl-C takes it along no more
+        with Interrupts() as interrupts, spared("Telling the agents that the job is over"):
             running.coordinator.conclude("done")
+        self.interrupted = interrupts.noted or running.coordinator.pressed
 
     def _settle(self, running: RunningAttempt) -> JobFailed:
         """Log the failure and its consequence; return the failure.

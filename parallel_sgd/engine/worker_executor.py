@@ -124,7 +124,7 @@ class WorkerExecutor(JobExecutor):
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
-        self._result |= {"batches": batches.count, "epochs": None, "remark": ""}
+        self._result |= {"batches": batches.count, "epochs": None, "before": self._parts[MISC]["before"], "remark": ""}
         # training has its result: from here on an error is a remark
         # each part in a context of its own: an error in one keeps the others
         with spared(f"What node({self.node_id}) says of its exchange", self._remarks):

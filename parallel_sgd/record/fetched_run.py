@@ -4,19 +4,21 @@ outcome, page.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from network.errors import ProtocolError
 from nn.model import Model
 from nn.model.diagram import Diagram, summarize
 from nn.model.history import VALIDATION
 from nn.model.picture import draw
 from nn.tensor_files import ModelFileError
 from rpc.submit import Run
-from rpc.support.files import publish
+from rpc.support.files import RESULT_FILE, publish, read_result
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
 
@@ -25,7 +27,7 @@ from .door import Door, RecordError
 from .history import JobHistory
 from .job_file import JobFile
 from .job_record import adopt
-from .ledger import Grid, collect
+from .ledger import Extent, Grid, collect
 from .outcome import OUTCOME, read_outcome
 from .run import write_run_manifest
 from .spared import spared
@@ -86,7 +88,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
         about = about or _described(file)
         # the ledger of a job that failed has holes by nature
         if state == "done":
-            ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
+            ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history, _results(files)))
             problems = list(ledger.problems) if ledger else []
             done = file.job
     last = history.rows[-1] if state == "done" and history.rows else {}
@@ -119,14 +121,33 @@ def _told(run: Path) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name != "ended"}
 
 
-def _grid(file: JobFile, history: JobHistory) -> Grid:
-    """Return the batches and blocks that were to be applied, as far as the record and the tables tell."""
+def _grid(file: JobFile, history: JobHistory, results: Mapping[int, Mapping[str, Any]]) -> Grid:
+    """Return the batches and blocks that were to be applied, as the workers tell them with their results; without any, as
+    far as the record and the tables tell.
+    """
     epochs, redundancy = (int(file.options.get(name, 1)) for name in ("epoch", "redundancy"))
+    with contextlib.suppress(ValueError):
+        told = Extent.told(results)
+        sizes, resumed = told.sizes, "resume" in file.options
+        return Grid(told.epochs or epochs, told.batches, file.blocks, redundancy, resumed, told.before, sizes)
     # callbacks may have ended training: tables tell how far it came, options only how far it might have
     if file.options.get("callbacks"):
         epochs = int(max((row["epoch"] for row in history.rows), default=epochs))
     batches = int(max((row["batch"] for row in history.steps), default=1))
     return Grid(epochs, batches, file.blocks, redundancy, "resume" in file.options)
+
+
+def _results(files: Files) -> dict[int, Mapping[str, Any]]:
+    """Read the results that nodes have left; those that are none are left out."""
+    found: dict[int, Mapping[str, Any]] = {}
+    for node, paths in files.items():
+        for path in (path for path in paths if path.name == RESULT_FILE):
+            # of any class of the user's there is none here
+            with contextlib.suppress(OSError, ProtocolError):
+                content = read_result(path, ())
+                if isinstance(content, dict):
+                    found[node] = content
+    return found
 
 
 def _described(file: JobFile) -> dict[str, Any]:

@@ -22,11 +22,12 @@ from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
 from .tables import read_table, warn
 
-__all__ = ["Grid", "Ledger", "collect"]
+__all__ = ["Extent", "Grid", "Ledger", "collect"]
 
 Table = NDArray[np.int64]
 EPOCH, BATCH, BLOCK, NODE, ATTEMPT, COMMITTED = range(len(COLUMNS))
 _MOST_TOLD = 5
+_MOST_COUNT = 1 << 53
 _LOWEST = np.array([1, 1, 0, -MOST_BLOCKS, 1, 0])
 # bounds of what may stand in a row: sums and indices below rely on them
 _HIGHEST = np.array([MOST_EPOCHS, 1 << 53, MOST_BLOCKS, MOST_BLOCKS, 1 << 53, 1])
@@ -57,6 +58,49 @@ class Grid:
     resumed: bool = False
     before: int = 0
     sizes: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Extent of a job, as its workers tell it with their results.
+
+    Args:
+        batches: batches of an epoch.
+        epochs: number of epochs, where callbacks have ended the job; None for that of the options.
+        sizes: as in `Grid`.
+        before: as in `Grid`.
+    """
+
+    batches: int
+    epochs: int | None
+    sizes: Mapping[int, int]
+    before: int
+
+    @classmethod
+    def told(cls, results: Mapping[int, Mapping[str, Any]]) -> Extent:
+        """Read the extent in the results of the nodes, which may be anything.
+
+        Raises: ValueError where no worker tells its batches.
+        """
+        workers = [content for node, content in sorted(results.items()) if node >= 0]
+        batches = max(content["batches"] for content in workers if _is_count(content.get("batches")))
+        epochs = next((content["epochs"] for content in workers if _is_count(content.get("epochs"))), None)
+        before = next((content["before"] for content in workers if _is_count(content.get("before"))), 0)
+        return cls(batches, epochs, next(filter(None, map(_sizes_told, workers)), {}), before)
+
+
+def _sizes_told(content: Mapping[str, Any]) -> dict[int, int]:
+    """Return the blocks of a batch of each attempt before, by number, as a worker tells them."""
+    rows = content.get("sizes")
+    if rows and isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows):
+        sizes = {attempt: blocks for attempt, blocks in rows if _is_count(attempt) and _is_count(blocks)}
+        if len(sizes) == len(rows) and max(sizes.values()) <= MOST_BLOCKS:
+            return sizes
+    return {}
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and 0 < value <= _MOST_COUNT
 
 
 @dataclass(frozen=True)

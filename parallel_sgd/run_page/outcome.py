@@ -33,7 +33,7 @@ from parallel_sgd.record.tables import read_identities
 from rpc.submit import Run, RunFolder, interrupted, telling, uninterrupted
 from rpc.submit.run_folder import shown
 from rpc.support.files import publish
-from rpc.support.logs import BRIEF, COPIED, HEADLINE, SUBMIT_LOGGER, get_logger
+from rpc.support.logs import BRIEF, COPIED, HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
 
 from .records import RunRecords
@@ -63,6 +63,8 @@ class Outcome:
         self.goes_on = False
         self.notes: list[str] = []
         self._story = ""
+        #: whether what is left of a run that is done is told by others
+        self._is_told = True
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
 
     @property
@@ -74,6 +76,15 @@ class Outcome:
     def end(self) -> dict[str, str]:
         """State of the run, and the sentence on it."""
         return {"state": str(self._end["state"]), "message": self._story or str(self._end.get("message", ""))}
+
+    @property
+    def named(self) -> str:
+        """What Ctrl-C stops now, in words."""
+        return "What follows the job, which is done," if self._is_done else "The job"
+
+    @property
+    def _is_done(self) -> bool:
+        return bool(self._end["state"] == "done")
 
     def attempt_failed(self, attempt: int, failed: JobFailed) -> None:
         """Enter a failed attempt, counted from 0; the job goes on with another one."""
@@ -109,6 +120,10 @@ class Outcome:
         """Enter the error with which the job ended."""
         from .story import end_of  # noqa: PLC0415 - most runs end well
 
+        # the run has its result, whatever was pressed afterwards
+        if self._is_done and isinstance(error, KeyboardInterrupt):
+            self._is_told = False
+            return
         self._end = end_of(error, self.goes_on)
         self._end["notes"] += self.notes
 
@@ -154,9 +169,9 @@ class Outcome:
             if not kept and state == "stopped":
                 _log.info("%s", why_none(records), extra=BRIEF)
             kept = kept or origin_of(records) is not None
-        if state == "done" and self.page is None:
-            _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF)
-        if self.page is not None and state != "done":
+        if state == "done" and (self.page is None or not self._is_told):
+            _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF if self._is_told else PLAIN)
+        if self.page is not None and not (state == "done" and self._is_told):
             _log.info("report   %s", shown(self.page), extra=COPIED)
         if kept and (again := line_to_go_on()):
             _log.info("go on    %s", again, extra=COPIED)
@@ -174,7 +189,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
         live = _live(run, spec, job, at_end, outcome) if spec.options.page else None
         try:
             # before the place of the report
-            with telling(lambda: "The job" if run.has_begun else NOT_BEGUN, _log):
+            with telling(lambda: outcome.named if run.has_begun else NOT_BEGUN, _log):
                 yield outcome
         except BaseException as error:
             with uninterrupted():

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .run_folder import runs_in as runs_in
     from .tailing import TableReader as TableReader
     from .terminal import PROGRESS as PROGRESS
+    from .terminal import Interrupts as Interrupts
     from .terminal import ProgressDisplay as ProgressDisplay
     from .terminal import interrupted as interrupted
     from .terminal import telling as telling
@@ -50,6 +51,6 @@ lazily(
         "restarts": "Retry",
         "run_folder": "RUNS Run RunFolder delete_run find_run node_folder run_name runs_in",
         "tailing": "TableReader",
-        "terminal": "PROGRESS ProgressDisplay interrupted telling uninterrupted",
+        "terminal": "PROGRESS Interrupts ProgressDisplay interrupted telling uninterrupted",
     },
 )

@@ -90,10 +90,14 @@ LOOK_SECONDS = 1.0  # from one call of `look` to the next
 
 
 class EndOfJob:
-    """End of a job, awaited by steps of `loop` until all files are home."""
+    """End of a job, awaited by steps of `loop` until all files are home.
+
+    Attributes: `pressed`, whether Ctrl-C has come too late for the program to leave the job, which has ended by itself.
+    """
 
     def __init__(self, job: str, loop: EventLoop, logger: logging.Logger) -> None:
         self._job, self._loop, self._handoffs, self._logger = job, loop, loop.handoffs, logger
+        self.pressed = False
 
     def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
         """Wait until the job is over.
@@ -115,6 +119,9 @@ class EndOfJob:
                 look()
             if interrupts.take() and not stopping:
                 if not (stop_on_interrupt or self._second_interrupt(interrupts)):
+                    if self._loop.all_home:
+                        self.pressed = True
+                        return
                     self._leave()
                     raise interrupted()
                 stopping = True

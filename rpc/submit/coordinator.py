@@ -365,12 +365,20 @@ class Coordinator(JobOutcome):
         finally:
             if self._owns_display:
                 self._display.close()
-        if self.failures:
-            failed = ", ".join(map(str, self.failures))
-            self._logger.warning("The job has ended, but not well on every node: {%s}.", failed, extra=DETAIL)
-        else:
-            self._logger.info("All the tasks are done.")
+        # all is home: Ctrl-C is told by `pressed`, and takes no result along
+        with Interrupts() as interrupts:
+            if self.failures:
+                failed = ", ".join(map(str, self.failures))
+                self._logger.warning("The job has ended, but not well on every node: {%s}.", failed, extra=DETAIL)
+            else:
+                self._logger.info("All the tasks are done.")
+        self._end.pressed = self._end.pressed or interrupts.noted
         return dict(sorted(self._loop.results.items())), bool(self.failures)
+
+    @property
+    def pressed(self) -> bool:
+        """Whether Ctrl-C has come too late for the program to leave the job, which has ended by itself."""
+        return self._end.pressed
 
     def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:
         loop = self._loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -298,19 +299,31 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._waker = Waker()
-        self.sock = self._waker.sock
+        # made for a loop that waits: short work that is not to be interrupted opens no socket
+        self._waker: Waker | None = None
         self.noted = False
         self._installed = False
+
+    @property
+    def sock(self) -> socket.socket:
+        """Socket that Ctrl-C makes readable."""
+        if self._waker is None:
+            self._waker = Waker()
+            # pressed before there was anything to wake
+            if self.noted:
+                self._waker.wake()
+        return self._waker.sock
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         # before waking: a loop that wakes must find it
         self.noted = True
-        self._waker.wake()
+        if self._waker is not None:
+            self._waker.wake()
 
     def take(self) -> bool:
         """Tell if Ctrl-C was pressed since the last call."""
-        self._waker.clear()
+        if self._waker is not None:
+            self._waker.clear()
         noted, self.noted = self.noted, False
         return noted
 
@@ -323,10 +336,13 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._installed:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._installed = False
-        self._waker.close()
+        try:
+            if self._installed:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                self._installed = False
+        finally:
+            if self._waker is not None:
+                self._waker.close()
 
 
 def interrupted() -> KeyboardInterrupt:

@@ -491,6 +491,9 @@ def _broken(line: str, columns: int) -> str:
     text = line[indent:] if head else line[blanks:]
     # several gaps: figures, whose own blanks are no places to break at
     if _FIGURES in text:
+        # an epoch with one metric is one character longer than a usual terminal is wide
+        if len(narrow := line.replace(_FIGURES, _GAP)) <= columns:
+            return narrow
         text = text.replace(" ", _HARD).replace(_HARD * len(_FIGURES), _FIGURES)
     whole = line[blanks:indent] + text if head else text
     lines = textwrap.wrap(

@@ -145,6 +145,10 @@ def test_lines_end_with_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "            test: Loss 0.6780",
         "            accuracy 0.5625",
     ]
+    monkeypatch.setenv("COLUMNS", "80")
+    long = "epoch 14/30   Loss 0.0317   accuracy 0.9947   test: Loss 0.3520   accuracy 0.9125"
+    assert (len(long), fitted(long, screen)) == (81, long.replace("   ", "  "))
+    monkeypatch.setenv("COLUMNS", "40")
     said = "2 workers took 0.33 s; one alone would have needed at most 0.14 s."
     assert fitted(f"{said}\n\tFile x, line 7, which has more than forty columns", screen).split("\n") == [
         "2 workers took 0.33 s; one alone would",

@@ -8,6 +8,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -431,3 +432,30 @@ def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
         "The start of local workers was stopped by Ctrl-C.",
     )
     assert not list(temporary.iterdir())
+
+
+def test_only_a_loop_that_waits_has_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short work that Ctrl-C is to leave whole opens none, so that none is left where its end fails."""
+    opened: list[object] = []
+    pair = socket.socketpair
+    monkeypatch.setattr(socket, "socketpair", lambda *given: opened.append(given) or pair(*given))
+    with uninterrupted():
+        pass
+    assert opened == []
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        # pressed before there was a socket
+        assert select.select([interrupts.sock], [], [], 0)[0] == [interrupts.sock]
+        assert interrupts.take() and not interrupts.take()
+        assert select.select([interrupts.sock], [], [], 0)[0] == []
+    assert len(opened) == 1 and interrupts.sock.fileno() == -1
+
+
+def test_the_socket_is_closed_where_the_handler_cannot_be_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupts = Interrupts()
+    with pytest.raises(OSError, match="no handler"), interrupts:
+        assert interrupts.sock.fileno() >= 0
+        monkeypatch.setattr(signal, "signal", lambda *_: (_ for _ in ()).throw(OSError("no handler")))
+    monkeypatch.undo()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert interrupts.sock.fileno() == -1
