@@ -574,22 +574,31 @@ def misspelt(cls: type, namespace: Mapping[str, Any]) -> dict[str, str]:
         cls: the class.
         namespace: attributes that its body defines.
     """
-    claimed = claimed_names(cls)
-    methods = [
-        name
-        for name, each in namespace.items()
-        if isinstance(each, types.FunctionType) and name[0] != "_" and name not in claimed
-    ]
-    if not methods:
-        return {}
     hooks = [
         name
-        for name, claim in claimed.items()
+        for name, claim in claimed_names(cls).items()
         if name[0] != "_"
         and name not in claim.claims.internal
         and isinstance(claim.value, types.FunctionType)
         # one that the class defines is spelt rightly
         and inspect.getattr_static(cls, name, None) is claim.value
+    ]
+    return slips(cls, namespace, hooks)
+
+
+def slips(cls: type, namespace: Mapping[str, Any], hooks: Iterable[str]) -> dict[str, str]:
+    """Return the methods of a user's class that are one slip of a key away from one of these hooks, with that one.
+
+    Args:
+        cls: the class.
+        namespace: attributes that its body defines.
+        hooks: names that it may define.
+    """
+    known = claimed_names(cls).keys() | set(hooks)
+    methods = [
+        name
+        for name, each in namespace.items()
+        if isinstance(each, types.FunctionType) and name[0] != "_" and name not in known
     ]
     return {name: meant for name in methods for meant in hooks if _is_slip(name, meant)}
 

@@ -8,14 +8,14 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import FrameType, FunctionType, GenericAlias, MappingProxyType
+from types import FrameType, GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from network.names import did_you_mean
-from nn.extension import Extension, OverrideWarning, checked_call, conflict, is_ours, listed, mistakable, nearest
+from nn.extension import Extension, OverrideWarning, checked_call, conflict, is_ours, listed, mistakable, slips
 from parallel_sgd.engine.block_tree import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
 from rpc.support.logs import get_logger
@@ -113,7 +113,6 @@ class Exchange(Protocol):
 
 
 #: Share of the letters that a method has alike with a hook for which it may be meant.
-_NEAR: Final = 0.8
 
 
 class CodecKind(Extension):
@@ -231,22 +230,11 @@ def _tell(kind: Any, flags: Mapping[str, Any], missed: Sequence[type], said: Map
 
 
 def _tell_of_near(kind: type, namespace: Mapping[str, Any]) -> None:
-    """Warn of methods in the body of a user's class with nearly the names of hooks that it leaves as they are."""
-    hooks = {name: base for base in (Codec, *_CAPABILITIES) for name in _offers(base) if callable(getattr(base, name))}
-    mine = set[str]().union(*(vars(base) for base in kind.__mro__ if not is_ours(base)))
-    left = [name for name in hooks if name not in mine]
-    for name, value in namespace.items():
-        if not isinstance(value, FunctionType) or name.startswith("_") or name in hooks:
-            continue
-        near = nearest(name, left, _NEAR)
-        # `records` beside `record` is the author's own word
-        if near and not name.startswith(near):
-            whose = hooks[near].__name__
-            warnings.warn(
-                f"{kind.__name__}.{name}() is called by nothing here; did you mean {near}() of {whose}?",
-                OverrideWarning,
-                stacklevel=3,
-            )
+    """Warn of methods in the body of a user's class with nearly the names of hooks of capabilities that it does not have."""
+    hooks = {name: base for base in _CAPABILITIES if not issubclass(kind, base) for name in _offers(base)}
+    for name, near in slips(kind, namespace, hooks).items():
+        told = f"{kind.__name__}.{name}() is called by nothing here; did you mean {near}() of {hooks[near].__name__}?"
+        warnings.warn(told, OverrideWarning, stacklevel=3)
 
 
 class _Former(Protocol):

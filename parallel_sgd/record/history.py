@@ -629,8 +629,11 @@ def _rows(
             places[number].append(batch)
         for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
             dealt = steps_dealt(told, parts or Parts(), epoch, places[epoch])
-            # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
-            if [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
+            # nearly no epoch lacks any, and the mean over its rows has the bits that it always had; but a batch counts as much
+            # where it was dealt to other numbers of workers
+            if [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]] or len(
+                {most for _, most in dealt}
+            ) > 1:
                 whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
                 means[epoch], lost = over_epoch(whole, dealt)
                 untold |= {epoch: lost} if lost else {}

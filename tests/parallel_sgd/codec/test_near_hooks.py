@@ -14,9 +14,9 @@ from parallel_sgd.codec import Answering, Plain
 @pytest.mark.parametrize(
     ("base", "name", "told"),
     [
-        (Plain, "do_something_to_safe_yourself", "do_something_to_save_yourself() of Codec"),
-        (Plain, "is_dne", "is_done() of Codec"),
-        (Answering, "anwser", "answer() of Answering"),
+        (Plain, "do_something_to_safe_yourself", "do_something_to_save_yourself()"),
+        (Plain, "is_dne", "is_done()"),
+        (Answering, "anwser", "answer()"),
         (Plain, "recieve_late", "receive_late() of TakingLate"),
     ],
 )
