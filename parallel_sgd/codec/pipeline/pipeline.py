@@ -14,7 +14,7 @@ from nn.arguments import instance
 from nn.arrays import Array
 from parallel_sgd.engine.unusable import check_finite
 
-from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer, try_own
+from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer, stages_of_users
 
 Payload = NDArray[np.uint8]
 
@@ -32,7 +32,11 @@ class Pipeline:
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage: Stage = Chain() if stage is None else instance(self, "stage", stage, Stage)
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
-        try_own([self.stage])
+        if own := stages_of_users(stages):
+            from .trial import try_stage  # noqa: PLC0415 - no job with our stages alone loads it
+
+            for each in own:
+                try_stage(each)
         # stages in front shape the gradient, whatever way it travels
         self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))
         self._sender = OrDense(self.stage, self._dense)

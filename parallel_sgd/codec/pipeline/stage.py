@@ -308,14 +308,13 @@ class OrDense:
         return self._last[1]
 
 
-def try_own(stages: Iterable[Stage]) -> None:
-    """Try each stage of a user's own, and those within stages, on a small vector; raise as `trial.try_stage`."""
+def stages_of_users(stages: Iterable[Stage]) -> list[Stage]:
+    """Return the stages of users' own among these and those within them."""
+    found = []
     for stage in stages:
-        if not is_ours(type(stage)):
-            from .trial import try_stage  # noqa: PLC0415 - no job with our stages alone loads it
-
-            try_stage(stage)
-        try_own(each for each in stage.within().values() if isinstance(each, Stage))
+        found += [] if is_ours(type(stage)) else [stage]
+        found += stages_of_users(each for each in stage.within().values() if isinstance(each, Stage))
+    return found
 
 
 class Sparsifier(Stage, fixed=("_decoded",)):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nn.extension import OverrideWarning, described, is_ours, level_of_user
+from nn.extension import OverrideWarning, described, level_of_user
 
 from .gradient import GradientStage
 from .stage import Draw, Reader, Stage, Writer
@@ -24,8 +24,6 @@ def try_stage(stage: Stage) -> None:
 
     Raises: TypeError, ValueError naming the method, the array that it must return, and the object that came.
     """
-    if is_ours(type(stage)):
-        return
     draw = Draw(0, 0, 0, 0, 0)
     try:
         first = _sent(copy.deepcopy(stage), draw)
