@@ -101,7 +101,7 @@ _Answer = Told | _Unreached | None  # None: an agent was busy
 
 
 class _Heard(NamedTuple):
-    """How an order was carried out, with the warnings meanwhile, which the sweep tells once.
+    """End of an order, with the warnings until then, which the sweep tells once.
 
     Args:
         answer: the end of the run.
