@@ -93,9 +93,17 @@ def _patience(spec: JobSpec) -> float:
 def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, followers: Followers | None) -> JobResult:
     """Run the job in the folder of its run, with its outcome and its page."""
     with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
-        # within: what is reported of Ctrl-C has no frames of the user's
-        with StandstillWatch(_patience(spec)):
+        watch = StandstillWatch(_patience(spec))
+        watch.begin()
+        try:
             result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
+        except KeyboardInterrupt as error:
+            # here, since what is reported of it has no frames of the user's
+            watch.tell_of_interrupt(error.__traceback__)
+            raise
+        finally:
+            with spared("The end of the watch"):
+                watch.end()
         with spared("What the page says of the end"):
             outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
     result.report = outcome.page

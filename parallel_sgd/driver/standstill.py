@@ -6,6 +6,7 @@ can end, so the watch says where it is, and the user decides.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import traceback
@@ -28,7 +29,7 @@ _Frames = list[tuple[FrameType, int]]
 
 
 class StandstillWatch:
-    """Watch over what this thread calls while the `with` block runs.
+    """Watch over the calls of this thread, from `begin` until `end`, or until the function that began it has returned.
 
     It warns of a method of the user's that has not returned for `limit` seconds, again after twice the time each, and says in
     which one Ctrl-C has come, where that had not returned for a second.
@@ -49,23 +50,35 @@ class StandstillWatch:
         self._outermost: FrameType | None = None
         self._since = self._due = 0.0
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """Watch what the calling function calls."""
         self._bottom = sys._getframe(1)
-        self._watcher.start()
+        # no further thread may be started: the job goes on without a watch
+        with contextlib.suppress(RuntimeError):
+            self._watcher.start()
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
-            if isinstance(error, KeyboardInterrupt):
-                self._tell_of_interrupt(trace)
-        finally:
-            self._ended.set()
+    def end(self) -> None:
+        """End the watch, and let go of the frames, which hold all that their functions had."""
+        self._ended.set()
+        if self._watcher.ident is not None:
             self._watcher.join()
-            # frames hold all that their functions had
-            self._bottom = self._outermost = None
+        self._bottom = self._outermost = None
+
+    def tell_of_interrupt(self, trace: TracebackType | None) -> None:
+        """Tell the method in which Ctrl-C has come, where it had not returned for long.
+
+        Args:
+            trace: the traceback of the KeyboardInterrupt.
+        """
+        # the first frame of the traceback is the one that began the watch
+        found = [(frame, line) for frame, line in traceback.walk_tb(trace) if is_users(frame) and frame is not self._bottom]
+        seconds = monotonic() - self._since
+        if found and found[0][0] is self._outermost and seconds >= _LONG:
+            _log.warning("Ctrl-C came in %s (%s), after %.0f s.", called(found[0][0]), place_of(found), seconds)
 
     def _run(self) -> None:
-        while not self._ended.wait(_LOOK):
-            self._look(self._frames(), monotonic())
+        while not self._ended.wait(_LOOK) and (frames := self._frames()) is not None:
+            self._look(frames, monotonic())
 
     def _look(self, frames: _Frames, now: float) -> None:
         outermost = frames[0][0] if frames else None
@@ -76,21 +89,16 @@ class StandstillWatch:
             seconds = now - self._since
             _log.warning("%s has not returned for %.0f s (%s).", called(frames[0][0]), seconds, place_of(frames))
 
-    def _frames(self) -> _Frames:
-        """Return the frames of the user's that the block is in, outermost first; none at a breakpoint."""
+    def _frames(self) -> _Frames | None:
+        """Return the frames of the user's in which the watched function is, outermost first; none at a breakpoint, and None
+        when the function has returned.
+        """
         found: _Frames = []
+        stopped = False
         frame = sys._current_frames().get(self._thread)
         while frame is not None and frame is not self._bottom:
-            if str(frame.f_globals.get("__name__")).partition(".")[0] in _DEBUGGERS:
-                return []
+            stopped = stopped or str(frame.f_globals.get("__name__")).partition(".")[0] in _DEBUGGERS
             if is_users(frame):
                 found.append((frame, frame.f_lineno))
             frame = frame.f_back
-        return found[::-1]
-
-    def _tell_of_interrupt(self, trace: TracebackType | None) -> None:
-        # the first frame of the traceback is the one with the block
-        found = [(frame, line) for frame, line in traceback.walk_tb(trace) if is_users(frame) and frame is not self._bottom]
-        seconds = monotonic() - self._since
-        if found and found[0][0] is self._outermost and seconds >= _LONG:
-            _log.warning("Ctrl-C came in %s (%s), after %.0f s.", called(found[0][0]), place_of(found), seconds)
+        return None if frame is None else [] if stopped else found[::-1]

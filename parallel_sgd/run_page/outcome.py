@@ -79,7 +79,7 @@ class Outcome:
 
     @property
     def named(self) -> str:
-        """What Ctrl-C stops now, in words."""
+        """The part that Ctrl-C stops now, in words."""
         return "What follows the job, which is done," if self._is_done else "The job"
 
     @property

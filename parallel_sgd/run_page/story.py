@@ -15,6 +15,7 @@ from parallel_sgd.checkpoint.schedule import EPOCH
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
+from ..record.history import lost_steps
 from ..record.summary import seconds
 from .records import RunRecords
 from .tables import folded, stamp, table
@@ -68,7 +69,15 @@ def events(records: RunRecords) -> list[Event]:
     elif outcome.get("failures"):
         nodes = [int(node) for node, *_ in outcome["failures"]]
         said = f"{_begin(people(nodes))} did not end well; the others went on without, because they hold the same blocks."
-        found.append(Event("Not all ended well", [("Who failed", said), ("What is lost", "Nothing that the result needs.")]))
+        answers = [("Who failed", said)]
+        # the last line of a traceback names the error
+        ends = [(int(node), line) for node, _, detail in outcome["failures"] for line in str(detail).strip().splitlines()[-1:]]
+        if ends:
+            answers.append(("How it ended", " ".join(f"{_begin(people([node]))}: {line}" for node, line in ends)))
+        untold = sum(records.history.untold.values())
+        figures = f", but {lost_steps(untold)}" if untold else ""
+        answers.append(("What is lost", f"Nothing that the result needs{figures}."))
+        found.append(Event("Not all ended well", answers))
     if outcome.get("state") == "done" and outcome.get("notes"):
         told = [("What it was", " ".join(map(str, outcome["notes"])))]
         found.append(Event("Something went wrong on the way, and the job went on", told, is_failure=False))

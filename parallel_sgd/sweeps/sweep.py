@@ -101,7 +101,7 @@ _Answer = Told | _Unreached | None  # None: an agent was busy
 
 
 class _Heard(NamedTuple):
-    """How an order was carried out, with the warnings meanwhile, which the sweep tells once.
+    """End of an order, with the warnings until then, which the sweep tells once.
 
     Args:
         answer: the end of the run.
@@ -454,7 +454,7 @@ class _Progress:
                     ended.append((self._runs[order.number], answer))
 
     def _told_once(self, heard: _Heard) -> _Answer:
-        """Warn of what no run before has warned of, and return how the run has ended."""
+        """Tell the warnings that no run before has given, and return the end of the run."""
         for text in heard.warnings:
             if text not in self._warned:
                 _log.warning("%s", text)
@@ -462,7 +462,7 @@ class _Progress:
         return heard.answer
 
     def _carry_out(self, place: _Place, order: _Order) -> _Heard:
-        """Train a run, in a process of the pool; return how it ended, and what was to be warned of."""
+        """Train a run, in a process of the pool; return its end and its warnings."""
         held = _Held()
         handlers = [*logging.getLogger().handlers]
         for handler in handlers:

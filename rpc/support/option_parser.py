@@ -105,7 +105,12 @@ class OptionParser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override] # one signature instead of three
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> argparse.Namespace:
-        """Return the options; end the program where one is wrong."""
+        """Return the options; end the program where one is wrong.
+
+        Args:
+            args: words of the command line; None: those of the program.
+            namespace: object that gets the options; None: a new one.
+        """
         found: argparse.Namespace
         found, strange = self.parse_known_args(args, namespace)
         if strange:
@@ -166,12 +171,12 @@ class OptionParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"needs {what}, as in '{form}', got {came or 'none'}") from None
 
     def error(self, message: str) -> NoReturn:
-        """Complain, and exit with status 2."""
+        """Complain by a `message`, and exit with status 2."""
         self.complain(message)
         raise SystemExit(2)
 
     def complain(self, message: str) -> None:
-        """Print usage and the error; a subclass may print less."""
+        """Print usage and the error, a `message`; a subclass may print less."""
         super().error(message)
 
 

@@ -93,7 +93,19 @@ def test_a_breakpoint_is_no_standstill() -> None:
 
     def hook(debugger: bdb.Bdb | None) -> list[str]:
         found = watch._frames() if debugger is None else debugger.runcall(watch._frames)
-        return [frame.f_code.co_name for frame, _ in found]
+        return [frame.f_code.co_name for frame, _ in found or ()]
 
-    with watch:
-        assert (hook(None), hook(bdb.Bdb())) == (["hook"], [])
+    watch.begin()
+    assert (hook(None), hook(bdb.Bdb())) == (["hook"], [])
+    watch.end()
+
+
+def test_a_watch_that_is_not_ended_ends_with_its_function() -> None:
+    def watched() -> threading.Thread:
+        watch = standstill.StandstillWatch(1.0)
+        watch.begin()
+        return watch._watcher
+
+    thread = watched()
+    thread.join(20)
+    assert not thread.is_alive()

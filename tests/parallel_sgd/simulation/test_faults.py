@@ -144,6 +144,10 @@ def test_what_a_lost_worker_computed_is_not_forgotten(tmp_path: Path) -> None:
         lost |= {3: BATCHES * whole // 3} if plan else {}
         assert result.history.untold == lost
         assert (result.ledger is not None) and result.ledger.problems == ()
+        assert result.report is not None
+        told = f"Nothing that the result needs, but figures of {sum(lost.values())} training steps lost with a worker."
+        page = result.report.read_text("utf-8")
+        assert (told in page, "killed by signal 9" in page) == (bool(plan), bool(plan))
     calm, killed = efforts
     assert calm is not None and killed is not None
     # but for the evaluations that a lost worker makes no more
