@@ -603,8 +603,14 @@ def slips(cls: type, namespace: Mapping[str, Any], hooks: Iterable[str]) -> dict
     return {name: meant for name in methods for meant in hooks if _is_slip(name, meant)}
 
 
+_WORDS: Final = frozenset({"sparse"})
+"""Words of their own that are one letter away from a hook: users' classes have such methods, and mean them."""
+
+
 def _is_slip(name: str, meant: str) -> bool:
     """Tell whether a name has one letter more, less or in place of another, or two exchanged; underscores do not count."""
+    if name in _WORDS:
+        return False
     # a plural is a word of its own, and of short words too many are one letter apart
     if name == f"{meant}s":
         return False
@@ -1028,7 +1034,11 @@ def _is_floats(value: object) -> bool:
 
 
 def described(value: object) -> str:
-    """Return type and shape of an array, and the type of anything else, for people."""
+    """Return type and shape of an array, and the type of anything else, for people.
+
+    Args:
+        value: the array, or any other value in place of one.
+    """
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 

@@ -1,4 +1,4 @@
-"""Progress bar of what takes a while: downloads, simulations, calibrations."""
+"""Progress bar of downloads, simulations, calibrations."""
 
 from tqdm import tqdm
 

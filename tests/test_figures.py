@@ -52,6 +52,7 @@ TOLD = {
         f"as `ClusterExecutor` does after {l.STOPPED_SECONDS:g} s",
         f"no heartbeat has come for {_SILENT}",
         f"within {math.ceil(l.SILENT_SECONDS + l.HEARTBEAT_SECONDS + 2 * l.LOOK_SECONDS)} s of the moment",
+        f"may get none of them, and is given {l.STARVED_SECONDS:g} s.",
         f"it is given {l.STARTING_SILENT_SECONDS:g} s, and a process",
         f"sends them for up to {disk.MOST_SECONDS:g} s of one wait",
         f"come more than {_SILENT} late",

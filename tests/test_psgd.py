@@ -169,7 +169,7 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("stop ", "argument JOB: must be a job's id, as 'psgd jobs' shows it, got ''"),
         ("help runs", r"there is no command 'help'; did you mean 'psgd --help-all'\?"),
         ("version", r"there is no command 'version'; did you mean 'psgd --version'\?"),
-        ("verify .", "/[^ ]* is no folder of a run: it has neither job.toml nor manifest.json"),
+        ("verify .", r": \. is no folder of a run: it has neither job.toml nor manifest.json"),
         ("runs --directory none", "--directory must be the directory with runs/, got 'none': there is none"),
         ("show --directory dnn.model", "--directory must be the directory with runs/, got 'dnn.model': it is a file"),
         ("doctor --workers none.json", ": The node file none.json cannot be used: No such file or directory"),

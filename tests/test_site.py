@@ -96,7 +96,7 @@ def test_what_can_be_added_is_told_where_it_stands() -> None:
 def messages() -> str:
     """The code with its texts in one piece, and \0 for what differs in them."""
     text = "\n".join(path.read_text("utf-8") for path in (*library_files(), ROOT / "_psgd_packages.py"))
-    return re.sub(r"\{[^{}\n]*\}", "\0", re.sub(r'"\s*\n\s*f?"', "", text))
+    return re.sub(r"\{[^{}\n]*\}|%(?:\.\d)?[dfgrs]", "\0", re.sub(r'"\s*\n\s*f?"', "", text))
 
 
 def test_errors_are_told_as_the_code_tells_them() -> None:

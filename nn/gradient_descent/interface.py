@@ -526,7 +526,7 @@ class IGradientDescent(
 
 
 class WholeVariableRule(IGradientDescent, fixed=("_change",)):
-    """Common part of rules whose step of a parameter depends on all of its variable; they work on the whole vector only."""
+    """Common part of rules by which the step of a parameter depends on all of its variable: they take the whole vector only."""
 
     decoupled: ClassVar[bool] = True
     _change: Array = np.empty(0)

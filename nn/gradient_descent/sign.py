@@ -1,4 +1,4 @@
-"""Rules whose steps are bounded by the learning rate: Lion, Adamax."""
+"""Rules with steps that the learning rate bounds: Lion, Adamax."""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ NORM, DEVIATION, ROUNDS = 0.8, 0.02, 5
 class Noise(GradientStage):
     """Gaussian noise on the change of each client."""
 
+    deterministic = False
+
     def transform(self, x: Any, draw: Draw) -> Any:
         return x + draw.generator().normal(0.0, DEVIATION, x.size).astype(x.dtype)
 
