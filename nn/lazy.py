@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
@@ -49,6 +48,8 @@ def lazily(package: str, modules: Mapping[str, str]) -> None:
 
 def unknown(package: str, name: str) -> AttributeError:
     """Return the error for a name that a package lacks, with its name here if it is one of Keras."""
+    from importlib.util import find_spec  # noqa: PLC0415 - for this error alone
+
     module = sys.modules[package]
     # `from nn import arguments` asks the package first, and takes the module where the package lacks the name. Tools ask
     # for special names.
@@ -77,11 +78,19 @@ def look_beside(package: str) -> None:
     Args:
         package: the `__init__.py` of `nn`.
     """
-    # None stands there for a package that must not be imported
-    spec = find_spec(_PROJECT) if _PROJECT not in sys.modules else getattr(sys.modules[_PROJECT], "__spec__", None)
+    home = package.removesuffix(_OWN)
+    # Where Python looks first: it finds the package there, and a search of the whole path takes longer than the rest of `nn`.
+    if _PROJECT not in sys.modules and sys.path and os.path.join(sys.path[0], "") == home:
+        return
+    if _PROJECT in sys.modules:
+        # None stands there for a package that must not be imported
+        spec = getattr(sys.modules[_PROJECT], "__spec__", None)
+    else:
+        # As `importlib.util.find_spec` does, which is not loaded by then.
+        spec = next(filter(None, (finder.find_spec(_PROJECT, None) for finder in sys.meta_path)), None)
     found = spec.origin if spec is not None else None
     # By the texts of both, which is fast: links and other spellings are left to what is then called.
-    if found is not None and found != package.removesuffix(_OWN) + _OWN.replace("nn", _PROJECT):
+    if found is not None and found != home + _OWN.replace("nn", _PROJECT):
         import _psgd_packages  # noqa: PLC0415 - as below
 
         _psgd_packages.warn_of(_PROJECT)

@@ -101,7 +101,9 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         for shard in self._shards_of[variable.id]:
             missing[shard] -= 1
             if not missing[shard]:
-                self._block = block_id
+                # Setting an attribute takes several times as long as reading it, and most workers have one block.
+                if self._block != block_id:
+                    self._block = block_id
                 missing[shard] = self._parts[shard]
                 self.partners.put(shard, block_id, self._gradients[shard])
 

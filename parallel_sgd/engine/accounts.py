@@ -225,8 +225,8 @@ class Accounts:
         self.step = (0, 0)
         # its own factory, so that a batch costs no call of Python
         self.counts = defaultdict[tuple[int, int], list[int]](partial(list, [0] * (2 * SENT_AT * len(self._classes))))
-        starts = [2 * SENT_AT * self._classes.index(name) for name in codecs]
-        self.places = [(start, len(self.joined(place).variables)) for place, start in enumerate(starts)]
+        self._starts = {name: 2 * SENT_AT * number for number, name in enumerate(self._classes)}
+        self.places = [(self._starts[name], len(self.joined(place).variables)) for place, name in enumerate(codecs)]
         self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
         self.watch = Stopwatch(clock)
 
@@ -251,12 +251,13 @@ class Accounts:
         for step in sorted(step for step in self.counts if until is None or step <= until):
             # taken out: a later call returns what has come since, and the memory of long jobs stays small
             count = self.counts.pop(step)
-            for place, codec in zip(range(0, len(count), 2 * SENT_AT), self._classes, strict=True):
-                got, got_raw, got_more, put, put_raw, put_more = count[place : place + 2 * SENT_AT]
+            epoch, batch = step[0] + 1, step[1] + 1
+            for codec, place in self._starts.items():
                 # a codec that was silent in a batch has no row
-                if got or put:
-                    counts = (put, put_raw, put_raw + put_more, got, got_raw, got_raw + got_more)
-                    found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *counts))
+                if count[place] or count[place + SENT_AT]:
+                    got, got_raw, got_more, put, put_raw, put_more = count[place : place + 2 * SENT_AT]
+                    put_wire, got_wire = put_raw + put_more, got_raw + got_more
+                    found.append(BatchPackets(codec, epoch, batch, put, put_raw, put_wire, got, got_raw, got_wire))
         return found
 
     def entries(self) -> list[Entry]:

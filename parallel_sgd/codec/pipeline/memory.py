@@ -161,11 +161,10 @@ def decoded(stage: Stage, values: Vector, side: Any, n: int) -> Decoded:
         indices, found = stage.entries(values, side)
         return Decoded(found, indices)
     if isinstance(stage, Chain) and stage.stages:
-        first, *others = stage.stages
-        (own, count), *sides = side
+        (first, own, count), *sides = side
         # a sparsifier in front: what follows it sees its values alone
         if isinstance(first, Sparsifier):
-            indices, found = first.entries(Chain(others).decode(values, sides, count), own)
+            indices, found = first.entries(Chain.decode(stage, values, sides, count), own)
             return Decoded(found, indices)
     return Decoded(stage.decode(values, side, n))
 

@@ -276,13 +276,14 @@ class Chain(Stage):
             # the sender's bytes decide how many values follow: more than there were is a lie
             if not 0 <= carried <= n:
                 raise PayloadError(f"{type(stage).__name__} would carry {carried} of {n} values")
-            sides.append((side, n))
+            # with the stage itself, so that `decode` need not bring both lists together again for each packet
+            sides.append((stage, side, n))
             n = carried
         return sides, n
 
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
         # backwards: the last stage was the last to encode
-        for stage, (own, count) in zip(reversed(self.stages), reversed(side), strict=True):
+        for stage, own, count in reversed(side):
             values = stage.decode(values, own, count)
         return values
 
