@@ -36,7 +36,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     >>> nn.testing.check_loss_gradient(Mean(), np.zeros(5), np.ones((5, 2)))
     """
 
-    #: Whether `derive` is known to write what it has to.
+    #: Whether `each` and `derive` are known to do their part: those of a user's class are looked at in its first batch.
     _proven: bool = False
 
     #: Where `allocate` gets memory that lasts from `value` to the next run. A runner sets it for a copy.
@@ -128,7 +128,10 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         """
         if weight is None:
             return self.sum_losses(label, output) / len(output)
-        return float(np.dot(self._each(label, output), weight)) / len(output)
+        losses = self.each(label, output)
+        if not self._proven:
+            self._check_losses(losses, output)
+        return float(np.dot(losses, weight)) / len(output)
 
     def gradient(self, label: Array, output: Array, out: Array, weight: Array | None = None) -> None:
         """Write d value / d output, after `value` with the same arguments.
@@ -161,17 +164,18 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         Args:
             label, output: as of `value`.
         """
-        return float(np.add.reduce(self._each(label, output)))
+        losses = self.each(label, output)
+        if not self._proven:
+            self._check_losses(losses, output)
+        return float(np.add.reduce(losses))
 
-    def _each(self, label: Array, output: Array) -> Array:
-        """Return the loss of each sample; raise TypeError where `each` returns anything else."""
-        found = self.each(label, output)
+    def _check_losses(self, found: object, output: Array) -> None:
+        """Raise TypeError unless `each` has returned the loss of each sample."""
         if not (isinstance(found, np.ndarray) and found.shape == (len(output),)):
             raise TypeError(
                 f"{type(self).__name__}.each() must return the loss of each sample, an array of shape {(len(output),)}, got "
                 f"{described(found)}"
             )
-        return found
 
     total = renamed("sum_losses", offered=True)
 

@@ -86,12 +86,11 @@ class Metric(Configurable):
     def result(self) -> float:
         """Return the value over all samples since `reset`; NaN without any."""
 
-    def _number(self) -> float:
-        """Return the result; raise TypeError where it is no number."""
-        found = self.result()
+    def _number(self, found: object) -> float:
+        """Return the result that was found; raise TypeError where it is no number."""
         if not isinstance(found, Real) and not (isinstance(found, np.ndarray) and found.ndim == 0):
             raise TypeError(f"{type(self).__name__}.result() must return a number, got {described(found)}")
-        return found
+        return found  # type: ignore[return-value]
 
     def _weigh(self, label: ArrayLike, prediction: ArrayLike, weight: ArrayLike | None) -> None:
         """Take in one batch, with the weights of its samples where the metric knows them."""

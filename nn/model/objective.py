@@ -39,7 +39,7 @@ class Objective(NamedTuple):
     def results(self, total: float, losses: Sequence[float]) -> dict[str, float]:
         """Return the results by name: the loss, that of each output where there are several, and the metrics."""
         values = [total, *(losses if len(self.names) > 1 + len(self.metrics) else ())]
-        return dict(zip(self.names, [*values, *(metric._number() for metric in self.metrics)], strict=True))
+        return dict(zip(self.names, [*values, *(metric._number(metric.result()) for metric in self.metrics)], strict=True))
 
 
 def in_order(what: str, given: Any, names: Sequence[str]) -> tuple[Any, ...]:

@@ -428,5 +428,7 @@ class StepRows:
         for place, metric in self._metrics:
             metric.reset()
             metric.update(labels[place], predictions[place])
-            results.append(metric._number())
+            found = metric.result()
+            # those of ours are floats: a block step makes no further call
+            results.append(found if type(found) is float else metric._number(found))
         self._enter_row((*head, *results))
