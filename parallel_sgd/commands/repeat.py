@@ -25,7 +25,7 @@ from ..options.names import guarded
 from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, other_identities
 from ..record.code import CodeJudge
-from ..record.contents import failures_of, left_by_others, misplaced
+from ..record.contents import failures_of, left_by_others, misplaced, unlisted
 from ..record.door import RecordError
 from ..record.files import JOB_FILE
 from ..record.hashes import sha256_of
@@ -298,8 +298,15 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     signature = signature_of(folder, manifest, signer)
     found = [*damages(folder, manifest)]
     # the settings say which files there must be: they are looked at only once types and bounds are those of a job file (RUN-9)
+    found += unlisted(manifest)
     if not changed_settings(folder / JOB_FILE, manifest):
-        JobFile.read(folder)
+        try:
+            JobFile.read(folder)
+        except ValueError:
+            # a file that the job needs and that is gone is told as such
+            if found:
+                return _refuted(given, signature, found)
+            raise
         found += misplaced(folder, manifest)
     if not any(text.startswith(JOB_FILE) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
