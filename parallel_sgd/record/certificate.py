@@ -60,7 +60,9 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     if not told == recorded == manifest.nodes:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
     outcome, begun = read_outcome(Door(run)), Run.read(run)
-    if not is_hurt(outcome) and "resume" not in file.options:
+    # in one attempt; a fetched run does not tell how many it had
+    once = not (is_hurt(outcome) or file.fetched or "resume" in file.options or "discovery" in file.options)
+    if once:
         yield from _other_witnesses(run)
     yield from _other_environment(run, outcome)
     if changed := changed_settings(run / JOB_FILE, manifest):
@@ -91,7 +93,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
         return
     yield from _gaps(epochs)
-    if not is_hurt(outcome) and "resume" not in file.options:
+    if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
         return
@@ -130,7 +132,7 @@ def _other_witnesses(run: Path) -> Iterator[str]:
     tables = {node_of(path) for path in run.glob("Node-[0-9]*-Retrieve/ID-*.csv")}
     if without := sorted(tables - {node for node, *_ in own}):
         yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, without)])} have no row"
-    # a run that was fetched has none, and of a full disk a part may be missing
+    # none where the disk was full
     told = Counter((node, text) for node, _, text in at_the_start)
     if wrong := sorted({node for node, _, text in own if told and told[node, text] != 1}):
         yield f"the identities of node {_few([*map(str, wrong)])} differ between {IDENTITIES} and ID-*.csv"
@@ -222,7 +224,7 @@ def _gaps(epochs: Epochs) -> Iterator[str]:
 
 
 def _begun_late(run: Path, epochs: Epochs) -> Iterator[str]:
-    """Yield the workers of a run that was not disturbed whose tables of weights lack its first epochs, or all."""
+    """Yield the workers of a run of one attempt whose tables of weights lack its first epochs, or all."""
     for path in sorted(run.glob("Node-[0-9]*-Retrieve/WH-*.csv")):
         node = node_of(path)
         first = min((epoch for epoch, rows in epochs.items() if any(node in values for values in rows.values())), default=None)

@@ -664,6 +664,13 @@ def test_settings_of_a_stranger_have_bounds(run: Path, value: Any, capsys: pytes
     assert code == 2 and "'run.workers' must be " in told, told
 
 
+@covers("RUN-4")
+def test_a_manifest_with_a_further_claim_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(run / MANIFEST, lambda content: content.update(certified="by a stranger"))
+    code, told = verify(run, capsys)
+    assert code == 2 and "cannot be used: 'certified' is no part of a manifest." in told, told
+
+
 # ---- honest runs
 
 
@@ -739,6 +746,25 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
         result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
     code, told = verify(folder_of(result), capsys)
     assert code == 0 and "What a simulation tells was not computed again: its seconds, its events and the load" in told, told
+
+
+@covers("RUN-3")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"learn": False}, "time only, nothing is learned"),
+        ({"distinct": 1}, "1 different blocks in a batch, the other workers send the gradients of these"),
+    ],
+    ids=str,
+)
+def test_a_simulation_that_leaves_out_computation_is_not_accused(
+    options: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with simulated(2, "star 1Gbit/s 50us", compute="1ms", codec_time=0, **options) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "epoch": 1, "assignment_type": "iid"})
+    code, told = verify(folder_of(result), capsys)
+    assert code == 2 and f"No epoch of the run can be computed again: it was simulated with {said}, " in told, told
 
 
 @covers("RUN-4")
