@@ -12,6 +12,15 @@ FEWER_BLOCKS: Final = "different blocks in a batch, the other workers send the g
 """End of the line on the platform of a job that computes some blocks of a batch alone."""
 
 
+def is_time_only(platform: str) -> bool:
+    """Tell if nothing was learned on a platform, so that figures of its runs say nothing.
+
+    Args:
+        platform: the line on it, as the record of a run has it; "" for nodes that are not simulated.
+    """
+    return platform.endswith(TIME_ONLY)
+
+
 def cut_short(platform: str) -> str:
     """Return what a simulation left out of the computation, in words; "" for one that computed all, with the bits of any nodes.
 
@@ -22,7 +31,7 @@ def cut_short(platform: str) -> str:
     'time only, nothing is learned'
     """
     last = platform.rpartition("; ")[2]
-    return last if last == TIME_ONLY or last.endswith(FEWER_BLOCKS) else ""
+    return last if is_time_only(last) or last.endswith(FEWER_BLOCKS) else ""
 
 
 class Failure(NamedTuple):
