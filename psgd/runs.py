@@ -129,15 +129,19 @@ def _facts(run: Run) -> dict[str, Any]:
     """Return the facts of a run that the list tells; a file that cannot be read is told as the problem of the run."""
     from parallel_sgd.record.defaults import differing  # noqa: PLC0415 - as above
     from parallel_sgd.record.door import Door, RecordError  # noqa: PLC0415
+    from parallel_sgd.record.machine import SIMULATED  # noqa: PLC0415
     from parallel_sgd.record.outcome import read_outcome  # noqa: PLC0415
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
+    from parallel_sgd.record.simulated import is_time_only  # noqa: PLC0415
 
     door = Door(run.path)
     found: dict[str, Any] = {"run": run.path.name, "title": run.title, "job": run.job, "began": run.began / 1e9}
     try:
         outcome = read_outcome(door)
+        platform = outcome.get("environment", {}).get(SIMULATED, "")
+        told = {} if is_time_only(platform) else outcome.get("figures", {})
         # NaN is no JSON (RFC 8259)
-        figures = {name: value if math.isfinite(value) else None for name, value in outcome.get("figures", {}).items()}
+        figures = {name: value if math.isfinite(value) else None for name, value in told.items()}
         differs = differing(settings_of_run(door))
     except RecordError as error:
         return {**found, "state": "unreadable", "figures": {}, "differs": {}, "problem": str(error)}
@@ -230,7 +234,7 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.record.history import COUNTED, EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.machine import SIMULATED  # noqa: PLC0415
     from parallel_sgd.record.settings import settings_of_run  # noqa: PLC0415
-    from parallel_sgd.record.simulated import TIME_ONLY  # noqa: PLC0415
+    from parallel_sgd.record.simulated import is_time_only  # noqa: PLC0415
     from parallel_sgd.record.summary import epoch_line  # noqa: PLC0415
     from parallel_sgd.run_page.data import best_of, crowd_of, effort_in, platform_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
@@ -253,7 +257,7 @@ def _show(given: argparse.Namespace) -> int:
     last = [
         {name: value for name, value in row.items() if name not in COUNTED}
         for row in history.rows[-1:]
-        if not platform.endswith(TIME_ONLY)
+        if not is_time_only(platform)
     ]
     # of all that were asked for, where the job file tells; callbacks may have ended it before
     asked = settings_of_run(Door(run.path)).get("epoch", "")

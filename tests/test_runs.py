@@ -323,6 +323,12 @@ def test_figures_of_a_job_that_learns_nothing_are_not_told(
     for text in (console, shown):
         assert not re.search("^(epoch|best) ", text, re.MULTILINE), text
     assert "Best: epoch" not in (place / "runs/digits-1/report.html").read_text("utf-8")
+    # nor in the list and the comparison, beside runs that have learned
+    (listed,) = json.loads(psgd(capsys, "runs", "--json")[1])["runs"]
+    assert listed["state"] == "done" and listed["figures"] == {}
+    digits_job().parallel(in_process(2), epoch=1, mission_title="digits")
+    table = {row[0]: row[1:] for row in rows(psgd(capsys, "compare", "digits-1", "digits-2", "-o", "two.html")[1])[:-1]}
+    assert table["test Loss"][0] == "-" and table["test Loss"][1] != "-"
 
 
 @covers("RUN-10")

@@ -25,17 +25,19 @@ from ..options.names import guarded
 from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, other_identities
 from ..record.code import CodeJudge
-from ..record.contents import failures_of, left_by_others, misplaced
-from ..record.door import RecordError
+from ..record.contents import failures_of, left_by_others, misplaced, unlisted
+from ..record.door import Door, RecordError
 from ..record.files import JOB_FILE
 from ..record.hashes import sha256_of
 from ..record.identity import KERNELS, THREADS, parts_of
 from ..record.job_file import JobFile
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
+from ..record.outcome import read_outcome
 from ..record.paths import as_seen
 from ..record.run import RunManifest
 from ..record.signing import Signature, sign_run, signature_of
+from ..record.simulated import cut_short
 from ..record.tables import read_hashes, read_identities
 from ..record.verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
 from ..record.weight_hashes import Epochs, first_difference
@@ -88,11 +90,14 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         options.blas_threads = str(_threads_of(file, options.blas_threads))
     # before training: a run into the same directory must not change what is compared
     manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
+    left_out = _left_out(file.path.parent)
     with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
     others = [] if made is None else other_identities(file, read_identities(made.parent.parent))
+    if left_out:
+        others.append(f"a simulation with {left_out}")
     if manifest is not None:
         others += changed_settings(file.path, manifest)
     after = {} if made is None else read_hashes(made.parent.parent)
@@ -100,6 +105,15 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     content = {**result_data(result), "repeats": {"equal": equal, "said": said}}
     code = EXIT_NODE_LOST if result.failures else EXIT_OK
     return tell(options, content, f"{result}\n{said}", code, done=JOB_DONE, place=folder_of(result.files))
+
+
+def _left_out(run: Path) -> str:
+    """Return what the simulation of a run left out of the computation; "" where it was none, or computed all."""
+    try:
+        told = read_outcome(Door(run)).get("simulated", {})
+    except RecordError:
+        return ""  # a run is trained again without its outcome, too
+    return cut_short(told.get("platform", ""))
 
 
 def _manifest_of(run: Path) -> RunManifest | None:
@@ -295,8 +309,15 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     signature = signature_of(folder, manifest, signer)
     found = [*damages(folder, manifest)]
     # the settings say which files there must be: they are looked at only once types and bounds are those of a job file (RUN-9)
+    found += unlisted(manifest)
     if not changed_settings(folder / JOB_FILE, manifest):
-        JobFile.read(folder)
+        try:
+            JobFile.read(folder)
+        except ValueError:
+            # a file that the job needs and that is gone is told as such
+            if found:
+                return _refuted(given, signature, found)
+            raise
         found += misplaced(folder, manifest)
     if not any(text.startswith(JOB_FILE) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
@@ -321,6 +342,11 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     with guarded(judge):
         settings = settings_of(options)
     _check_repeatable(settings)
+    if left_out := _left_out(folder):
+        raise ValueError(
+            f"No epoch of the run can be computed again: it was simulated with {left_out}, so its weights are those of no "
+            f"training."
+        )
     asked = int(settings["epoch"])
     if last != asked and not settings["callbacks"]:
         return _refuted(

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -18,22 +18,32 @@ from rpc.submit import AGAIN, REDUNDANT, Run
 
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
-from .claims import computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
+from ..engine.accounts import BATCH_COLUMNS, Times
+from ..options.job_options import options
+from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
 from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
-from .files import JOB_FILE, OUTCOME
+from .files import IDENTITIES, JOB_FILE, OUTCOME
 from .identity import Identities, differences, environment_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE
 from .outcome import read_outcome
 from .run import RunManifest
-from .tables import read_hashes, read_identities, read_table
+from .settings import text_of
+from .tables import read_hashes, read_identities, read_table, told_at_the_start, told_by_tables
 from .verification import changed_settings
 from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
-#: Kinds of tables of steps, and the number of their first columns that no computation has again, which are times.
-_STEPS: Final = {"TR": 1, "CL": 1, "CT": 0, "PO": 0, "RO": 0, "LEDGER": 0}
+#: Kinds of tables of steps that are compared, and their columns that no computation has again, which are times.
+_STEPS: Final = {"TR": ("Time",), "CL": ("Seconds",), "CT": (), "PO": (), "RO": (), "LEDGER": ()}
+#: Likewise of tables of times: which rows there are is known, what they tell is not. `CO` lacks codecs that took no time.
+_TIMES: Final = {
+    "BA": tuple(name for name in BATCH_COLUMNS if name not in ("Epochs", "Batches")),
+    "TI": ("Total", *(name.capitalize() for name in Times._fields)),
+}
+#: Options of which a run tells another value than that which was asked for: the one that this became, or another path.
+_RESOLVED: Final = ("checkpoint_every", "commit_every", "discovery", "resume")
 #: Fields of a checkpoint's header that the settings of a run decide on.
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule", "clients")
 
@@ -50,6 +60,10 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     if not told == recorded == manifest.nodes:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
     outcome, begun = read_outcome(Door(run)), Run.read(run)
+    # in one attempt; a fetched run does not tell how many it had
+    once = not (is_hurt(outcome) or file.fetched or "resume" in file.options or "discovery" in file.options)
+    if once:
+        yield from _other_witnesses(run)
     yield from _other_environment(run, outcome)
     if changed := changed_settings(run / JOB_FILE, manifest):
         yield f"job.toml and the manifest differ: {'; '.join(changed)}"
@@ -79,6 +93,8 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
         return
     yield from _gaps(epochs)
+    if once:
+        yield from _begun_late(run, epochs)
     if not epochs or damaged:
         return
     # a callback may have given the model the weights of an earlier epoch back, which only the computation can tell
@@ -108,14 +124,52 @@ def _excuses(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
         yield f"{OUTCOME} says that an attempt failed, and this run was not to start again"
 
 
+def _other_witnesses(run: Path) -> Iterator[str]:
+    """Yield the nodes of a run of one attempt that told the submitter something else at the start than their tables tell."""
+    at_the_start, own = list(told_at_the_start(run)), list(told_by_tables(run))
+    if late := sorted({node for node, epoch, _ in own if epoch != 1}):
+        yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, late)])} begin after epoch 1"
+    tables = {node_of(path) for path in run.glob("Node-[0-9]*-Retrieve/ID-*.csv")}
+    if without := sorted(tables - {node for node, *_ in own}):
+        yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, without)])} have no row"
+    # none where the disk was full
+    told = Counter((node, text) for node, _, text in at_the_start)
+    if wrong := sorted({node for node, _, text in own if told and told[node, text] != 1}):
+        yield f"the identities of node {_few([*map(str, wrong)])} differ between {IDENTITIES} and ID-*.csv"
+    if later := sorted({attempt for _, attempt, _ in at_the_start if attempt != 1}):
+        yield f"{IDENTITIES} tells of attempt {later[0]}, and no attempt of this run failed"
+
+
 def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the numbers among the settings that outcome.json, and so the page of the run, tells otherwise than job.toml."""
+    """Yield the settings that outcome.json, and so the page of the run, tells otherwise than job.toml."""
     # the page shows these, so a changed outcome.json would show a run that was not
     told = outcome.get("settings", {})
-    for name in ("seed", "epoch", "block_size", "redundancy", "blas_threads"):
+    for name, about in options():
+        if name not in told or about.flag is None or name in (*_RESOLVED, *file.unnamed):
+            continue
+        # what decides is compared with the computation, which has some of its own
+        compared = not about.flag.decides or name in ELSEWHERE
         value = file.options.get(name)
-        if name in told and isinstance(value, (int, float)) and told[name] != str(value):
-            yield f"{OUTCOME} says '{name}' {told[name]}, job.toml {value}"
+        if value is None:
+            unsaid = {"on_failure": ("fail", REDUNDANT), "min_workers": ("None", str(file.workers))}.get(name, ("None",))
+            wrong = compared and told[name] not in unsaid
+        elif isinstance(value, (bool, str)):
+            # a long text is cut off
+            short = told[name].endswith("...") and str(value).startswith(told[name][:-3])
+            wrong = compared and told[name] not in (str(value), text_of(value)) and not short
+        else:
+            wrong = isinstance(value, (int, float)) and not _is_number(told[name], value)
+        if wrong:
+            yield f"{OUTCOME} says '{name}' {told[name]}, job.toml {'none' if value is None else value}"
+    if outcome.get("fault", "") not in ("", told.get("fault", "")):
+        yield f"{OUTCOME} says that the faults {outcome['fault']!r} were injected, its settings say {told.get('fault', '')!r}"
+
+
+def _is_number(text: str, value: float) -> bool:
+    try:
+        return float(text) == float(value) or text == text_of(value)
+    except ValueError:
+        return False
 
 
 def _other_environment(run: Path, outcome: Mapping[str, Any]) -> Iterator[str]:
@@ -167,6 +221,16 @@ def _gaps(epochs: Epochs) -> Iterator[str]:
     whole = [node for node, those in spans.items() if those[0] == 1 and those[-1] == max(epochs)]
     if epochs and not whole:
         yield f"no table of the weights (WH-*.csv) has all epochs from 1 to {max(epochs)}"
+
+
+def _begun_late(run: Path, epochs: Epochs) -> Iterator[str]:
+    """Yield the workers of a run of one attempt whose tables of weights lack its first epochs, or all."""
+    for path in sorted(run.glob("Node-[0-9]*-Retrieve/WH-*.csv")):
+        node = node_of(path)
+        first = min((epoch for epoch, rows in epochs.items() if any(node in values for values in rows.values())), default=None)
+        if epochs and first != 1:
+            since = "has no row" if first is None else f"begins with epoch {first}"
+            yield f"the table of the weights of node {node} {since}"
 
 
 def _other_weights(name: str, path: Path, rows: Mapping[str, Mapping[int, str]], epoch: int, node: int) -> Iterator[str]:
@@ -236,7 +300,7 @@ class Computed:
         dealt = () if self.workers == file.workers else ("assignment_type", "redundancy")
         yield from other_words(self.run, self.again, file, dealt)
         if self._has_same_steps(file):
-            for kind, skipped in _STEPS.items():
+            for kind, skipped in (_STEPS | _TIMES).items():
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
             if self.until == max(epochs):
                 yield from other_problems(self.run, self.again)
@@ -266,15 +330,23 @@ class Computed:
         calm = not is_hurt(read_outcome(Door(self.run))) and "resume" not in file.options and self.start == 0
         return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1
 
-    def _steps(self, kind: str, skipped: int, *, whole: bool) -> Iterator[str]:
-        """Compare the rows of tables of steps, but for the first columns; where not all was computed, as far as that goes."""
+    def _steps(self, kind: str, skipped: Collection[str], *, whole: bool) -> Iterator[str]:
+        """Compare the rows of tables of steps, but for some columns; where not all was computed, as far as that goes."""
         for path in sorted(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
             other = computed_table(path, self.again)
-            name = path.relative_to(self.run).as_posix()
-            for number, (row, computed) in enumerate(zip_longest(_rows(path), [] if other is None else _rows(other)), 1):
-                if (row or [])[skipped:] != (computed or [])[skipped:] and (whole or (row and computed)):
-                    yield f"{name}: row {number} is {_row(row)}, computed is {_row(computed)}"
+            mine, theirs = _rows(path), iter(()) if other is None else _rows(other)
+            name, (head, computed) = path.relative_to(self.run).as_posix(), (next(mine, []), next(theirs, []))
+            if head != computed:
+                yield f"{name}: row 1 is {_row(head)}, computed is {_row(computed)}"
+                continue
+            places = [place for place, column in enumerate(head) if column not in skipped]
+            for number, (row, again) in enumerate(zip_longest(mine, theirs), 2):
+                if (whole or (row and again)) and not _alike(row, again, len(head), places):
+                    yield f"{name}: row {number} is {_row(row)}, computed is {_row(again)}"
                     break
+        for path in sorted(self.again.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
+            if computed_table(path, self.run) is None:
+                yield f"{path.parent.name} has no table {kind}-*.csv, though a run of this kind always leaves it"
 
     def _evaluations(self, epochs: Epochs, same_nodes: bool) -> Iterator[str]:
         lost = lost_nodes(read_outcome(Door(self.run)))
@@ -285,6 +357,10 @@ class Computed:
             # other nodes than the run had: any node of the computation stands for all
             other = theirs.get(node if same_nodes else min(theirs, default=0), {})
             known = {str(epoch) for epoch in range(1, last + 1)}
+            numbers = [int(epoch) for epoch in rows if epoch in known]
+            # curves follow the table
+            if numbers != sorted(numbers):
+                yield f"node {node}: the evaluations in its table are not in the order of epochs"
             # in the order of the table: the first row that is wrong is told
             for epoch, told in rows.items():
                 if epoch not in known:
@@ -409,6 +485,13 @@ def _evaluations(path: Path) -> dict[str, list[dict[str, str]]]:
 
 def _told(rows: list[dict[str, str]]) -> str:
     return " and ".join(map(_pairs, rows)) or "none"
+
+
+def _alike(row: list[str] | None, other: list[str] | None, width: int, places: Collection[int]) -> bool:
+    """Tell if two rows of tables with as many columns have equal values at some places."""
+    if row is None or other is None or not len(row) == len(other) == width:
+        return row == other
+    return all(row[place] == other[place] for place in places)
 
 
 def _row(row: list[str] | None) -> str:

@@ -17,12 +17,12 @@ _LINK: Final = ("Codec", "Name", "Peer", "Direction")
 _BATCH: Final = ("Codec", "Epochs", "Batches")
 #: Columns that depend on the job alone; bytes on the wire depend on transports, too.
 _COUNTS: Final = {"AC": ("Packets", "Raw"), "BY": ("Packets sent", "Bytes sent", "Packets received", "Bytes received")}
-#: Bytes by which a variable's share of a packet may differ.
-_ROUNDED: Final = 1
+#: Bytes by which a variable's share of a packet may differ; packets are whole.
+_ROUNDED: Final = {kind: tuple(0 if name.startswith("Packets") else 1 for name in names) for kind, names in _COUNTS.items()}
 #: Codec that the product itself may choose, with packets that depend on the number of hosts.
 _BY_HOSTS: Final = "Ring"
-#: Options that a computation has of its own.
-_ELSEWHERE: Final = frozenset({"epoch", "resume", "bits", "blas_threads"})
+ELSEWHERE: Final = frozenset({"epoch", "resume", "bits", "blas_threads"})
+"""Options that decide about a result, and that a computation has of its own."""
 
 Packets = Mapping[tuple[object, ...], tuple[float, ...]]
 
@@ -53,10 +53,10 @@ def wrong_packets(run: Path, again: Path, until: int, *, whole: bool) -> Iterato
         until: the last epoch that was computed.
         whole: whether that is the last one of the run; the accounts of links are of all epochs.
     """
-    for name, mine, theirs in _tables(run, again, until, whole=whole):
+    for kind, name, mine, theirs in _tables(run, again, until, whole=whole):
         for key in theirs:
             told, expected = mine.get(key, ()), theirs[key]
-            if not told or _lacks(told, expected):
+            if not told or _lacks(told, expected, kind):
                 yield f"{name}: {_place(key)} is {_sizes(told)}, computed is {_sizes(expected)}"
                 break
 
@@ -69,15 +69,15 @@ def further_packets(run: Path, again: Path, until: int, *, whole: bool) -> list[
     """
     return [
         name
-        for name, mine, theirs in _tables(run, again, until, whole=whole)
-        if any(key not in theirs or _lacks(theirs[key], counts) for key, counts in mine.items())
+        for kind, name, mine, theirs in _tables(run, again, until, whole=whole)
+        if any(key not in theirs or _lacks(theirs[key], counts, kind) for key, counts in mine.items())
     ]
 
 
-def _lacks(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def _lacks(one: tuple[float, ...], other: tuple[float, ...], kind: str) -> bool:
     """Tell if counts of one table are smaller than those of another, by more than a rounding."""
     # variables that travel as one vector share its bytes, rounded for each transport by itself
-    return any(mine < theirs - _ROUNDED for mine, theirs in zip(one, other, strict=True))
+    return any(mine < theirs - rounded for mine, theirs, rounded in zip(one, other, _ROUNDED[kind], strict=True))
 
 
 def depend_on_hosts(run: Path, again: Path, file: JobFile) -> bool:
@@ -89,33 +89,63 @@ def depend_on_hosts(run: Path, again: Path, file: JobFile) -> bool:
     )
 
 
-def _tables(run: Path, again: Path, until: int, *, whole: bool) -> Iterator[tuple[str, Packets, Packets]]:
-    """Yield each table of packets with its counts and those that were computed."""
+def _tables(run: Path, again: Path, until: int, *, whole: bool) -> Iterator[tuple[str, str, Packets, Packets]]:
+    """Yield kind and name of each table of packets, with its counts and those that were computed."""
+    last = max(_last_batch(run), _last_batch(again))
+    gathered = _gathered(run, last) | _gathered(again, last)
     # packets of sync types and checkpoints belong to no variable: they depend on what is kept
     codecs = {key[0] for path in _paths(again, "AC") for key in _packets(again, path, None)} or None
     for kind in ("AC", "BY") if whole else ("BY",):
+        # the accounts of a link do not tell its packets of checkpoints from those of batches, which the other table has
+        counted = codecs and codecs - gathered if kind == "AC" else codecs
         for path in _paths(run, kind):
             other = computed_table(path, again)
-            theirs = {} if other is None else _packets(again, other, until, codecs)
-            yield path.relative_to(run).as_posix(), _packets(run, path, until, codecs), theirs
+            theirs = {} if other is None else _packets(again, other, until, counted, last)
+            yield kind, path.relative_to(run).as_posix(), _packets(run, path, until, counted, last), theirs
 
 
 def _paths(run: Path, kind: str) -> list[Path]:
     return sorted(run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv"))
 
 
-def _packets(run: Path, path: Path, until: int | None, codecs: set[object] | None = None) -> Packets:
-    """Return the counts of a table up to an epoch, by link or batch: those of all transports of a link together."""
+def _gathered(run: Path, last: float) -> set[object]:
+    """Return the codecs that gather a state of which each worker has a shard: they have packets behind the last batch of an
+    epoch, and how many depends on how often checkpoints are made."""
+    tables = (read_table(Door(run), path.relative_to(run))[0] for path in _paths(run, "BY"))
+    return {
+        codec
+        for columns in tables
+        for codec, batch in zip(columns.get("Codec", []), columns.get("Batches", []), strict=True)
+        if last and batch > last  # type: ignore[operator]  # a number in a table that was checked on reading
+    }
+
+
+def _last_batch(run: Path) -> float:
+    """Return the number of batches of an epoch, 0 where no table of steps tells it."""
+    tables = (read_table(Door(run), path.relative_to(run))[0] for path in _paths(run, "TR"))
+    return max((float(batch) for columns in tables for batch in columns.get("Batches", [])), default=0)
+
+
+def _packets(run: Path, path: Path, until: int | None, codecs: set[object] | None = None, last: float = 0) -> Packets:
+    """Return the counts of a table up to an epoch, by link or batch: those of all transports of a link together.
+
+    Packets behind the last batch of an epoch, if that is told, are left out.
+    """
     columns, _ = read_table(Door(run), path.relative_to(run))
     kind = path.name.partition("-")[0]
     names = _LINK if kind == "AC" else _BATCH
     keys, counts = ([columns.get(each, []) for each in those] for those in (names, _COUNTS[kind]))
-    nodes = columns.get(NODE, [0.0] * len(keys[0]))
+    # several workers may share a table, and two variables a name
+    rows = len(keys[0])
+    whose = zip(columns.get(NODE, [0.0] * rows), columns.get("Variable", [0.0] * rows), strict=True)
     found: dict[tuple[object, ...], tuple[float, ...]] = {}
-    for *key, node, values in zip(*keys, nodes, zip(*counts, strict=True), strict=True):
-        if key[1] == "" or (codecs and key[0] not in codecs) or (kind == "BY" and until is not None and key[1] > until):
+    for *key, owner, values in zip(*keys, whose, zip(*counts, strict=True), strict=True):
+        # rows of zeros tell a reader of the running job how far the table goes, and stand there as time went
+        if key[1] == "" or (codecs is not None and key[0] not in codecs) or not any(values):
             continue
-        place = (*key, node)
+        if kind == "BY" and ((until is not None and key[1] > until) or (last and key[2] > last)):
+            continue
+        place = (*key, owner)
         found[place] = tuple(map(sum, zip(found.get(place, (0.0,) * len(values)), values, strict=True)))
     return found
 
@@ -153,17 +183,20 @@ def other_words(run: Path, again: Path, file: JobFile, elsewhere: Collection[str
     # of a run that was fetched the page may have been made from job.toml, in its words
     written = {name: str(value) for name, value in {"data": file.dataset or "", **file.options}.items()} if file.fetched else {}
     for name, about in options():
-        decides = about.flag is not None and about.flag.decides and name not in {*_ELSEWHERE, *elsewhere, *file.unnamed}
-        if decides and name in mine and mine[name] not in (theirs.get(name), written.get(name)):
-            yield f"{OUTCOME} says '{name}' {mine[name]}, computed with {theirs.get(name)}"
+        decides = about.flag is not None and about.flag.decides and name not in {*ELSEWHERE, *elsewhere, *file.unnamed}
+        # of a run that was fetched not all is known
+        expected = {theirs.get(name), written.get(name, theirs.get(name))}
+        if decides and (name in mine or not file.fetched) and mine.get(name) not in expected:
+            yield f"{OUTCOME} says '{name}' {mine.get(name, 'nothing')}, computed with {theirs.get(name)}"
     samples, expected = mine.get("data", ""), theirs.get("data", "")
     if samples == written.get("data"):
         samples = ""
     # samples that were kept have lost the name of their set, and a path may be another one here
     if file.kept is not None or "/" in samples:
         samples, expected = (text.rpartition(", ")[2] for text in (samples, expected))
-    if samples and samples != expected:
-        yield f"{OUTCOME} says that the data are {samples}, computed with {expected}"
-    for key, value in told.get("model", {}).items():
-        if value != computed.get("model", {}).get(key):
+    if samples != expected and (samples or not file.fetched):
+        yield f"{OUTCOME} says that the data are {samples or 'none'}, computed with {expected}"
+    shown, model = (content.get("model", {}) for content in (told, computed))
+    for key in shown if file.fetched else {**model, **shown}:
+        if shown.get(key) != model.get(key):
             yield f"{OUTCOME}: the {key} of the model differs from that of the model of the run"

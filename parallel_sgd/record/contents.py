@@ -32,9 +32,14 @@ _NO_INPUTS: Final = ("callbacks", "mission_title", "writers")
 _DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
 
 
+def unlisted(manifest: RunManifest) -> Iterator[str]:
+    """Yield the files that every run leaves and that the manifest of this one lacks."""
+    yield from _lacking(manifest, _OF_A_RUN)
+
+
 def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
-    """Yield the files that a run of this kind leaves and the manifest lacks, those of the folder that it does not list, and
-    those that neither nodes nor callbacks nor writers of this run can have left."""
+    """Yield the files of nodes that a run of this kind leaves and the manifest lacks, those of the folder that it does not
+    list, and those that neither nodes nor callbacks nor writers of this run can have left."""
     outcome = read_outcome(Door(run))
     settings = manifest.settings
     workers = settings.get("run", {}).get("workers", 0)
@@ -44,12 +49,8 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     is_sample = any(f"{node_folder(node)}/{name}" in manifest.files for node in named for name in _common(_title(manifest)))
     nodes = named or {0} if is_hurt(outcome) or is_sample else named | set(range(workers))
     failed = lost_nodes(outcome)
-    expected = [*_OF_A_RUN]
     for node in sorted(nodes - failed):
-        expected += [f"{node_folder(node)}/{name}" for name in _of_worker(manifest, node)]
-    for name in expected:
-        if name not in manifest.files:
-            yield f"{name} is not listed in {MANIFEST}, though a run of this kind always leaves it"
+        yield from _lacking(manifest, [f"{node_folder(node)}/{name}" for name in _of_worker(manifest, node)])
     # files of data and code that a user has put beside the run to repeat it
     needed = _inputs(settings)
     for name in [*files_of(run), *_strays(run)]:
@@ -62,6 +63,12 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
         calls = options.get("callbacks") and _FOLDER.fullmatch(name.partition("/")[0])
         if name not in needed and not writes and not calls:
             yield f"{name} is a file that this run cannot have left: it had no callback and no writer"
+
+
+def _lacking(manifest: RunManifest, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name not in manifest.files:
+            yield f"{name} is not listed in {MANIFEST}, though a run of this kind always leaves it"
 
 
 def left_by_others(manifest: RunManifest) -> list[str]:

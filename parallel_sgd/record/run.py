@@ -331,10 +331,13 @@ class RunManifest:
         except CutOff as error:
             raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
         try:
-            made = cls(**_FORM("", content))
-        except (Misfit, TypeError) as error:
-            told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
-            raise RecordError(f"The manifest {path} {told}.") from error
+            checked = _FORM("", content)
+        except Misfit as error:
+            raise RecordError(f"The manifest {path} {error}.") from error
+        # a further claim would be compared with nothing
+        if further := [name for name in checked if name not in cls.__dataclass_fields__]:
+            raise RecordError(f"The manifest {path} cannot be used: {further[0][:80]!r} is no part of a manifest.")
+        made = cls(**checked)
         if made.format != FORMAT:
             raise ValueError(
                 f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}. The release that "

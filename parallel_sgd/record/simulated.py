@@ -8,6 +8,30 @@ from typing import Final, NamedTuple
 
 TIME_ONLY: Final = "time only, nothing is learned"
 """End of the line on the platform of a job that takes times alone."""
+FEWER_BLOCKS: Final = "different blocks in a batch, the other workers send the gradients of these"
+"""End of the line on the platform of a job that computes some blocks of a batch alone."""
+
+
+def is_time_only(platform: str) -> bool:
+    """Tell if nothing was learned on a platform, so that figures of its runs say nothing.
+
+    Args:
+        platform: the line on it, as the record of a run has it; "" for nodes that are not simulated.
+    """
+    return platform.endswith(TIME_ONLY)
+
+
+def cut_short(platform: str) -> str:
+    """Return what a simulation left out of the computation, in words; "" for one that computed all, with the bits of any nodes.
+
+    Args:
+        platform: the line on the platform, as the record of a run has it.
+
+    >>> cut_short("star of 8 hosts; 1 Gbit/s and 50 us; time only, nothing is learned")
+    'time only, nothing is learned'
+    """
+    last = platform.rpartition("; ")[2]
+    return last if is_time_only(last) or last.endswith(FEWER_BLOCKS) else ""
 
 
 class Failure(NamedTuple):

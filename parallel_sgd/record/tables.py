@@ -371,20 +371,37 @@ def read_identities(run: Path) -> dict[int, list[str]]:
 
     Raises: RecordError for an entry that is no table of a run, such as a link in its place.
     """
-    door = Door(run)
-    columns, remark = read_table(door, IDENTITIES)
-    warn([remark])
     found: dict[int, list[str]] = {}
-    for node, text in zip(*(columns.get(name, []) for name in ATTEMPT_COLUMNS[1:]), strict=True):
-        found.setdefault(int(node), []).append(str(text))
+    for node, _, text in [*told_at_the_start(run), *told_by_tables(run)]:
+        found.setdefault(node, []).append(text)
+    return {node: list(dict.fromkeys(texts)) for node, texts in sorted(found.items())}
+
+
+def told_at_the_start(run: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield the node, the attempt and the identity of each row of `identities.csv`, of which a run that was fetched has none.
+
+    Raises: RecordError for an entry that is no table of a run, such as a link in its place.
+    """
+    columns, remark = read_table(Door(run), IDENTITIES)
+    warn([remark])
+    for attempt, node, text in zip(*(columns.get(name, []) for name in ATTEMPT_COLUMNS), strict=True):
+        yield int(node), int(attempt), str(text)
+
+
+def told_by_tables(run: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield the node, the first epoch and the identity of each row of the tables `ID-<title>-N(i).csv` of a run.
+
+    Raises: RecordError for an entry that is no table of a run, such as a link in its place.
+    """
+    door = Door(run)
     for folder in door.names(folders=True):
         for name in door.names(folder):
             node = node_of(name)
             if name.startswith("ID-") and node is not None:
                 columns, remark = read_table(door, f"{folder}/{name}")
                 warn([remark])
-                found.setdefault(node, []).extend(map(str, columns.get(IDENTITY_COLUMNS[1], [])))
-    return {node: list(dict.fromkeys(texts)) for node, texts in sorted(found.items()) if texts}
+                for epoch, text in zip(*(columns.get(each, []) for each in IDENTITY_COLUMNS), strict=True):
+                    yield node, int(epoch), str(text)
 
 
 def warn(remarks: Iterable[str]) -> None:

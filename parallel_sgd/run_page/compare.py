@@ -13,6 +13,7 @@ from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.machine import SIMULATED
 from parallel_sgd.record.settings import settings_of_run
+from parallel_sgd.record.simulated import is_time_only
 from parallel_sgd.record.summary import seconds
 from rpc.submit.run_folder import find_run
 
@@ -61,8 +62,10 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     """Return the results of a run, as texts by name: its state, figures, best epoch, seconds, and bytes sent by all nodes."""
     outcome = run.outcome
     found = {"state": str(outcome.get("state", "not ended"))}
-    found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
-    if platform := platform_of(run):
+    platform = platform_of(run)
+    if not is_time_only(platform):
+        found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+    if platform:
         found[SIMULATED] = platform
     history = run.history
     best = best_of(run, history)

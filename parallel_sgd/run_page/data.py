@@ -13,7 +13,7 @@ from network.nodes import PARAMETER_SERVER
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, EPOCH, SECONDS, STEP, JobHistory
 from parallel_sgd.record.machine import SIMULATED, WORKERS_IN_TURN, crowd_in
 from parallel_sgd.record.over_clients import is_over_clients, lines_over_clients
-from parallel_sgd.record.simulated import TIME_ONLY
+from parallel_sgd.record.simulated import is_time_only
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
@@ -85,7 +85,7 @@ def best_of(records: RunRecords, history: JobHistory) -> Best | None:
         records: those of the run.
         history: that in its tables.
     """
-    return None if platform_of(records).endswith(TIME_ONLY) else best_epoch(history)
+    return None if is_time_only(platform_of(records)) else best_epoch(history)
 
 
 def effort_in(records: RunRecords) -> Effort | None:

@@ -12,7 +12,7 @@ from nn.extension import checked_call
 from ..engine.channel import Parameter_Server
 from ..nodes import InProcessNodes, check_ps
 from ..options.checks import positive
-from ..record.simulated import TIME_ONLY
+from ..record.simulated import FEWER_BLOCKS, TIME_ONLY
 from .codec_time import CodecTime, codec_time_of
 from .compute import MEASURED, Compute, compute_of, time_of
 from .order import Arrivals
@@ -135,7 +135,7 @@ def simulated(
     if not learn:
         nodes.simulated += f"; {TIME_ONLY}"
     elif nodes.distinct is not None:
-        nodes.simulated += f"; {nodes.distinct:,} different blocks in a batch, the other workers send the gradients of these"
+        nodes.simulated += f"; {nodes.distinct:,} {FEWER_BLOCKS}"
     nodes.start_seconds = time_of("'restart'", restart)
     # all as it was given: laws and platforms are fitted to each number of nodes anew
     nodes.again = lambda number, server: simulated(

@@ -25,6 +25,7 @@ from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.record.claims import further_packets, wrong_packets
 from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.hashes import sha256_of
 from parallel_sgd.record.identity import differences, own_identity, parts_of
@@ -447,6 +448,10 @@ def fewer_bytes(kind: str, first: int) -> Callable[[Path], None]:
     return change
 
 
+def fewer_bytes_of_shards(run: Path) -> None:
+    of_workers(run, "BY-*.csv", lambda text: re.sub(r"(?m)^(ParameterShard,1,1,1),\d+", r"\1,1", text), "0")
+
+
 def batch_without_packets(run: Path) -> None:
     of_workers(run, "BY-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-1]))
 
@@ -463,6 +468,76 @@ def told_by_outcome(table: str, key: str, value: object) -> Callable[[Path], Non
         sealed_again(run)
 
     change.__name__ = f"told {key}"
+    return change
+
+
+# ---- what is gone: rows and tables that say nothing where others of the run say something
+
+
+def without_rows(pattern: str, nodes: str = "1", kept: str = "$^") -> Callable[[Path], None]:
+    """Tables of some nodes of which the rows are gone, but for those that fit `kept`."""
+
+    def change(run: Path) -> None:
+        def cut(text: str) -> str:
+            head, *rows = text.splitlines(keepends=True)
+            return head + "".join(row for row in rows if re.match(kept, row))
+
+        of_workers(run, pattern, cut, nodes)
+
+    change.__name__ = f"{pattern} of {nodes} with {kept}"
+    return change
+
+
+def table_gone(run: Path) -> None:
+    for path in run.glob("Node-*/LEDGER-*.csv"):
+        path.unlink()
+    sealed_again(run)
+
+
+def table_of_other_columns(run: Path) -> None:
+    of_workers(run, "TR-*.csv", lambda text: text.replace("Time,", "Clock,"), "0")
+
+
+def table_of_other_batches(run: Path) -> None:
+    of_workers(run, "BA-*.csv", lambda text: re.sub(r"(?m)^([\d.]+),2,4,", r"\1,2,5,", text), "0")
+
+
+def later_identity(run: Path) -> None:
+    of_workers(run, "ID-*.csv", lambda text: text.replace("\n1,", "\n2,"), "0")
+
+
+def other_identities_at_the_start(run: Path) -> None:
+    rewrite(run, "identities.csv", lambda text: text.replace("\n1,1,", "\n1,0,"))
+    sealed_again(run)
+
+
+def second_attempt(run: Path) -> None:
+    rewrite(run, "identities.csv", lambda text: text.replace("\n1,", "\n2,"))
+    sealed_again(run)
+
+
+def evaluations_in_another_order(run: Path) -> None:
+    of_workers(run, "EV-*.csv", lambda text: "".join(text.splitlines(keepends=True)[each] for each in (0, 2, 1)))
+
+
+def gone_from_outcome(key: str) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        edit(run / "outcome.json", lambda content: content.pop(key))
+        sealed_again(run)
+
+    change.__name__ = f"outcome without {key}"
+    return change
+
+
+def file_gone(name: str, *, listed: bool) -> Callable[[Path], None]:
+    """A file without which nothing can be computed again, in the manifest (`listed`) or not."""
+
+    def change(run: Path) -> None:
+        (run / name).unlink()
+        if not listed:
+            edit(run / MANIFEST, lambda content: content["files"].pop(name))
+
+    change.__name__ = f"{name} gone {listed}"
     return change
 
 
@@ -540,6 +615,28 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
     (told_by_outcome("model", "svg", "<svg/>"), "outcome.json: the svg of the model differs"),
     (told_by_outcome("environment", "the nodes compute with", "a GPU"), "says that the nodes compute with a GPU, the tables"),
     (told_by_outcome("", "problems", ["none"]), "outcome.json tells the problems none, computed are none"),
+    (told_by_outcome("settings", "blas_threads", "8"), "outcome.json says 'blas_threads' 8, job.toml 1"),
+    (told_by_outcome("settings", "max_restarts", "7"), "outcome.json says 'max_restarts' 7, job.toml 3"),
+    (told_by_outcome("settings", "on_failure", "shrink"), "outcome.json says 'on_failure' shrink, job.toml none"),
+    (told_by_outcome("settings", "mission_title", "other"), "outcome.json says 'mission_title' other, job.toml P-SGD"),
+    (told_by_outcome("", "fault", "kill 1@e1.b1"), "says that the faults 'kill 1@e1.b1' were injected, its settings say ''"),
+    (gone_from_outcome("settings"), "outcome.json says 'redundancy' nothing, computed with 1"),
+    (gone_from_outcome("model"), "outcome.json: the summary of the model differs"),
+    (without_rows("WH-*.csv"), "the table of the weights of node 1 has no row"),
+    (without_rows("WH-*.csv", kept="2,"), "the table of the weights of node 1 begins with epoch 2"),
+    (without_rows("ID-*.csv"), "the tables of identities (ID-*.csv) of node 1 have no row"),
+    (later_identity, "the tables of identities (ID-*.csv) of node 0 begin after epoch 1"),
+    (other_identities_at_the_start, "the identities of node 0, 1 differ between identities.csv and ID-*.csv"),
+    (second_attempt, "identities.csv tells of attempt 2, and no attempt of this run failed"),
+    *((without_rows(f"{kind}-*.csv"), f"{kind}-P-SGD-N(1).csv: row 2 is none, computed is ") for kind in ("BA", "TI")),
+    (table_gone, "Node-0-Retrieve has no table LEDGER-*.csv, though a run of this kind always leaves it"),
+    (table_of_other_columns, "Node-0-Retrieve/TR-P-SGD-N(0).csv: row 1 is Clock,Epochs,"),
+    (table_of_other_batches, "Node-0-Retrieve/BA-P-SGD-N(0).csv: row 9 is "),
+    (evaluations_in_another_order, "node 1: the evaluations in its table are not in the order of epochs"),
+    (file_gone("start.model", listed=True), "start.model cannot be read: No such file or directory"),
+    (file_gone("start.model", listed=False), "start.model is not listed in manifest.json, though a run of this kind always"),
+    (file_gone("job.toml", listed=True), "job.toml cannot be read: No such file or directory"),
+    (file_gone("job.toml", listed=False), "job.toml is not listed in manifest.json, though a run of this kind always"),
 ]
 
 
@@ -567,6 +664,13 @@ def test_settings_of_a_stranger_have_bounds(run: Path, value: Any, capsys: pytes
     assert code == 2 and "'run.workers' must be " in told, told
 
 
+@covers("RUN-4")
+def test_a_manifest_with_a_further_claim_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(run / MANIFEST, lambda content: content.update(certified="by a stranger"))
+    code, told = verify(run, capsys)
+    assert code == 2 and "cannot be used: 'certified' is no part of a manifest." in told, told
+
+
 # ---- honest runs
 
 
@@ -584,6 +688,36 @@ def test_what_no_computation_bears_out_is_told(run: Path, capsys: pytest.Capture
     of_workers(run, "BY-*.csv", lambda text: re.sub(r"(?m)^Plain,1,1,\d+", "Plain,1,1,99", text), "1")
     code, told = verify(run, capsys)
     assert code == 0 and f"{beside}: Node-1-Retrieve/BY-P-SGD-N(1).csv." in told, told
+    # of packets there are whole ones: a single one more is told, too
+    of_workers(run, "AC-*.csv", lambda text: text.replace(",8,960,", ",9,960,", 1), "1")
+    code, told = verify(run, capsys)
+    assert code == 0 and f"{beside}: Node-1-Retrieve/AC-P-SGD-N(1).csv, Node-1-Retrieve/BY-P-SGD-N(1).csv." in told, told
+
+
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("row", [",1,1,0,0,0,0,0,0", "Plain,2,4,0,0,0,0,0,0"])
+def test_rows_that_tell_how_far_a_table_goes_accuse_no_run(run: Path, tmp_path: Path, row: str) -> None:
+    """A worker writes a row of zeros where a second is over and no packet was sent, whichever batch that was."""
+    again = Path(shutil.copytree(run, tmp_path / "again"))
+    rewrite(again, "Node-1-*/BY-*.csv", lambda text: f"{text}{row}\n")
+    for one, other in ((run, again), (again, run)):
+        assert [*wrong_packets(one, other, EPOCHS, whole=True)] == []
+        assert further_packets(one, other, EPOCHS, whole=True) == []
+
+
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("options", [{"checkpoint_every": None}, {"checkpoint_every": None, "gd_type": "adam"}, {}], ids=str)
+def test_how_often_a_shared_state_was_gathered_accuses_no_run(
+    options: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sharded rule brings its shards together for a checkpoint, and `verify` keeps one after each epoch; a run need not."""
+    with in_process(2) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "op_type": "ShardedPSGDOptimizer", **options})
+    code, told = verify(folder_of(result), capsys)
+    assert code == 0, told
+    fewer_bytes_of_shards(folder_of(result))
+    code, told = verify(folder_of(result), capsys)
+    assert code == 1 and "BY-P-SGD-N(0).csv: ParameterShard 1 1 is 1, 1, " in told, told
 
 
 @covers("RUN-3", "RUN-4")
@@ -612,6 +746,25 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
         result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
     code, told = verify(folder_of(result), capsys)
     assert code == 0 and "What a simulation tells was not computed again: its seconds, its events and the load" in told, told
+
+
+@covers("RUN-3")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"learn": False}, "time only, nothing is learned"),
+        ({"distinct": 1}, "1 different blocks in a batch, the other workers send the gradients of these"),
+    ],
+    ids=str,
+)
+def test_a_simulation_that_leaves_out_computation_is_not_accused(
+    options: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with simulated(2, "star 1Gbit/s 50us", compute="1ms", codec_time=0, **options) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "epoch": 1, "assignment_type": "iid"})
+    code, told = verify(folder_of(result), capsys)
+    assert code == 2 and f"No epoch of the run can be computed again: it was simulated with {said}, " in told, told
 
 
 @covers("RUN-4")
