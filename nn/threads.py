@@ -92,6 +92,7 @@ class Team:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self._beside: Callable[[], None] | None = None
         self._jobs: SimpleQueue[_Job | None] | None = None
         self._process = 0
 
@@ -120,6 +121,9 @@ class Team:
             for other in waiting:
                 self._jobs.put(other)  # type: ignore[union-attr]
             tasks[0]()
+            if self._beside is not None:
+                beside, self._beside = self._beside, None
+                beside()
         except BaseException:
             # Also where Ctrl-C comes before the task begins: the others would wait for it.
             if meeting is not None:
@@ -141,6 +145,26 @@ class Team:
         finally:
             errors.clear()
 
+    def beside(self, task: Callable[[], None], work: Callable[[], None]) -> None:
+        """Call `work`, then `task`; where the team runs something in `work`, this thread does `task` in place of waiting.
+
+        Args:
+            task: what needs nothing of `work`, and nothing that follows in it needs; it is not done where `work` fails before.
+            work: what may call `run`.
+        """
+        self._beside = task
+        try:
+            work()
+        finally:
+            left, self._beside = self._beside, None
+        if left is not None:
+            left()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the caller of `run` has something else to do than its own task."""
+        return self._beside is not None
+
     def _start(self) -> None:
         jobs: SimpleQueue[_Job | None] = SimpleQueue()
         started = 0
@@ -158,7 +182,7 @@ class Team:
         weakref.finalize(self, _dismiss, jobs, self.size - 1).atexit = False
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_jobs": None}
+        return {**vars(self), "_jobs": None, "_beside": None}
 
 
 def _serve(jobs: SimpleQueue[_Job | None]) -> None:

@@ -44,6 +44,9 @@ class ADAMOptimizer(IGradientDescent, configured=True):
     slots: tuple[str, ...] = ("momentum", "square")
     concurrent: ClassVar[bool] = True
 
+    #: What all chunks of a step share.
+    _numbers: tuple[Array, ...]
+
     @keras_names(alpha="learn_rate", beta_1="beta1", beta_2="beta2")
     def __init__(
         self,
@@ -77,7 +80,9 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         # arrays without axes, which NumPy takes in half the time of a float
         shared = (self.beta1, self.beta2, share, self.epsilon * scale)
         # Of the type of the vectors: arrays of float64 would widen every operation with them.
-        self._numbers = tuple(np.array(number, self._scratch.dtype) for number in shared)
+        dtype = self._scratch.dtype
+        # Past a look at each name, as in `_begin`.
+        vars(self)["_numbers"] = tuple([np.array(number, dtype) for number in shared])
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         momentum, square, *largest = slots

@@ -30,6 +30,9 @@ taken wakes up some 30 us later, so that fewer calls save more than the caches."
 LEAST_SHARE = 2 * CHUNK
 """Elements that each of several threads must have."""
 
+BESIDE = 16 * 1024
+"""Elements that take other threads as long as this one needs for what it does beside the rule, but for their late begin."""
+
 LEAST_SHARED = 4 * LEAST_SHARE
 """Shorter vectors are done before another thread has woken up."""
 
@@ -309,8 +312,12 @@ class IGradientDescent(
         lanes = min(team.size, length // LEAST_SHARE)
         # By whole cache lines, so that no two lanes write to one.
         line = CACHE_LINE // parameters.itemsize
-        cuts = [length * lane // lanes // line * line for lane in range(lanes)] + [length]
-        rules = [self._for_lane(lane) for lane in range(lanes)]
+        # The first lane is this thread, which may have more to do.
+        saved = BESIDE if team.busy else 0
+        cuts = [0, *[((length + saved) * lane // lanes - saved) // line * line for lane in range(1, lanes)], length]
+        if self._scratch.shape[1] < SHARED_CHUNK:
+            self._scratch = empty((3, SHARED_CHUNK), self._scratch.dtype)
+        rules = [self, *[self._for_lane(lane) for lane in range(lanes - 1)]]
         team.run(
             [
                 partial(rule._update, parameters, gradients, slice(*cut), SHARED_CHUNK)
@@ -336,7 +343,7 @@ class IGradientDescent(
             np.add(value, change, out=value)
 
     def _for_lane(self, lane: int) -> IGradientDescent:
-        """Return this rule as it is in this step, with scratch arrays of the lane's own."""
+        """Return this rule as it is in this step, with scratch arrays of the lane's own, for each lane but the first."""
         if len(self._lanes) <= lane or self._lanes[lane].dtype != self._scratch.dtype:
             # Those of the lanes behind have the old type as well.
             self._lanes[lane:] = [empty((3, SHARED_CHUNK), self._scratch.dtype)]

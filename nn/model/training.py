@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -16,7 +17,7 @@ from nn.callback.callback import Callback
 from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, Source, first_bad
+from nn.model.batches import ArraySource, Batch, Source, first_bad
 from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
 from nn.plan.plan import OnGradient
@@ -40,6 +41,13 @@ class Training:
         self._callbacks = callbacks
         # Results of each batch cost time; they are made where a callback looks at them.
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
+        # One that is called between two batches may change samples.
+        self._deals_ahead = not self._follow_batches and all(
+            type(found).on_batch_begin is Callback.on_batch_begin for found in callbacks
+        )
+        self._coming: Iterator[Batch] | None = None
+        self._ahead: list[Batch | None] = []
+        self._small = True
         # an optimizer of one's own may change gradients while they come
         self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
         # Nothing is to be told to one that takes the gradients from the store.
@@ -99,7 +107,10 @@ class Training:
         self._parts[:] = 0
         for metric in self._metrics:
             metric.reset()
-        for number, batch in enumerate(source.deal(epoch)):
+        batches = source.deal(epoch)
+        self._coming = batches if self._deals_ahead and isinstance(source, ArraySource) else None
+        number, batch = 0, next(batches, None)
+        while batch is not None:
             for callback in self._callbacks:
                 callback.on_batch_begin(number)
             self._batch(batch, epoch, number)
@@ -108,6 +119,7 @@ class Training:
                 logs = self._results()
                 for callback in self._callbacks:
                     callback.on_batch_end(number, logs)
+            number, batch = number + 1, self._ahead.pop() if self._ahead else next(batches, None)
         return self._results()
 
     def _batch(self, batch: Batch, epoch: int, number: int) -> None:
@@ -127,8 +139,20 @@ class Training:
             if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients(sure)):
                 raise self._not_finite(loss, batch, epoch, number)
             # The lanes of the plan are free now.
-            self._optimizer.rule.team = self._runner.lanes
-            self._model.apply_gradients()
+            lanes, rule = self._runner.lanes, self._optimizer.rule
+            if rule.team is not lanes:
+                rule.team = lanes
+            if lanes is None:
+                self._model.apply_gradients()
+                self._note(batch, loss, predictions)
+            else:
+                # While other threads are at their shares of the vector: they begin later than this one.
+                lanes.beside(partial(self._note, batch, loss, predictions), self._model.apply_gradients)
+        if not self._small or number % MOST_WAITING == 0:
+            self._update_metrics()
+
+    def _note(self, batch: Batch, loss: float, predictions: tuple[Array, ...]) -> None:
+        """Keep what results need of a step, and deal the next batch where nothing else may look at this one any more."""
         count = len(batch.x[0])
         self._loss_sum += loss * count
         self._samples += count
@@ -144,15 +168,15 @@ class Training:
                 labels[place], seen[place] = self._runner.counted(place, labels[place], seen[place])
                 if self._weighs:
                     weights[place] = self._runner.counted_weight(place, weights[place])
-        small = held <= WAITING_BYTES
-        if small:
+        self._small = held <= WAITING_BYTES
+        if self._small:
             # Copies, as the next step writes its results over these arrays.
             for place in self._places:
                 labels[place], seen[place] = labels[place].copy(), seen[place].copy()
             weights = [None if weight is None else weight.copy() for weight in weights]
+            if self._coming is not None:
+                self._ahead.append(next(self._coming, None))
         self._waiting.append((labels, seen, weights))
-        if not small or number % MOST_WAITING == 0:
-            self._update_metrics()
 
     def _tell(self, variable: Variable) -> None:
         self._optimizer.gradient_ready(variable, 0)

@@ -639,6 +639,51 @@ def test_tasks_of_a_team_that_follow_others_begin_when_all_of_these_have_ended(s
     assert len(told) == 506 * 2 * size
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_caller_does_something_beside_the_team_once_and_before_it_waits(size: int) -> None:
+    team, told, done = Team(size), list[object](), threading.Event()
+
+    def beside() -> None:
+        assert not team.busy
+        told.append(threading.current_thread())
+        done.set()
+
+    def other() -> None:
+        # Not before the caller has done the rest: it does not wait for this task first.
+        told.append("in time" if done.wait(60) else "too late")
+
+    def work() -> None:
+        assert team.busy
+        team.run([lambda: told.append("own"), *[other] * (size - 1)])
+        team.run([lambda: None] * size)
+
+    team.beside(beside, work)
+    assert told == ["own", threading.main_thread(), *["in time"] * (size - 1)]
+    assert not team.busy
+    # Work that asks nothing of the team: behind it.
+    told.clear()
+    team.beside(beside, lambda: told.append("work"))
+    assert told == ["work", threading.main_thread()]
+
+
+def test_nothing_is_done_beside_work_that_fails_nor_later() -> None:
+    team, told = Team(2), list[int]()
+
+    def failing() -> None:
+        raise ValueError("here")
+
+    for work in (failing, lambda: team.run([failing, lambda: None])):
+        with pytest.raises(ValueError, match="here"):
+            team.beside(partial(told.append, 1), work)
+        team.run([lambda: None] * 2)
+    assert not told
+    # One that fails itself ends the run when all have ended.
+    with pytest.raises(ValueError, match="here"):
+        team.beside(failing, lambda: team.run([lambda: told.append(2)] * 2))
+    assert told == [2, 2]
+    assert not team.busy
+
+
 @pytest.mark.parametrize("failing", [0, 1, 2])
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_no_task_of_a_team_follows_one_that_failed(

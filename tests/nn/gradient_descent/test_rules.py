@@ -3,6 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -292,7 +293,7 @@ class Counting(SGDOptimizer):
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.share(3)
 def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"CHUNK": 16, "SHARED_CHUNK": 32, "LEAST_SHARE": 32, "LEAST_SHARED": 100}.items():
+    for name, value in {"CHUNK": 16, "SHARED_CHUNK": 32, "LEAST_SHARE": 32, "LEAST_SHARED": 100, "BESIDE": 30}.items():
         monkeypatch.setattr(f"nn.gradient_descent.interface.{name}", value)
     generator, found = np.random.default_rng(3), []
     gradients = generator.standard_normal((4, 333)).astype(np.float32)
@@ -300,8 +301,11 @@ def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int,
     for team in (None, Team(size)):
         rule, values = row.build(333), start.copy()
         rule.team = team
-        for gradient in gradients:
-            rule.update(values, gradient)
+        for number, gradient in enumerate(gradients):
+            if team is None or number % 2:
+                rule.update(values, gradient)
+            else:  # the first share is smaller then
+                team.beside(lambda: None, partial(rule.update, values, gradient))
         found.append([values, *(slot for slot in rule.state_dict().values() if isinstance(slot, np.ndarray))])
     for alone, shared in zip(*found, strict=True):
         assert alone.tobytes() == shared.tobytes()
@@ -325,6 +329,11 @@ def test_a_rule_of_ones_own_is_not_shared_unless_it_says_so(monkeypatch: pytest.
     # Half, by eight numbers, which a cache line has.
     assert ran[0] == [slice(0, 16), slice(16, 36)]
     assert len(ran[1]) == 7
+    monkeypatch.setattr("nn.gradient_descent.interface.BESIDE", 8)
+    plain.team = Team(2)
+    plain.team.beside(lambda: None, partial(plain.update, np.zeros(52), np.ones(52)))
+    # (52 + 8) / 2 - 8 = 22.
+    assert ran[2] == [slice(0, 16), slice(16, 52)]
 
 
 def test_means_of_the_parameters_over_steps_are_those_of_the_formulas() -> None:

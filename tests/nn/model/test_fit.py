@@ -52,6 +52,51 @@ def test_every_sample_weighs_the_same_whatever_the_batches():
     np.testing.assert_allclose(model.predict(x, batch_size=10), model.predict(x), rtol=1e-5)
 
 
+@pytest.mark.parametrize("classes", [10, 2048])
+def test_figures_are_those_of_the_samples_of_each_batch_though_the_next_one_is_dealt_early(classes):
+    """Of 2048 classes, predictions are too many to be kept until later."""
+    model = nn.model.SequentialModel([-1, 784], [nn.layer.Dense(1024, "relu"), nn.layer.Dense(classes, "softmax")])
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    model.compile(nn.gradient_descent.SGDOptimizer(0))
+    x = np.random.default_rng(0).standard_normal((300, 784))
+    # Right for half of the samples, so that labels of another batch give another share.
+    y = np.where(np.arange(300) % 2, model.predict(x).argmax(axis=1), 0)
+    row = model.fit(x, y, epoch=1, batch_size=64, verbose=0).rows[0]
+    whole = model.evaluate(x, y)
+    assert row["accuracy"] == whole["accuracy"] > 0.4
+    assert row["Loss"] == pytest.approx(whole["Loss"], rel=1e-5)
+
+
+class ClearsAtBegin(nn.callback.Callback):
+    def __init__(self, x):
+        self.x = x
+
+    def on_batch_begin(self, batch):
+        self.x.fill(0)
+
+
+class ClearsAtEnd(nn.callback.Callback):
+    def __init__(self, x):
+        self.x = x
+
+    def on_batch_end(self, batch, logs):
+        self.x.fill(0)
+
+
+@pytest.mark.parametrize("kind", [ClearsAtBegin, ClearsAtEnd])
+def test_a_callback_between_two_batches_changes_the_samples_of_the_second_one(kind, monkeypatch):
+    x, y, model, seen = np.ones((8, 8), np.float32), np.zeros(8, int), classifier(), []
+    step = type(model.runner).step
+
+    def watched(runner, samples, *rest, **more):
+        seen.append(samples[0].max())
+        return step(runner, samples, *rest, **more)
+
+    monkeypatch.setattr(type(model.runner), "step", watched)
+    model.fit(x, y, epoch=1, batch_size=4, verbose=0, callbacks=[kind(x)])
+    assert seen == [1, 0]
+
+
 def test_a_batch_is_one_step_of_the_rule_by_the_mean_of_its_blocks():
     model, (x, y) = classifier(dtype="float64"), samples(60)
     model.compute_gradients(x, y)
