@@ -1,8 +1,9 @@
 """Monitor of a whole job at its submitter: takes in heartbeats, notices and verdicts, watches for silent hosts and deadlocks.
 
 Agents send heartbeats; one that has sent none for `SILENT_SECONDS`, once all nodes run, is silent, whatever its connection
-says, unless it is a process of this machine that is known to run: on a busy machine that one gets no processor. A host that hears nothing is found so, too: its bytes are not confirmed to it, so its system sends the first heartbeat
-again and again, and no further one. When all processes that are there wait for their peers, longer than a step may take and
+says, unless it is a process of this machine that is known to run: on a busy machine that one gets no processor. A host that
+hears nothing is found so, too: its bytes are not confirmed to it, so its system sends the first heartbeat again and again, and
+no further one. When all processes that are there wait for their peers, longer than a step may take and
 without a byte, none will go on: a deadlock, unless messages were sent that have not come: then the link that swallows them is
 dead.
 
