@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from network import VERSION
 from network.controller import Controller
@@ -35,6 +35,7 @@ from ..communication import Communication
 from ..dialing import connect_seconds, dial_processes
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage, content_of
+from ..liveness.heartbeat import JOB_PROCESS
 from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..machine import Tick
@@ -66,8 +67,6 @@ from .hardening import adopt_orphans, end_descendants, name_process, set_limits,
 from .peers import PeerConnector, PendingPeers, look_if_cores_suffice, peer_target
 from .report import exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 
-NAME: Final = "psgd-job"
-"""Name under which `ps -o comm` and /proc show job processes."""
 OUTPUT = "out"
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
 _READY = (1,)  # head of the READY message between peers
@@ -360,7 +359,7 @@ def run_job(channel_descriptor: int, memory: int) -> None:
     """Run the job that the agent describes over the channel, with a recorder in its memory, and end this process."""
     # before sockets are opened: a free 0, 1 or 2 would be given to one of them, and text printed into it
     open_descriptors()
-    name_process(NAME)
+    name_process(JOB_PROCESS)
     faulthandler.enable()
     set_limits()
     # before user code can start any

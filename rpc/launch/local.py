@@ -68,7 +68,8 @@ class LocalAgents:
         except ProcessLookupError:
             return False
         status = process_status(process.pid)
-        return not status.is_stopped and status.state not in ("Z", "X")
+        # "": without /proc the signal has told that it is there
+        return status.runs or not status.state
 
     def place(self, job: str, folder: Path) -> list[Path]:
         """Let the agents keep their folders of a job that is about to be submitted in a folder that outlives them.

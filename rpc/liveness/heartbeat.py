@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from ..protocol import Attempt, Length, Node, Operation
 from ..verdict import Count, PhaseName, describe_place
@@ -22,6 +24,8 @@ from .recorder import MOST_LINKS, Reader
 if TYPE_CHECKING:  # a reader of heartbeats loads no detector
     from .stall_detector import StallDetector
 
+JOB_PROCESS: Final = "psgd-job"
+"""Name under which `ps -o comm` and /proc show job processes."""
 _USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
 
 
@@ -107,15 +111,21 @@ class Pulse:
 
 
 class ProcessStatus(NamedTuple):
-    """State of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
+    """State of a process as /proc names it (R, S, D, T, Z...), its seconds of processor time, and its parent."""
 
     state: str
     seconds: float
+    parent: int = 0
 
     @property
     def is_stopped(self) -> bool:
         """Whether a signal or a debugger has stopped it."""
         return self.state in ("T", "t")
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is seen, has not ended, and nothing has stopped it."""
+        return not self.is_stopped and self.state not in ("", "Z", "X")
 
 
 def process_status(pid: int) -> ProcessStatus:
@@ -124,8 +134,30 @@ def process_status(pid: int) -> ProcessStatus:
         # behind the last parenthesis: the name may hold any character
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
-        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"), int(fields[1]))
     return ProcessStatus("", 0.0)
+
+
+def agent_runs(host: str, pid: int) -> bool:
+    """Tell if a job process is one of this machine, and its agent, whose child it is, runs: then its host is not gone.
+
+    Args:
+        host: name of its machine, as its heartbeats have it.
+        pid: its number there.
+    """
+    if host != this_host():
+        return False
+    with contextlib.suppress(OSError):
+        # another machine of that name may have given the number, too, but not here to a job process
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
+            return process_status(process_status(pid).parent).runs
+    return False
+
+
+@cache
+def this_host() -> str:
+    """Return the name of this machine, as heartbeats have it."""
+    return socket.gethostname()
 
 
 class HeartbeatTable:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections import deque
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +13,7 @@ from ..machine import Tick
 from ..messages import CanCommit, Notice, Operation, Verdict
 from ..support.logs import clean
 from ..verdict import LOG_LINES
-from .heartbeat import Place, Pulse, process_status
+from .heartbeat import Place, Pulse, process_status, this_host
 from .limits import (
     LATE_SECONDS,
     LEAST_LOOK_SECONDS,
@@ -161,7 +159,7 @@ class ProcessMonitor:
 
     @property
     def _place(self) -> Place:
-        return _host(), self._pid, self._watch.phase.value, self._watch.epoch, self._watch.batch
+        return this_host(), self._pid, self._watch.phase.value, self._watch.epoch, self._watch.batch
 
     def _notice(self, found: Warn | Withdraw) -> Notice:
         order, kind = self._order, "warned" if isinstance(found, Warn) else "recovered"
@@ -214,11 +212,6 @@ class ProcessMonitor:
 
     def close(self) -> None:
         self._reader.close()
-
-
-@cache
-def _host() -> str:
-    return socket.gethostname()
 
 
 _TAIL_BYTES = 16 << 10

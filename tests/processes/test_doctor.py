@@ -88,7 +88,7 @@ def test_a_cluster_that_is_well(trio: Cluster, tmp_path: Path) -> None:
         for worker in found["workers"]:
             assert (worker["version"], worker["free_slots"], worker["status"]["jobs"]) == (VERSION, 1, 0)
         for link in [each["link"] for each in (*found["workers"], *found["pairs"])]:
-            assert link["bytes_per_second"] > 1e4 and not link["busy"] and link["latency_seconds"] > 0
+            assert link["bytes_per_second"] > 0 and not link["busy"] and link["latency_seconds"] > 0
             # one clock on both sides: the estimate is within what it says of itself
             assert abs(link["offset_seconds"]) <= link["uncertainty_seconds"] + 1e-4
     finished = doctor(tmp_path, *addresses, key_file=trio.key_file)

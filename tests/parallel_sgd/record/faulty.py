@@ -23,7 +23,7 @@ LOGGERS = ("", "P-SGD Submit", "parallel_sgd", "parallel_sgd.record.report", "pa
 GUARDS = (
     *("contextmanager.<locals>.helper", "GeneratorContextManager.__enter__", "GeneratorContextManager.__exit__", "._guard"),
     *("ExitStack.__init__", "ExitStack.__enter__", "ExitStack.__exit__"),
-    *("Interrupts.__enter__", "Interrupts.__exit__"),  # which closes two sockets
+    *("Interrupts.__init__", "Interrupts.__enter__", "Interrupts.__exit__"),
     "sys.exc_info",  # with which a guard begins, and which takes what is there
     # in their place a lock stays held, or a thread asleep, as no error of a lock leaves it
     *("Condition.__enter__", "Condition.__exit__", "Condition.notify_all"),
@@ -50,6 +50,11 @@ COLLECTED = ("_weakrefset.py:", "weakref.py:", "junkdrawer.py:")
 """Calls of the garbage collector and of Hypothesis, which watches it; what they raise goes nowhere."""
 TELLING = ("rpc/support/logs.py:filter", "record/spared.py:spared")
 """Callers by which a guard tells what it has spared."""
+OF_GUARDS = (
+    *("rpc/submit/terminal.py:__init__", "rpc/submit/terminal.py:__enter__", "rpc/submit/terminal.py:__exit__"),
+    *("network/transport.py:__init__", "network/transport.py:close", "rpc/support/forks.py:catch"),
+)
+"""Callers within the guard against Ctrl-C, which makes and closes two sockets: an error in the place of a call leaves both."""
 Key = tuple[str, str]
 
 
@@ -81,7 +86,7 @@ class Injector(logging.Handler):
         self.count = 0
         self.note: Callable[[Key], None] = lambda _: None
         self.follows = follows
-        self._roots, self._depth, self._exempt = roots, depth, (*TELLING, *exempt)
+        self._roots, self._depth, self._exempt = roots, depth, (*TELLING, *OF_GUARDS, *exempt)
         self._own = tuple(f"{ROOT}{os.sep}{name}{os.sep}" for name in own)
         self._armed = self._active = False
         self._done: set[tuple[CodeType, Any]] = set()

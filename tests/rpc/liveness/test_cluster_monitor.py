@@ -309,16 +309,18 @@ def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_sta
 def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_trains() -> None:
     """One of this machine whose process runs is no host that is gone; one that is stopped is, and one that never says anything
     again. Heartbeats that come after such a silence prove no deadlock, as they may be old."""
-    alive = {0, 1}
-    monitor = ClusterMonitor("job", 1, LOG, lives=alive.__contains__)
+    alive, found = {0, 1}, list[Verdict]()
+    # one that this program has started, and one that is known by its job process
+    runs = lambda host, pid: 1 in alive and (host, pid) == ("beta", 1)  # noqa: E731
+    monitor = ClusterMonitor("job", 1, LOG, lives=lambda node: node == 0 and node in alive, runs=runs)
     monitor.begin(range(3), 0.0)
-    found: list[Verdict] = []
 
     def pass_time(begin: float, end: float, *beating: int, waiting: bool = False) -> None:
         for tick in range(round(10 * begin), round(10 * end)):
             now = tick / 10
             for node in beating if tick % 5 == 0 else ():
-                monitor.take(node, beat(node, now if waiting else 0.0), now)
+                said = beat(node, now if waiting else 0.0)
+                monitor.take(node, replace(said, host="beta", pid=1) if node == 1 else said, now)
             found.extend(monitor.look(now))
 
     pass_time(0.1, 10.0, 1, 2)
