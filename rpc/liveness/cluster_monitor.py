@@ -43,7 +43,8 @@ class ClusterMonitor:
         logger: of the job.
         names: of the nodes, for people.
         causes_first: log nothing of bystanders before `named` was called, or a verdict on a node that has failed by itself.
-        lives: tells if the agent of a node is a process of this machine that is known to run.
+        lives: tells if this program has started the agent of a node, and its process runs.
+        runs: tells by host and number of a job process if its agent is a process of this machine, and runs.
     """
 
     def __init__(
@@ -55,9 +56,10 @@ class ClusterMonitor:
         *,
         causes_first: bool = False,
         lives: Callable[[int], bool] = lambda _: False,
+        runs: Callable[[str, int], bool] = lambda _host, _pid: False,
     ) -> None:
         self._job, self._attempt, self._logger, self.names = job, attempt, logger, names
-        self._lives = lives
+        self._started, self._runs = lives, runs
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._running: HeartbeatTable | None = None  # from then on
         self._nodes: frozenset[int] = frozenset()  # that run
@@ -111,6 +113,11 @@ class ClusterMonitor:
     def starves(self, node: int, now: float) -> bool:
         """Tell if the agent of a node that starts runs, but says nothing: it gets no processor, and so may its job process."""
         return self._starting.silence(node, now) > WORKED_SECONDS and self._lives(node)
+
+    def _lives(self, node: int) -> bool:
+        """Tell if the agent of a node is a process of this machine that runs: its host is not gone."""
+        last = self._last_heartbeats.get(node)
+        return self._started(node) or (last is not None and self._runs(last.host, last.pid))
 
     def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
         """Begin the watch: all `nodes` have started; from now on their agents must send heartbeats.
