@@ -105,7 +105,7 @@ def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, follow
             with spared("The end of the watch"):
                 watch.end()
         with spared("What the page says of the end"):
-            outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
+            outcome.done(result, result.failures, result.ledger.problems if result.ledger else (), result.simulated)
     result.report = outcome.page
     # the page has read the tables: not once more, where they are those of the same nodes
     with spared("The history of the run"):
