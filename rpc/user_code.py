@@ -110,8 +110,13 @@ def note(error: BaseException, about: str = "") -> None:
         notes.append(f"{sentence}{about}")  # `add_note` is new in Python 3.11
 
 
+def hidden_notes(error: BaseException) -> list[str]:
+    """Return the notes of an error that Python does not show in a traceback, as Python 3.10 shows none."""
+    return [] if _SHOWS_NOTES else [str(each) for each in getattr(error, "__notes__", ())]
+
+
 def formatted(found: traceback.TracebackException, error: BaseException) -> str:
     """Return a traceback as text, with the notes of the error at its end in every version of Python."""
     text = "".join(found.format())
-    notes = [] if _SHOWS_NOTES else getattr(error, "__notes__", [])
-    return text + "".join(f"{each}\n" for each in notes if f"{each}\n" not in text)  # `exceptiongroup` shows them in 3.10, too
+    # `exceptiongroup` shows them in 3.10, too
+    return text + "".join(f"{each}\n" for each in hidden_notes(error) if f"{each}\n" not in text)

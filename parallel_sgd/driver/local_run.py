@@ -17,7 +17,8 @@ from rpc.liveness.limits import LEAST_STEP_SECONDS
 from rpc.monitor import Monitor
 from rpc.shipping import pack
 from rpc.submit import AGAIN, RunFolder, node_folder
-from rpc.support.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.logs import PLAIN, SUBMIT_LOGGER, get_logger
+from rpc.user_code import hidden_notes
 
 from ..checkpoint import CheckpointError, Keeper, Resumption, Store
 from ..checkpoint.keeper import Checkpointing
@@ -101,11 +102,15 @@ def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, follow
             # here, since what is reported of it has no frames of the user's
             watch.tell_of_interrupt(error.__traceback__)
             raise
+        except Exception as error:
+            for each in hidden_notes(error):
+                _log.error("%s", each, extra=PLAIN)
+            raise
         finally:
             with spared("The end of the watch"):
                 watch.end()
         with spared("What the page says of the end"):
-            outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
+            outcome.done(result, result.failures, result.ledger.problems if result.ledger else (), result.simulated)
     result.report = outcome.page
     # the page has read the tables: not once more, where they are those of the same nodes
     with spared("The history of the run"):

@@ -51,6 +51,7 @@ class SimulatedAttempt:
 
     # what a coordinator of real nodes may say, and this one never does
     halted = ended_for = ""
+    pressed = False
     connected: Sequence[int] = ()
 
     def __init__(

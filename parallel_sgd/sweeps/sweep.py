@@ -8,6 +8,7 @@ import hashlib
 import logging
 import math
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,32 +99,38 @@ class _Unreached:
 
 
 _Answer = Told | _Unreached | None  # None: an agent was busy
+_FIRST: Final = "is_first"  # of a record, whether no process has told its text before
 
 
-class _Heard(NamedTuple):
-    """End of an order, with the warnings until then, which the sweep tells once.
+class _Once(logging.Filter):
+    """Filter that lets a warning through in the first process alone that has it.
 
     Args:
-        answer: the end of the run.
-        warnings: their texts.
+        folder: gets a file for each text, by which processes know that another one has told it.
     """
 
-    answer: _Answer
-    warnings: tuple[str, ...]
-
-
-class _Held(logging.Filter):
-    """Filter of handlers that keeps the texts of warnings, each once, in place of letting them through."""
-
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__()
-        self.texts: dict[str, None] = {}
+        self._folder = folder
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING:
             return True
-        self.texts[record.getMessage()] = None
-        return False
+        # once for all handlers
+        if (first := getattr(record, _FIRST, None)) is None:
+            first = vars(record)[_FIRST] = self._is_first(record.getMessage())
+        return bool(first)
+
+    def _is_first(self, text: str) -> bool:
+        name = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+        try:
+            os.close(os.open(os.path.join(self._folder, name), os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:
+            # rather twice than never
+            return True
+        return True
 
 
 @checked_call
@@ -367,7 +374,6 @@ class _Progress:
         self._told = found_runs(directory, (run.identity for run in runs))
         self._trained = self._missing = 0
         self._busy: set[Address] = set()
-        self._warned: set[str] = set()
         self._written = -math.inf
         self._enter()
 
@@ -390,7 +396,11 @@ class _Progress:
             # its runs, in the children, leave the line on Ctrl-C to it
             told = telling(f"Sweep {self.result.title}", _log, whole=True)
             most_at_once = min(most, max(1, len(missing)))
-            with Pool[_Order, _Heard](most_at_once, partial(self._carry_out, place)) as pool, told:
+            with (
+                tempfile.TemporaryDirectory() as warned,
+                Pool[_Order, _Answer](most_at_once, partial(self._carry_out, place, warned)) as pool,
+                told,
+            ):
                 self._share_out(pool, place, list(missing.values()))
         finally:
             if self._trained < len(missing):
@@ -409,7 +419,7 @@ class _Progress:
             _log.info("tables   %s", shown(self.result.folder / RESULTS), extra=COPIED)
             _log.info("page     %s", shown(page), extra=COPIED)
 
-    def _share_out(self, pool: Pool[_Order, _Heard], place: _Place, todo: list[int]) -> None:
+    def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()
         again: set[int] = set()
 
@@ -436,8 +446,7 @@ class _Progress:
                 elif todo:
                     time.sleep(max(0.0, min(agents.wakes - now, AWAY_SECONDS)))
                 continue
-            for order, heard in pool.answers(agents.wakes - now if todo and agents.wakes < math.inf else None):
-                answer = self._told_once(heard) if isinstance(heard, _Heard) else heard
+            for order, answer in pool.answers(agents.wakes - now if todo and agents.wakes < math.inf else None):
                 if answer is None:
                     # another submitter has them: others are tried first, these again after a while
                     agents.rest(order.agents, time.monotonic())
@@ -453,25 +462,23 @@ class _Progress:
                     agents.give_back(order.agents, served=isinstance(answer, Told) and answer.state == DONE)
                     ended.append((self._runs[order.number], answer))
 
-    def _told_once(self, heard: _Heard) -> _Answer:
-        """Tell the warnings that no run before has given, and return the end of the run."""
-        for text in heard.warnings:
-            if text not in self._warned:
-                _log.warning("%s", text)
-        self._warned.update(heard.warnings)
-        return heard.answer
+    def _carry_out(self, place: _Place, told: str, order: _Order) -> _Answer:
+        """Train a run, in a process of the pool; return its end, or None where an agent was busy.
 
-    def _carry_out(self, place: _Place, order: _Order) -> _Heard:
-        """Train a run, in a process of the pool; return its end and its warnings."""
-        held = _Held()
+        Args:
+            place: where runs are trained.
+            told: folder of the warnings that are told already.
+            order: the run.
+        """
+        once = _Once(told)
         handlers = [*logging.getLogger().handlers]
         for handler in handlers:
-            handler.addFilter(held)
+            handler.addFilter(once)
         try:
-            return _Heard(self._end_of(place, order), tuple(held.texts))
+            return self._end_of(place, order)
         finally:
             for handler in handlers:
-                handler.removeFilter(held)
+                handler.removeFilter(once)
 
     def _end_of(self, place: _Place, order: _Order) -> _Answer:
         """Train a run; return how it ended, or None where an agent was busy."""

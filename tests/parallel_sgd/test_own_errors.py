@@ -20,6 +20,7 @@ from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.codec import Codec, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.compose import PS, AllToAll, Every, LocalRule, MergeRule, Neighbours
 from parallel_sgd.codec.pipeline import QSGD, GradientStage
+from rpc import user_code
 
 from ..statements import covers
 
@@ -138,6 +139,23 @@ def test_an_error_of_a_part_is_its_own(case: str, tmp_path: Path) -> None:
     # frames of the author, behind that of the call alone
     _, answers, *own = [frame.f_code for frame, _ in traceback.walk_tb(info.tb)]
     assert answers.co_name == "call" and own and {code.co_filename for code in own} == {__file__}
+
+
+def test_the_sentence_is_told_where_python_shows_no_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Python 3.10."""
+    monkeypatch.setattr(user_code, "_SHOWS_NOTES", False)
+    model = SequentialModel([-1, 4], [Dense(3)], seed=1)
+    model.setup("mse")
+    x = np.ones((8, 4), np.float32)
+    options, method, node, _ = next(iter(CASES.values()))
+    nodes = in_process(2, ps=bool(options.get("ps", False)))
+    given = {name: value for name, value in options.items() if name != "ps"}
+    with pytest.raises(Broken):
+        ParallelSGD(model, ArrayDataset(x, x[:, :3])).parallel(nodes, epoch=1, block_size=2, directory=tmp_path, **given)
+    first, second = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    assert first.startswith(f"{method} raised ") and re.fullmatch(rf"Node\({node}\) of the job raised it\.", second)
 
 
 class Exchanging(Codec):

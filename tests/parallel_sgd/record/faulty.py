@@ -46,8 +46,8 @@ SAFE = (
     "ContextVar",
 )
 INLINE = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>", "<lambda>")
-COLLECTED = ("_weakrefset.py:", "weakref.py:", "junkdrawer.py:")
-"""Calls of the garbage collector and of Hypothesis, which watches it; what they raise goes nowhere."""
+COLLECTED = ("_weakrefset.py:", "weakref.py:", "junkdrawer.py:", "__init__.py:_removeHandlerRef")
+"""Calls of the garbage collector, and of Hypothesis, which watches it; what they raise goes nowhere."""
 TELLING = ("rpc/support/logs.py:filter", "record/spared.py:spared")
 """Callers by which a guard tells what it has spared."""
 OF_GUARDS = (

@@ -58,14 +58,24 @@ class ReadsLate(Plain):
             GlobalSettings.get_params("".join(("sha", "re")), 0)
 
 
+_WARNS = """
+from parallel_sgd import sweep
+from tests.parallel_sgd.sweeps.test_sweep import ReadsLate
+from tests.processes.training.jobs import digits_job
+given = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "codec_extra_parameters": {"share": 1}}
+print(sweep(digits_job(), {"codec": [ReadsLate]}, 3, processes=2, **given).count("done"))
+"""
+
+
 @pytest.mark.processes
-def test_what_all_runs_warn_of_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Each is a job of a process of its own."""
-    common = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "directory": tmp_path, "codec_extra_parameters": {"share": 1}}
-    result = sweep(digits_job(), {"codec": [ReadsLate]}, 3, processes=2, **common)  # type: ignore[arg-type]
-    assert result.count("done") == 3
-    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [each for each in warned if "share" in each] == ["No codec has read these of 'codec_extra_parameters': 'share'"]
+def test_what_all_runs_warn_of_is_told_once(tmp_path: Path) -> None:
+    """Each is a job of a process of its own, and tells at once what none has told before."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WARNS], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=200
+    )
+    assert done.stdout.strip() == "3", done.stderr
+    told = "warning  No codec has read these of 'codec_extra_parameters': 'share'"
+    assert [line for line in done.stderr.splitlines() if "share" in line] == [told], done.stderr
 
 
 def folders(result: SweepResult) -> list[tuple[str, str]]:
