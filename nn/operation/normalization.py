@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.broadcasting import LONG
+from nn.operation.broadcasting import LONG, ShortBuffer
 from nn.operation.operation import MaskOf, Mode, Operation, batch_leads
 from nn.threads import adding_product
 
@@ -538,25 +538,29 @@ class GroupNormalize(_SampleNormalization):
         self._totals = self.scratch.empty((2, samples, channels), dtype)
         self._weighted = self.scratch.empty((2, samples, channels), dtype)
         self._means = self.scratch.empty((2, samples, self.groups, 1), dtype)
+        self._averages = self.scratch.empty((2, samples, channels), dtype)
         self._rows = self.scratch.empty((3, samples, 1, width), dtype)
-        # Of x without its base; the base is used where any of it is not 0.
-        self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
+        # Of x without its base; the base is used where any of it is not 0. Numbers of a group stand at each of its channels, as
+        # NumPy is slow at combining a few channels with one number.
+        self._mean, self._inverse = self._lasting.empty((2, samples, channels), dtype)
         self._base = self._lasting.empty((samples, 1, width), dtype)
         self._far: list[bool] = [False] * samples
+        self._buffer = ShortBuffer(width, samples * lines * width)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
         self._measure(x)
         factor, shift = self._weighted
-        np.multiply(self._inverse, inputs[1].reshape(self._grouped), out=self._by_group(factor))
-        np.multiply(self._by_group(factor), self._mean, out=self._by_group(shift))
+        np.multiply(self._inverse, inputs[1], out=factor)
+        np.multiply(factor, self._mean, out=shift)
         np.subtract(inputs[2], shift, out=shift)
         factors, shifts = self._repeat(factor, 0), self._repeat(shift, 1)
-        # The last ones are still in the cache.
-        for samples, _, lines in self._pieces[::-1]:
-            result = output[samples, lines]
-            np.multiply(self._near(x, samples, lines), factors[samples], out=result)
-            np.add(result, shifts[samples], out=result)
+        with self._buffer:
+            # The last ones are still in the cache.
+            for samples, _, lines in self._pieces[::-1]:
+                result = output[samples, lines]
+                np.multiply(self._near(x, samples, lines), factors[samples], out=result)
+                np.add(result, shifts[samples], out=result)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each sample and group.
@@ -564,40 +568,45 @@ class GroupNormalize(_SampleNormalization):
         Beta's is sum g and gamma's sum s g c, over samples and places; that of x is
         g gamma s - c s^3 mean(g gamma c) - s mean(g gamma), with means over the places and channels of the group.
         """
-        x, gradients, gamma = inputs[0].reshape(self._shape), gradient.reshape(self._shape), inputs[1].reshape(self._grouped)
+        x, gradients, gamma = inputs[0].reshape(self._shape), gradient.reshape(self._shape), inputs[1]
         for_x, for_gamma, for_beta = wanted
         self._add_up(x, gradients)
         total, product = self._totals
         mean, inverse, (first, second) = self._mean, self._inverse, self._weighted
         # sum g c = sum g x - m sum g
-        np.multiply(self._by_group(total), mean, out=self._by_group(first))
+        np.multiply(total, mean, out=first)
         np.subtract(product, first, out=product)
         if for_beta is not None:
             np.matmul(self._ones[: len(total)], total, out=for_beta)
         if for_gamma is not None:
-            np.multiply(self._by_group(product), inverse, out=self._by_group(first))
+            np.multiply(product, inverse, out=first)
             np.matmul(self._ones[: len(total)], first, out=for_gamma)
         if for_x is None:
             return
         # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
-        np.multiply(self._by_group(self._totals), gamma, out=self._by_group(self._weighted))
+        np.multiply(self._totals, gamma, out=self._weighted)
         of_gradient, of_product = self._average(self._weighted)
-        slope = -of_product * inverse * inverse * inverse
+        np.multiply(inverse, gamma, out=total)
+        np.negative(of_product, out=second)
+        # One after the other: the cube of a small scale would be 0.
+        for _ in range(3):
+            np.multiply(second, inverse, out=second)
         # c is x - m.
-        shift = -of_gradient * inverse - slope * mean
-        np.multiply(inverse, gamma, out=self._by_group(total))
-        np.copyto(self._by_group(first), shift)
-        np.copyto(self._by_group(second), slope)
+        np.multiply(of_gradient, inverse, out=first)
+        np.multiply(second, mean, out=product)
+        np.add(first, product, out=first)
+        np.negative(first, out=first)
         factors, shifts, slopes = (self._repeat(rows, number) for number, rows in enumerate((total, first, second)))
         target = for_x.reshape(self._shape)
-        for samples, _, lines in self._pieces[::-1]:
-            result, near = target[samples, lines], self._near(x, samples, lines)
-            work = self._work[: len(near), : near.shape[1]]
-            np.multiply(near, slopes[samples], out=work)
-            np.add(work, shifts[samples], out=work)
-            # The last look at this piece of the gradient, whose memory the target may be.
-            np.multiply(gradients[samples, lines], factors[samples], out=result)
-            np.add(result, work, out=result)
+        with self._buffer:
+            for samples, _, lines in self._pieces[::-1]:
+                result, near = target[samples, lines], self._near(x, samples, lines)
+                work = self._work[: len(near), : near.shape[1]]
+                np.multiply(near, slopes[samples], out=work)
+                np.add(work, shifts[samples], out=work)
+                # The last look at this piece of the gradient, whose memory the target may be.
+                np.multiply(gradients[samples, lines], factors[samples], out=result)
+                np.add(result, work, out=result)
 
     def _measure(self, x: Array) -> None:
         """Compute the base of x, and mean and 1 / sqrt(v + epsilon) of each group of x without it."""
@@ -605,11 +614,10 @@ class GroupNormalize(_SampleNormalization):
         # Where squares overflow, those of differences need not: NaN is not near.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = self._moments(x)
-            far: Array = np.logical_not((variance * NEAR >= mean * mean).reshape(len(x), -1).all(axis=1))
+            far: Array = np.logical_not((variance * NEAR >= mean * mean).all(axis=1))
         if far.any():
             self._far = far.tolist()
-            np.copyto(self._by_group(self._weighted[0]), mean)
-            np.copyto(self._base, self._repeat(self._weighted[0], 0))
+            np.copyto(self._base, self._repeat(mean, 0))
             self._base[~far] = 0
             mean, variance = self._moments(x)
         np.copyto(self._mean, mean)
@@ -620,7 +628,7 @@ class GroupNormalize(_SampleNormalization):
         np.divide(1, variance, out=self._inverse)
 
     def _moments(self, x: Array) -> tuple[Array, Array]:
-        """Return mean and variance, (samples, groups, 1) each, of x without its base."""
+        """Return mean and variance, (samples, channels) each, of x without its base."""
         self._add_up(x)
         mean, variance = self._average(self._totals)
         return mean, variance - mean * mean
@@ -646,10 +654,11 @@ class GroupNormalize(_SampleNormalization):
         return np.subtract(part, self._base[samples], out=self._work[: len(part), : part.shape[1]])
 
     def _average(self, sums: Array) -> tuple[Array, Array]:
-        """Return the means of each group, (samples, groups, 1), for two arrays of sums over the places."""
+        """Return the means of each group, (samples, channels), for two arrays of sums over the places."""
         np.add.reduce(self._by_group(sums), axis=3, keepdims=True, out=self._means)
         np.divide(self._means, self._count, out=self._means)
-        return self._means[0], self._means[1]
+        np.copyto(self._by_group(self._averages), self._means)
+        return self._averages[0], self._averages[1]
 
     def _by_group(self, rows: Array) -> Array:
         """Return (..., channels) as (..., groups, channels / groups)."""
@@ -665,7 +674,7 @@ class GroupNormalize(_SampleNormalization):
 PIECE = 65_536
 """Elements that are in hand at a time: three arrays of this size fit into a core's second-level cache."""
 
-LINE = 512
+LINE = 1024
 """Elements of a row that is combined with many."""
 
 
