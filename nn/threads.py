@@ -20,6 +20,7 @@ from nn.arrays import Array
 
 __all__ = [
     "Team",
+    "adding_product",
     "blas_threads",
     "describe_blas",
     "describe_kernels",
@@ -286,24 +287,46 @@ def _openblas() -> _OpenBLAS | None:
 def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
     """Return a function that adds a.T @ b to `out`, for three matrices of this `dtype` that lie row by row, where rows of the
     first one may lie apart; None where NumPy has another BLAS than that of its wheel."""
-    blas = _openblas()
-    product = None if blas is None else blas.products.get(dtype.char)
-    if blas is None or product is None:
-        return None
-    size, place, real = blas.size, ctypes.c_void_p, ctypes.c_float if dtype.char == "f" else ctypes.c_double
-    # Without these ctypes would pass lengths and addresses as C ints.
-    product.argtypes = [*[ctypes.c_int] * 3, *[size] * 3, real, place, size, place, size, real, place, size]
-    product.restype = None
+    product = _product(dtype)
+    return None if product is None else lambda a, b, out: _adding(product, a, b)(out.ctypes.data)
 
-    def add(a: Array, b: Array, out: Array) -> None:
-        (k, m), n = a.shape, b.shape[1]
+
+def adding_product(a: Array, b: Array) -> Callable[[int], None] | None:
+    """Return a function that adds a.T @ b to the matrix at an address, as `sum_of_products` does.
+
+    To ask an array for its address takes as long as a small product: those of the factors are asked for once.
+
+    Args:
+        a, b: the factors, which are read with each call.
+    """
+    product = _product(a.dtype)
+    return None if product is None else _adding(product, a, b)
+
+
+def _adding(product: Any, a: Array, b: Array) -> Callable[[int], None]:
+    (k, m), n = a.shape, b.shape[1]
+    # Of a single row NumPy may tell any distance to the next one.
+    apart = max(m, a.strides[0] // a.itemsize)
+    first, second = a.ctypes.data, b.ctypes.data
+
+    def add(place: int, _kept: tuple[Array, Array] = (a, b)) -> None:
         # 101: row by row, 112: turned, 111: not
-        # A factor of 1.0 before `out` as well: the product is added to it.
-        # Of a single row NumPy may tell any distance to the next one.
-        apart = max(m, a.strides[0] // a.itemsize)
-        product(101, 112, 111, m, n, k, 1.0, a.ctypes.data, apart, b.ctypes.data, n, 1.0, out.ctypes.data, n)
+        # A factor of 1.0 before the matrix as well: the product is added to it.
+        product(101, 112, 111, m, n, k, 1.0, first, apart, second, n, 1.0, place, n)
 
     return add
+
+
+def _product(dtype: np.dtype[Any]) -> Any:
+    """Return the BLAS's product of matrices of a type; None where it is not known."""
+    blas = _openblas()
+    product = None if blas is None else blas.products.get(dtype.char)
+    if blas is not None and product is not None and product.argtypes is None:
+        size, place, real = blas.size, ctypes.c_void_p, ctypes.c_float if dtype.char == "f" else ctypes.c_double
+        # Without these ctypes would pass lengths and addresses as C ints.
+        product.argtypes = [*[ctypes.c_int] * 3, *[size] * 3, real, place, size, place, size, real, place, size]
+        product.restype = None
+    return product
 
 
 def describe_blas() -> str:

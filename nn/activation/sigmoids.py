@@ -10,6 +10,7 @@ import numpy as np
 
 from nn.activation.activation import Activation
 from nn.arrays import Array, Shape
+from nn.operation.broadcasting import ShortBuffer
 from nn.operation.reduction import maximum_of_rows
 
 SURE = 80.0
@@ -351,23 +352,26 @@ class Softmax(Activation):
         self._row = self.scratch.empty((*output[:-1], 1), dtype)
         self._product = self.scratch.empty(output, dtype)
         self._ones = np.ones((output[-1], 1), dtype)
+        self._buffer = ShortBuffer(output[-1], math.prod(output))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         row, x = self._row, inputs[0]
-        if row.size == 1:
-            # One row: a number is subtracted faster than an array.
-            np.subtract(x, x.item(x.argmax()), out)
-        else:
-            np.subtract(x, maximum_of_rows(x, row), out)
-        np.exp(out, out)
-        np.matmul(out, self._ones, row)
-        np.divide(out, row, out)
+        with self._buffer:
+            if row.size == 1:
+                # One row: a number is subtracted faster than an array.
+                np.subtract(x, x.item(x.argmax()), out)
+            else:
+                np.subtract(x, maximum_of_rows(x, row), out)
+            np.exp(out, out)
+            np.matmul(out, self._ones, row)
+            np.divide(out, row, out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, output, out=self._product)
         # A product with ones sums rows faster than a reduction of NumPy over short rows.
         np.matmul(self._product, self._ones, self._row)
-        np.subtract(gradient, self._row, out=out)
+        with self._buffer:
+            np.subtract(gradient, self._row, out=out)
         np.multiply(out, output, out=out)
 
 
@@ -390,17 +394,20 @@ class LogSoftmax(Activation):
         self._powers, self._sum = memory.empty(output, dtype), memory.empty(rows, dtype)
         self._row, self._product = self.scratch.empty(rows, dtype), self.scratch.empty(output, dtype)
         self._ones = np.ones((output[-1], 1), dtype)
+        self._buffer = ShortBuffer(output[-1], math.prod(output))
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.subtract(inputs[0], maximum_of_rows(inputs[0], self._row), out=out)
-        # At most 1, since the maximum was subtracted: the sum neither overflows nor is 0.
-        np.exp(out, out=self._powers)
-        np.matmul(self._powers, self._ones, out=self._sum)
-        np.log(self._sum, out=self._row)
-        np.subtract(out, self._row, out=out)
+        with self._buffer:
+            np.subtract(inputs[0], maximum_of_rows(inputs[0], self._row), out=out)
+            # At most 1, since the maximum was subtracted: the sum neither overflows nor is 0.
+            np.exp(out, out=self._powers)
+            np.matmul(self._powers, self._ones, out=self._sum)
+            np.log(self._sum, out=self._row)
+            np.subtract(out, self._row, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.matmul(gradient, self._ones, out=self._row)
         np.divide(self._row, self._sum, out=self._row)
-        np.multiply(self._powers, self._row, out=self._product)
+        with self._buffer:
+            np.multiply(self._powers, self._row, out=self._product)
         np.subtract(gradient, self._product, out=out)

@@ -7,6 +7,7 @@ which a model file keeps, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -149,15 +150,22 @@ class Normalization(Layer, configured=True):
 
 
 def _along(shape: Shape, statistic: Array) -> Array:
-    """Return numbers of a few features for each place of the axis before: NumPy combines long rows several times as fast."""
-    if statistic.ndim < 2 or not 1 < shape[-1] < _FEW or shape[-2] in (BATCH, LENGTH):
+    """Return numbers of a few features for each place of axes before: NumPy combines long rows several times as fast."""
+    if statistic.ndim < 2 or not 1 < shape[-1] < _FEW:
         return statistic
-    # A copy lies in one piece, so that NumPy takes both axes for one long row.
-    return np.broadcast_to(statistic, (*statistic.shape[:-2], shape[-2], shape[-1])).copy()
+    wide = list(statistic.shape)
+    for axis in range(-2, -len(wide) - 1, -1):
+        if shape[axis] in (BATCH, LENGTH) or (axis < -2 and math.prod(wide[axis + 1 :]) * shape[axis] > _LONG):
+            break
+        wide[axis] = shape[axis]
+    # A copy lies in one piece, so that NumPy takes these axes for one long row.
+    return np.broadcast_to(statistic, wide).copy()
 
 
-# Features; rows of more are long enough by themselves.
 _FEW = 64
+"""Features; rows of more are long enough by themselves."""
+_LONG = 4096
+"""Numbers of a row of more than two axes, at most."""
 
 
 class CategoryEncoding(Layer, configured=True):

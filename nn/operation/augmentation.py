@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from nn.arrays import Array, Shape
+from nn.operation.broadcasting import ShortBuffer
 from nn.operation.operation import Mode, Operation, batch_leads
 from nn.random import keyed
 from nn.resampling import Interpolation
@@ -18,7 +19,7 @@ FillMode: TypeAlias = Literal["reflect", "wrap", "constant", "nearest"]
 
 Range: TypeAlias = tuple[float, float]
 
-_LINE = 512
+_LINE = 2048
 """Numbers of a row that is added to many, at most, unless a row of pixels has more."""
 
 _FEW = 3
@@ -506,6 +507,7 @@ class Contrast(Drawn):
         self._row, self._mean = self.scratch.empty((some, row), dtype), self.scratch.empty((some, channels), dtype)
         self._shift = self.scratch.empty((some, together * row), dtype)
         self._inside, self._other = (self.scratch.empty((some, *output[1:]), np.dtype(bool)) for _ in range(2))
+        self._buffer = ShortBuffer(together * row, some * height * row)
 
     def settle(self, drawn: Array) -> None:
         low, high = self.factors
@@ -546,6 +548,7 @@ class Contrast(Drawn):
         np.matmul(row, self._fold, out=mean)
         np.multiply(mean, self._rest[part, 0, 0], out=mean)
         np.matmul(mean, self._tile, out=shift)
-        np.multiply(x, self._factor[part], out=out)
         lines = out.reshape(len(x), -1, shift.shape[1])
-        np.add(lines, shift[:, None], out=lines)
+        with self._buffer:
+            np.multiply(x, self._factor[part], out=out)
+            np.add(lines, shift[:, None], out=lines)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.broadcasting import LONG
+from nn.operation.broadcasting import LONG, ShortBuffer
 from nn.operation.operation import MaskOf, Mode, Operation, batch_leads
-from nn.threads import sum_of_products
+from nn.threads import adding_product
 
 
 class BatchNormalize(Operation):
@@ -230,29 +230,37 @@ class _RowNormalization(_SampleNormalization):
 
 
 class _Block(NamedTuple):
-    """Views of memory for one block of positions.
+    """Views of memory for one block of positions, or for the blocks of a span.
 
     Args:
         number: of the block.
         rows: its positions.
+        offset: bytes from the first position to those of the block.
         work: room for as many rows of features.
         without: the same, for x without the bases.
-        mean: of each position.
-        scale: 1 / sqrt(v + epsilon) of each.
-        base: of each, as a column.
+        base: of each position, as a column.
+        mean: m of each, with the sign turned, so that shifts need no pass for theirs.
+        scales: 1 / sqrt(v + epsilon) of each, and zeros.
+        shifts: -m / sqrt(v + epsilon) of each, and ones.
         numbers: room for three numbers of each.
-        pairs: room for two pairs of rows with a number of each.
+        slopes: room for slopes, zeros, and room for shifts, of each.
+        add_shifts: adds the shifts times gamma, and beta, to the matrix at an address; None where no function of the BLAS does.
+        add_slopes: adds the shifts of `slopes`, each repeated.
     """
 
     number: int
     rows: slice
+    offset: int
     work: Array
     without: Array
-    mean: Array
-    scale: Array
     base: Array
+    mean: Array
+    scales: Array
+    shifts: Array
     numbers: Array
-    pairs: Array
+    slopes: Array
+    add_shifts: Callable[[int], None] | None
+    add_slopes: Callable[[int], None] | None
 
 
 class LayerNormalize(_RowNormalization):
@@ -269,18 +277,24 @@ class LayerNormalize(_RowNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
         positions, features = self._shape
-        mean, scale, base = self._lasting.empty((3, positions), dtype)
+        self._minus, self._share = -self._average, dtype.type(1 / features)
+        mean, base = self._lasting.empty((2, positions), dtype)
         self._far = [False] * len(self._blocks)
         without = self.scratch.empty(self._work.shape, dtype)
         rows = min(positions, SPAN * len(self._work))
-        numbers, pairs = self.scratch.empty((3, rows), dtype), self.scratch.empty((2, 2, rows), dtype)
-        self._both, self._row = self.scratch.empty((2, features), dtype), self.scratch.empty((features,), dtype)
-        self._add_product = sum_of_products(dtype) or _add_product
+        numbers = self.scratch.empty((3, rows), dtype)
+        # Own memory, as second rows stay what they are.
+        scales, shifts, slopes = np.zeros((2, positions), dtype), np.ones((2, positions), dtype), np.zeros((3, rows), dtype)
+        # Gamma and beta forward, gamma backward.
+        self._both, self._ones = np.ones((2, features), dtype), np.ones((2, features), dtype)
+        self._rows = self.scratch.empty((2, features), dtype)
 
         def views(number: int, rows: slice, start: int) -> _Block:
             count, own = rows.stop - rows.start, slice(rows.start - start, rows.stop - start)
-            kept = mean[rows], scale[rows], base[rows, None]
-            return _Block(number, rows, self._work[:count], without[:count], *kept, numbers[:, own], pairs[..., own])
+            numbers_of = mean[rows], scales[:, rows], shifts[:, rows], numbers[:, own], slopes[:, own]
+            adds = adding_product(shifts[:, rows], self._both), adding_product(slopes[1:, own], self._ones)
+            offset = rows.start * features * dtype.itemsize
+            return _Block(number, rows, offset, self._work[:count], without[:count], base[rows, None], *numbers_of, *adds)
 
         # Made once: a view takes half as long as a calculation with the numbers of all positions.
         self._spans = []
@@ -293,22 +307,19 @@ class LayerNormalize(_RowNormalization):
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
-        both = self._both
-        np.copyto(both[0], inputs[1])
-        np.copyto(both[1], inputs[2])
+        both, place = self._both, output.ctypes.data
+        both[0], both[1] = inputs[1], inputs[2]
         # In place x is read after the factors are written, elsewhere they are written where they are multiplied.
         apart = not np.may_share_memory(x, output)
         for span, blocks in self._spans:
             self._measure(x, span, blocks)
-            scales, shifts = span.pairs
-            scales[0], scales[1], shifts[1] = span.scale, 0, 1
-            np.multiply(span.mean, span.scale, out=shifts[0])
-            np.negative(shifts[0], out=shifts[0])
-            for block in blocks:
-                result, (scale, shift) = output[block.rows], block.pairs
-                factors = np.matmul(scale.T, both, out=result if apart else block.work)
+            np.multiply(span.mean, span.scales[0], out=span.shifts[0])
+            # The last ones are still in the cache.
+            for block in reversed(blocks):
+                result = output[block.rows]
+                factors = np.matmul(block.scales.T, both, out=result if apart else block.work)
                 np.multiply(self._near(x, block), factors, out=result)
-                self._add_product(shift, both, result)
+                _add_product(block.add_shifts, block.shifts, both, result, place + block.offset)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each position.
@@ -319,64 +330,61 @@ class LayerNormalize(_RowNormalization):
         x, gradients = inputs[0].reshape(self._shape), gradient.reshape(self._shape)
         for_x, for_gamma, for_beta = wanted
         target = None if for_x is None else for_x.reshape(self._shape)
+        place = 0 if target is None else target.ctypes.data
         for array in (for_gamma, for_beta):
             if array is not None:
                 array.fill(0)
-        np.copyto(self._both[0], inputs[1])
-        self._both[1].fill(1)
-        # gamma / features, so that a product with it is a mean of something times gamma.
-        np.multiply(inputs[1], self._average, out=self._feature)
+        self._both[0] = inputs[1]
+        # -gamma / features, so that a product with it is a mean of something times gamma, with the sign turned as that of m is.
+        np.multiply(inputs[1], self._minus, out=self._feature)
         for span, blocks in self._spans:
-            self._add_up(x, gradients, span, blocks, (for_gamma, for_beta))
+            self._add_up(x, gradients, blocks, (for_gamma, for_beta))
             if target is None:
                 continue
             # It is s gamma g + slope x + shift, with slope = -s^3 mean(g c gamma) and shift = -s mean(g gamma) - slope m.
-            scales, shifts = span.pairs
-            of_gradient, of_product, other = span.numbers
-            scales[0], scales[1], shifts[0] = span.scale, 0, 0
+            (of_gradient, of_product, other), scale = span.numbers, span.scales[0]
+            slope, _, shift = span.slopes
             np.multiply(span.mean, of_gradient, out=other)
-            np.subtract(other, of_product, out=of_product)
+            np.add(other, of_product, out=slope)
             # One after the other: the cube of a small scale would be 0.
             for _ in range(3):
-                np.multiply(of_product, span.scale, out=of_product)
-            np.multiply(of_gradient, span.scale, out=of_gradient)
-            np.multiply(of_product, span.mean, out=other)
-            np.add(of_gradient, other, out=other)
-            np.negative(other, out=shifts[1])
-            for block in blocks:
-                self._descend(x, block, gradients[block.rows], target[block.rows])
+                np.multiply(slope, scale, out=slope)
+            np.multiply(of_gradient, scale, out=of_gradient)
+            np.multiply(slope, span.mean, out=shift)
+            np.add(shift, of_gradient, out=shift)
+            for block in reversed(blocks):
+                self._descend(x, block, gradients[block.rows], target[block.rows], place + block.offset)
 
-    def _add_up(
-        self, x: Array, gradients: Array, span: _Block, blocks: Sequence[_Block], wanted: tuple[Array | None, Array | None]
-    ) -> None:
-        """Add to the gradients of gamma and beta, where they are wanted, and write mean(g gamma) and mean(g x gamma)."""
+    def _add_up(self, x: Array, gradients: Array, blocks: Sequence[_Block], wanted: tuple[Array | None, Array | None]) -> None:
+        """Add to the gradients of gamma and beta, where they are wanted, and write -mean(g gamma) and -mean(g x gamma)."""
         for_gamma, for_beta = wanted
-        ones, shift = span.pairs[0]
-        ones.fill(1)
-        np.multiply(span.mean, span.scale, out=shift)
+        sums = self._rows
         for block in blocks:
-            part, (of_gradient, of_product, _), (ones, shift) = gradients[block.rows], block.numbers, block.pairs[0]
+            part, (of_gradient, of_product, _) = gradients[block.rows], block.numbers
             product = np.multiply(part, self._near(x, block), out=block.work)
             np.matmul(product, self._feature, out=of_product)
             np.matmul(part, self._feature, out=of_gradient)
+            if for_beta is None and for_gamma is None:
+                continue
+            # Of the gradients times -s m, and of the gradients.
+            np.matmul(block.shifts, part, out=sums)
             if for_beta is not None:
-                np.add(for_beta, np.matmul(ones, part, out=self._row), out=for_beta)
+                np.add(for_beta, sums[1], out=for_beta)
             if for_gamma is not None:
-                # sum s g c = sum s g x - sum s m g, row by row: a product of two rows takes twice as long as two of one.
-                np.add(for_gamma, np.matmul(block.scale, product, out=self._row), out=for_gamma)
-                np.subtract(for_gamma, np.matmul(shift, part, out=self._row), out=for_gamma)
+                # sum s g c = sum s g x - sum s m g
+                np.add(for_gamma, sums[0], out=for_gamma)
+                np.add(for_gamma, np.matmul(block.scales[0], product, out=sums[0]), out=for_gamma)
 
-    def _descend(self, x: Array, block: _Block, gradient: Array, target: Array) -> None:
-        """Write the gradient of a block of x; `target` may be `gradient`."""
-        scales, shifts = block.pairs
-        work = np.matmul(scales.T, self._both, out=block.work)
+    def _descend(self, x: Array, block: _Block, gradient: Array, target: Array, place: int) -> None:
+        """Write the gradient of a block of x, which lies at an address; `target` may be `gradient`."""
+        work = np.matmul(block.scales.T, self._both, out=block.work)
         # The last look at this block of the gradient.
         np.multiply(work, gradient, out=work)
         # The slopes, repeated.
-        np.copyto(target, block.numbers[1, :, None])
+        np.matmul(block.slopes[:2].T, self._ones, out=target)
         np.multiply(target, self._near(x, block), out=target)
-        self._add_product(shifts, self._both, target)
         np.add(target, work, out=target)
+        _add_product(block.add_slopes, block.slopes[1:], self._ones, target, place)
 
     def _measure(self, x: Array, span: _Block, blocks: Sequence[_Block]) -> None:
         """Compute the bases of the positions of a span, and mean and 1 / sqrt(v + epsilon) of x without them."""
@@ -389,7 +397,7 @@ class LayerNormalize(_RowNormalization):
             np.multiply(variance, NEAR, out=bound)
             near = np.greater_equal(bound, square)
         if not near.all():
-            np.copyto(span.base, span.mean[:, None])
+            np.negative(span.mean[:, None], out=span.base)
             span.base[near] = 0
             for block in blocks:
                 self._far[block.number] = bool(block.base.any())
@@ -398,16 +406,18 @@ class LayerNormalize(_RowNormalization):
         np.maximum(variance, 0, out=variance)
         np.add(variance, self.epsilon, out=variance)
         np.sqrt(variance, out=variance)
-        np.divide(1, variance, out=span.scale)
+        np.divide(1, variance, out=span.scales[0])
 
     def _moments(self, x: Array, span: _Block, blocks: Sequence[_Block]) -> None:
         """Write the means of the positions of x without their bases, their variances, and the squares of the means."""
+        variance, square, _ = span.numbers
         for block in blocks:
             near = self._near(x, block)
-            # Mean and mean square as products with 1 / features: faster than reductions over short rows.
-            np.matmul(near, self._average, out=block.mean)
-            np.matmul(np.multiply(near, near, out=block.work), self._average, out=block.numbers[0])
-        variance, square, _ = span.numbers
+            # The mean as a product with 1 / features, which is faster than reductions over short rows; squares are added up by
+            # products of a row with itself, which need no memory for them.
+            np.matmul(near, self._minus, out=block.mean)
+            np.matmul(near[:, None, :], near[:, :, None], out=block.numbers[0, :, None, None])
+        np.multiply(variance, self._share, out=variance)
         np.multiply(span.mean, span.mean, out=square)
         np.subtract(variance, square, out=variance)
 
@@ -480,9 +490,12 @@ class RMSNormalize(_RowNormalization):
                 np.multiply(target[block], inverse, out=target[block])
 
 
-def _add_product(a: Array, b: Array, out: Array) -> None:
-    """Add a.T @ b to `out`, as `sum_of_products` does where it can."""
-    np.add(out, np.matmul(a.T, b), out=out)
+def _add_product(add: Callable[[int], None] | None, a: Array, b: Array, out: Array, place: int) -> None:
+    """Add a.T @ b to `out`, which lies at an address, by `add` where there is such a function."""
+    if add is None:
+        np.add(out, np.matmul(a.T, b), out=out)
+    else:
+        add(place)
 
 
 class GroupNormalize(_SampleNormalization):
@@ -525,25 +538,29 @@ class GroupNormalize(_SampleNormalization):
         self._totals = self.scratch.empty((2, samples, channels), dtype)
         self._weighted = self.scratch.empty((2, samples, channels), dtype)
         self._means = self.scratch.empty((2, samples, self.groups, 1), dtype)
+        self._averages = self.scratch.empty((2, samples, channels), dtype)
         self._rows = self.scratch.empty((3, samples, 1, width), dtype)
-        # Of x without its base; the base is used where any of it is not 0.
-        self._mean, self._inverse = self._lasting.empty((2, samples, self.groups, 1), dtype)
+        # Of x without its base; the base is used where any of it is not 0. Numbers of a group stand at each of its channels, as
+        # NumPy is slow at combining a few channels with one number.
+        self._mean, self._inverse = self._lasting.empty((2, samples, channels), dtype)
         self._base = self._lasting.empty((samples, 1, width), dtype)
         self._far: list[bool] = [False] * samples
+        self._buffer = ShortBuffer(width, samples * lines * width)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, output = inputs[0].reshape(self._shape), out.reshape(self._shape)
         self._measure(x)
         factor, shift = self._weighted
-        np.multiply(self._inverse, inputs[1].reshape(self._grouped), out=self._by_group(factor))
-        np.multiply(self._by_group(factor), self._mean, out=self._by_group(shift))
+        np.multiply(self._inverse, inputs[1], out=factor)
+        np.multiply(factor, self._mean, out=shift)
         np.subtract(inputs[2], shift, out=shift)
         factors, shifts = self._repeat(factor, 0), self._repeat(shift, 1)
-        # The last ones are still in the cache.
-        for samples, _, lines in self._pieces[::-1]:
-            result = output[samples, lines]
-            np.multiply(self._near(x, samples, lines), factors[samples], out=result)
-            np.add(result, shifts[samples], out=result)
+        with self._buffer:
+            # The last ones are still in the cache.
+            for samples, _, lines in self._pieces[::-1]:
+                result = output[samples, lines]
+                np.multiply(self._near(x, samples, lines), factors[samples], out=result)
+                np.add(result, shifts[samples], out=result)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         """Write the gradients, with c = x - m and s = 1 / sqrt(v + epsilon) of each sample and group.
@@ -551,40 +568,45 @@ class GroupNormalize(_SampleNormalization):
         Beta's is sum g and gamma's sum s g c, over samples and places; that of x is
         g gamma s - c s^3 mean(g gamma c) - s mean(g gamma), with means over the places and channels of the group.
         """
-        x, gradients, gamma = inputs[0].reshape(self._shape), gradient.reshape(self._shape), inputs[1].reshape(self._grouped)
+        x, gradients, gamma = inputs[0].reshape(self._shape), gradient.reshape(self._shape), inputs[1]
         for_x, for_gamma, for_beta = wanted
         self._add_up(x, gradients)
         total, product = self._totals
         mean, inverse, (first, second) = self._mean, self._inverse, self._weighted
         # sum g c = sum g x - m sum g
-        np.multiply(self._by_group(total), mean, out=self._by_group(first))
+        np.multiply(total, mean, out=first)
         np.subtract(product, first, out=product)
         if for_beta is not None:
             np.matmul(self._ones[: len(total)], total, out=for_beta)
         if for_gamma is not None:
-            np.multiply(self._by_group(product), inverse, out=self._by_group(first))
+            np.multiply(product, inverse, out=first)
             np.matmul(self._ones[: len(total)], first, out=for_gamma)
         if for_x is None:
             return
         # Sums by channel come first, weighted by gamma, then the mean over the channels of the group.
-        np.multiply(self._by_group(self._totals), gamma, out=self._by_group(self._weighted))
+        np.multiply(self._totals, gamma, out=self._weighted)
         of_gradient, of_product = self._average(self._weighted)
-        slope = -of_product * inverse * inverse * inverse
+        np.multiply(inverse, gamma, out=total)
+        np.negative(of_product, out=second)
+        # One after the other: the cube of a small scale would be 0.
+        for _ in range(3):
+            np.multiply(second, inverse, out=second)
         # c is x - m.
-        shift = -of_gradient * inverse - slope * mean
-        np.multiply(inverse, gamma, out=self._by_group(total))
-        np.copyto(self._by_group(first), shift)
-        np.copyto(self._by_group(second), slope)
+        np.multiply(of_gradient, inverse, out=first)
+        np.multiply(second, mean, out=product)
+        np.add(first, product, out=first)
+        np.negative(first, out=first)
         factors, shifts, slopes = (self._repeat(rows, number) for number, rows in enumerate((total, first, second)))
         target = for_x.reshape(self._shape)
-        for samples, _, lines in self._pieces[::-1]:
-            result, near = target[samples, lines], self._near(x, samples, lines)
-            work = self._work[: len(near), : near.shape[1]]
-            np.multiply(near, slopes[samples], out=work)
-            np.add(work, shifts[samples], out=work)
-            # The last look at this piece of the gradient, whose memory the target may be.
-            np.multiply(gradients[samples, lines], factors[samples], out=result)
-            np.add(result, work, out=result)
+        with self._buffer:
+            for samples, _, lines in self._pieces[::-1]:
+                result, near = target[samples, lines], self._near(x, samples, lines)
+                work = self._work[: len(near), : near.shape[1]]
+                np.multiply(near, slopes[samples], out=work)
+                np.add(work, shifts[samples], out=work)
+                # The last look at this piece of the gradient, whose memory the target may be.
+                np.multiply(gradients[samples, lines], factors[samples], out=result)
+                np.add(result, work, out=result)
 
     def _measure(self, x: Array) -> None:
         """Compute the base of x, and mean and 1 / sqrt(v + epsilon) of each group of x without it."""
@@ -592,11 +614,10 @@ class GroupNormalize(_SampleNormalization):
         # Where squares overflow, those of differences need not: NaN is not near.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = self._moments(x)
-            far: Array = np.logical_not((variance * NEAR >= mean * mean).reshape(len(x), -1).all(axis=1))
+            far: Array = np.logical_not((variance * NEAR >= mean * mean).all(axis=1))
         if far.any():
             self._far = far.tolist()
-            np.copyto(self._by_group(self._weighted[0]), mean)
-            np.copyto(self._base, self._repeat(self._weighted[0], 0))
+            np.copyto(self._base, self._repeat(mean, 0))
             self._base[~far] = 0
             mean, variance = self._moments(x)
         np.copyto(self._mean, mean)
@@ -607,7 +628,7 @@ class GroupNormalize(_SampleNormalization):
         np.divide(1, variance, out=self._inverse)
 
     def _moments(self, x: Array) -> tuple[Array, Array]:
-        """Return mean and variance, (samples, groups, 1) each, of x without its base."""
+        """Return mean and variance, (samples, channels) each, of x without its base."""
         self._add_up(x)
         mean, variance = self._average(self._totals)
         return mean, variance - mean * mean
@@ -633,10 +654,11 @@ class GroupNormalize(_SampleNormalization):
         return np.subtract(part, self._base[samples], out=self._work[: len(part), : part.shape[1]])
 
     def _average(self, sums: Array) -> tuple[Array, Array]:
-        """Return the means of each group, (samples, groups, 1), for two arrays of sums over the places."""
+        """Return the means of each group, (samples, channels), for two arrays of sums over the places."""
         np.add.reduce(self._by_group(sums), axis=3, keepdims=True, out=self._means)
         np.divide(self._means, self._count, out=self._means)
-        return self._means[0], self._means[1]
+        np.copyto(self._by_group(self._averages), self._means)
+        return self._averages[0], self._averages[1]
 
     def _by_group(self, rows: Array) -> Array:
         """Return (..., channels) as (..., groups, channels / groups)."""
@@ -652,7 +674,7 @@ class GroupNormalize(_SampleNormalization):
 PIECE = 65_536
 """Elements that are in hand at a time: three arrays of this size fit into a core's second-level cache."""
 
-LINE = 512
+LINE = 1024
 """Elements of a row that is combined with many."""
 
 

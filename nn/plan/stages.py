@@ -121,10 +121,21 @@ def _of_large(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], tr
         follows = bool(runs) and runs[-1][1]
         if fits and follows:
             runs[-1][0].append(node)
+        elif follows and _goes_before(node, runs[-1][0]):
+            runs.insert(-1, ([node], False))
         else:
             # A run begins with a large result only; smaller ones join it.
             runs.append(([node], fits and size >= LARGE))
     return runs
+
+
+def _goes_before(node: Node, run: list[Node]) -> bool:
+    """Return whether an operation on variables alone, such as another shape of a kernel, can be computed before a run.
+
+    Between two parts of the run it would end the one and begin the other, with two meetings of the threads more each way. Just
+    before it, and not at the begin of all, so that the gradient of the variable is complete when those of the run are.
+    """
+    return not has_batch(node) and not any(source in run for source in node.inputs)
 
 
 def _needs_all(node: Node, graph: Graph, training: bool) -> bool:
@@ -140,8 +151,11 @@ def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool
     runs: list[_Run] = []
     for node in graph.nodes:
         splits = _splits(node, shapes, batch, training, threads)
-        if splits and runs and _splits(runs[-1][0][-1], shapes, batch, training, threads):
+        follows = bool(runs) and _splits(runs[-1][0][-1], shapes, batch, training, threads)
+        if splits and follows:
             runs[-1][0].append(node)
+        elif follows and _goes_before(node, runs[-1][0]):
+            runs.insert(-1, ([node], False))
         else:
             runs.append(([node], False))
     return runs

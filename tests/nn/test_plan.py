@@ -445,6 +445,21 @@ def test_threads_share_out_what_is_drawn_for_the_whole_batch(monkeypatch: pytest
     assert not np.array_equal(two[0], two[2])
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_another_shape_of_a_kernel_is_made_before_the_threads_part(monkeypatch: pytest.MonkeyPatch, training: bool) -> None:
+    """Between the two products of a separable convolution it would have them meet, and part again."""
+
+    def separable() -> list[Layer]:
+        return [nn.layer.SeparableConv2D(8, 3, padding="same"), nn.layer.Activation(nn.activation.Softsign())]
+
+    monkeypatch.setattr("nn.plan.stages.LARGE", 1)
+    monkeypatch.setattr("nn.plan.stages.REREAD", 0)
+    (alone, one), (lanes, two) = (on_images(separable, threads, training) for threads in (1, 2))
+    assert (alone, lanes) == ([1, 1, 1], [1, 1, 2])
+    for a, b in zip(one, two, strict=True):
+        check_products(b, a)
+
+
 def test_where_threads_run_at_once_operations_work_in_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each call into NumPy threads meet at the interpreter's lock. What belongs to a sample keeps its bits."""
 

@@ -92,7 +92,7 @@ def test_numpy_with_another_blas_gives_the_same_numbers(monkeypatch: pytest.Monk
     """Where the library has no product that adds to its target, NumPy multiplies and adds."""
     given = drawn(5, 2.0)
     usual = computed(*given)
-    monkeypatch.setattr("nn.operation.normalization.sum_of_products", lambda dtype: None)
+    monkeypatch.setattr("nn.operation.normalization.adding_product", lambda a, b: None)
     for found, right in zip(computed(*given), usual, strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-6 * np.abs(right).max())
 
