@@ -229,6 +229,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return f"]({target}.md{anchor})"
         if place.is_dir():
             folder = "examples" if path.startswith("examples") else path
+            if f"{folder}/README.md" not in known:
+                raise PluginError(f"{here} leads to the folder {target}, which has no page")
             return f"]({'../' * here.count('/')}{folder}/README.md{anchor})"
         if place.is_file() and path not in known:
             raise PluginError(f"{here} leads to {target}, which has no page")
