@@ -69,13 +69,19 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
+def has_page(folder: Path) -> bool:
+    """Return whether the site shows a folder: by its README, or by the lists of decisions and programs that are made for it."""
+    lists = (ROOT / "docs" / "adr", ROOT / "examples")
+    return (folder / "README.md").is_file() or any(folder == each or each in folder.parents for each in lists)
+
+
 def leads_somewhere(page: Path, target: str) -> bool:
     """Of an address in the network only the form is looked at."""
     if re.match(r"\w+:", target):
         return re.match(r"https://[\w.-]+(/\S*)?$", target) is not None
     path, _, anchor = target.partition("#")
     place = (page.parent / path).resolve() if path else page
-    return place.exists() and (not anchor or anchor in anchors(place))
+    return (has_page(place) if place.is_dir() else place.exists()) and (not anchor or anchor in anchors(place))
 
 
 def test_every_link_leads_somewhere() -> None:

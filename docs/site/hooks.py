@@ -89,7 +89,7 @@ def shown(output: Any) -> str:
     for kind in ("image/png", "image/svg+xml"):
         if kind in data:
             code = data[kind].replace("\n", "") if kind == "image/png" else b64encode(data[kind].encode()).decode()
-            return f'<img alt="" src="data:{kind};base64,{code}">'
+            return f'<img alt="what the cell above shows" src="data:{kind};base64,{code}">'
     if "text/html" in data:  # a blank line would end it; a frame of pandas has the style of the site
         html = re.sub(r"<style scoped>.*?</style>", "", data["text/html"], flags=re.DOTALL)
         html = html.replace('<table border="1" class="dataframe">', "<table>")
@@ -229,6 +229,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return f"]({target}.md{anchor})"
         if place.is_dir():
             folder = "examples" if path.startswith("examples") else path
+            if f"{folder}/README.md" not in known:
+                raise PluginError(f"{here} leads to the folder {target}, which has no page")
             return f"]({'../' * here.count('/')}{folder}/README.md{anchor})"
         if place.is_file() and path not in known:
             raise PluginError(f"{here} leads to {target}, which has no page")

@@ -281,8 +281,9 @@ class TrainedNetwork(
         choice would fit, none is made. The state of the rule and the history stay.
 
         Args:
-            source: path of a file of `save_weights` or `save`, of a safetensors file, or of a `.weights.h5` or `.keras` file of
-                Keras 3 (which takes h5py); or arrays by name, such as a `state_dict`.
+            source: path of a file of `save_weights` or `save`, of a safetensors file, of the `.safetensors.index.json` of a
+                model in several of these, or of a `.weights.h5` or `.keras` file of Keras 3 (which takes h5py); or arrays by
+                name, such as a `state_dict`.
             names: for layers of the model, or single variables, their names in the source; None for one leaves it as it is.
                 "order" takes layers that fit alike in the order of the source.
             partial: whether it is enough that the model and the source have some in common.

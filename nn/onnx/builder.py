@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -125,6 +126,12 @@ class Builder:
 
     def reshaped(self, x: Value, shape: Sequence[int], rows: int) -> Value:
         """Return x as `shaped` does, in a shape with so many rows for each sample."""
+        own, (before, after) = self.rows(x), (math.prod(each for each in of if each != BATCH) for of in (x.shape, shape))
+        if own > 1 and LENGTH not in x.shape and before % after and after % before:
+            # Whole samples first, where the rows that each of them has are cut in another way: heads beside the samples,
+            # as torch has them, become steps beside the samples.
+            place = x.shape.index(BATCH)
+            x = self.reshaped(x, [*x.shape[: place + 1], own, *x.shape[place + 1 :]], 1)
         made_value = self.shaped(x, shape)
         if made_value is not x:
             self._rows[made_value] = rows

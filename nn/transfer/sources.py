@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from nn import arguments, tensor_files
@@ -20,6 +21,8 @@ _ZIP = b"PK\x03\x04"
 # The file of the weights in a `.keras` archive of Keras 3.
 _MEMBER = "model.weights.h5"
 _HIDDEN = "vars"
+# The file beside the parts of a large model that tells which part has which array, as the libraries of Hugging Face write it.
+_INDEX = ".safetensors.index.json"
 MOST_ARRAYS = 100_000
 """Arrays of a file of Keras."""
 
@@ -76,10 +79,49 @@ def read(source: Any, layout: LayoutName | None) -> Source:
                 raise ValueError(f"load_weights() 'layout' of an HDF5 file or an archive of Keras is 'keras', got {layout!r}")
             arrays, aliases = _of_keras(data)
             return Source(path, "keras", arrays, {}, aliases)
-        values, metadata = tensor_files.parse(data)
+        values, metadata = _of_parts(path, data) if path.endswith(_INDEX) else tensor_files.parse(data)
     except ModelFileError as error:
         raise ModelFileError(f"{path} holds no weights that can be read: {error}") from error
     return _of_tensors(path, values, metadata.get("format", ""), layout)
+
+
+def _of_parts(path: str, data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return the arrays of all files that an index names, which lie beside it, and the metadata of the first.
+
+    Args:
+        path: of the index.
+        data: its content.
+    """
+    try:
+        index = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"the index must be JSON: {error}") from error
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
+        raise ModelFileError("the index must have a 'weight_map', the name of the file that holds each array")
+    files = list(dict.fromkeys(places.values()))
+    for file in files:
+        if os.path.basename(file) != file or not file.endswith(".safetensors"):
+            raise ModelFileError(f"the index must name .safetensors files of its own folder, got {file[:80]!r}")
+    values: dict[str, Array] = {}
+    first: dict[str, str] = {}
+    held = 0
+    for file in files:
+        content = tensor_files.read_file(os.path.join(os.path.dirname(path), file), tensor_files.MAX_FILE - held)
+        held += len(content)
+        try:
+            arrays, metadata = tensor_files.parse(content)
+        except ModelFileError as error:
+            raise ModelFileError(f"{file}: {error}") from error
+        first = first or metadata
+        for name, array in arrays.items():
+            if places.get(name) != file:
+                other = f"of {places[name][:80]!r}" if name in places else "of no file"
+                raise ModelFileError(f"{file} has the array {name[:80]!r}, which is {other} by the index")
+            values[name] = array
+    if missing := [name for name in places if name not in values]:
+        raise ModelFileError(f"{places[missing[0]]} must have the array {missing[0][:80]!r}, as the index says; it has none")
+    return values, first
 
 
 def _of_tensors(path: str, values: Mapping[str, Array], form: str, layout: LayoutName | None) -> Source:
@@ -131,7 +173,23 @@ def _as_numbers(name: str, value: Any) -> Array:
 def _named(described: str, layout: LayoutName, arrays: Mapping[str, Array]) -> Source:
     rename: Callable[[str], str] = torch_layout.renamed if layout == "torch" else lambda name: name
     shown = {rename(name): name for name in arrays}
-    return Source(described, layout, {rename(name): array for name, array in arrays.items()}, shown, {})
+    named = {rename(name): array for name, array in arrays.items()}
+    return Source(described, layout, named, shown, _without_wrapper(named) if layout == "torch" else {})
+
+
+def _without_wrapper(names: Iterable[str]) -> dict[str, str]:
+    """Return the paths of layers by their names within a module that holds all of them, such as `module` of DataParallel.
+
+    Args:
+        names: of all arrays, with dots.
+    """
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in names))
+    # The last word is the name of a layer, and no wrapper.
+    within = [layer.split(".")[:-1] for layer in layers]
+    depth = 0
+    while depth < min(map(len, within), default=0) and len({path[depth] for path in within}) == 1:
+        depth += 1
+    return {layer.split(".", depth)[-1]: layer for layer in layers} if depth else {}
 
 
 def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:

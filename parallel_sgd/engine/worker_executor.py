@@ -83,7 +83,10 @@ class WorkerExecutor(JobExecutor):
             arrays: Arrays = of_leaves(self._parts[SAMPLES])
             # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
-                raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
+                raise ValueError(
+                    f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum: its files, or arrays, "
+                    "have changed since the submitter first read them. Make another data set object of what is there now."
+                )
             try:
                 save_arrays(self.cache_directory, arrays)
             except OSError as error:

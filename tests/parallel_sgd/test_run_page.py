@@ -482,3 +482,27 @@ def test_paper_is_not_told_to_scroll(tmp_path: Path) -> None:
     ]
     hidden = re.search(r"@media print \{.*?([^{};]*) \{ display: none !important; \}", page, re.DOTALL)
     assert hidden is not None and ".used" in hidden[1].split(", ")
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours (WCAG 2.2, "contrast ratio"), which for text is to be at least 4.5."""
+
+    def luminance(colour: str) -> float:
+        levels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in levels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_of_pages_stands_out_from_its_ground() -> None:
+    style = Path(run_page.__file__).with_name("page.css").read_text("utf-8")
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#\w{6});", block)) for block in re.findall(r":root \{([^}]*--ink[^}]*)\}", style)
+    )
+    pairs = [(scheme[text], scheme[ground]) for scheme in (light, dark)
+             for text in ("ink", "soft", "blue", "good", "bad", "warn") for ground in ("back", "card")]  # fmt: skip
+    pairs += [("#ffffff", ground) for ground in re.findall(r"\.state\.\w+ \{ background: (#\w{6});", style)]
+    assert len(pairs) == 30
+    assert not [(*pair, round(contrast(*pair), 2)) for pair in pairs if contrast(*pair) < 4.5]

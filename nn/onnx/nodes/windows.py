@@ -141,28 +141,58 @@ def pool(kind: type[Any]) -> Read:
         dilations = _per_axis(call, "dilations", axes, 1)
         if dilations != [1] * axes:
             raise call.refuse("nn pools without 'dilations'", dilations)
-        padding, cells = _padding(call, x.shape[1:-1], size, strides, dilations)
-        rounds_up = bool(call.given.get("ceil_mode", 0))
-        if rounds_up and kind is operation.PoolMax and cells and LENGTH not in x.shape:
-            wider = _cells_of_whole(x.shape[1:-1], size, strides, cells)
-            padding, cells = (padding, cells) if wider == cells else (None, wider)
-            rounds_up = False
-        counted = bool(call.given.get("count_include_pad", 0)) and kind is operation.PoolAverage
-        if padding is None and kind is operation.PoolMax:
+        lengths = x.shape[1:-1]
+        padding, cells = _padding(call, lengths, size, strides, dilations)
+        # With a rule for the padding the windows are counted by it.
+        if call.given.get("ceil_mode", 0) and cells:
+            if LENGTH in lengths:
+                raise call.refuse("'ceil_mode' needs lengths that are known; give 'shapes'", list(x.shape))
+            wider = _cells_of_whole(lengths, size, strides, cells)
+        else:
+            wider = cells
+        average = kind is operation.PoolAverage
+        counted = average and bool(call.given.get("count_include_pad", 0))
+        if padding is not None and wider == cells and not (counted and padding != "valid"):
+            return back(call, x.apply(kind(size, strides, padding)))
+        if average and not counted and LENGTH in lengths:
+            raise call.refuse("padding that does not count must be the same on all sides where a length is open", list(x.shape))
+        if padding == "same" and not cells:
+            cells = wider = _cells_of_same(call, x, size, strides)
+        if not average:
             # Less than every number: what stands there is never the greatest of a window with another one.
-            x, padding = _around(call, x, cells, -math.inf), "valid"
-        elif counted and (padding is None or padding == "same" or isinstance(padding, int)):
-            x, padding = _padded(x, cells or _cells_of_same(call, x, size, strides)), "valid"
-        elif padding is None:
-            raise call.refuse("padding that does not count must be the same on all sides, or 'same'", cells)
-        if rounds_up:
-            for length, window, stride, pair in zip(x.shape[1:-1], size, strides, cells or [(0, 0)] * axes, strict=True):
-                around = 0 if padding == "valid" else sum(pair)
-                if padding != "same" and (length + around - window) % stride:
-                    raise call.refuse("nn pools windows that lie inside, so 'ceil_mode' must change nothing", length)
-        return back(call, x.apply(kind(size, strides, padding)))
+            return back(call, _around(call, x, wider, -math.inf).apply(kind(size, strides, "valid")))
+        found = _padded(x, wider).apply(kind(size, strides, "valid"))
+        shares = _shares(lengths, size, strides, wider, cells if counted else [(0, 0)] * axes)
+        return back(call, found if shares is None else found * call.builder.value(shares))
 
     return read
+
+
+def _shares(
+    lengths: Sequence[int],
+    size: Sequence[int],
+    strides: Sequence[int],
+    wider: Sequence[tuple[int, int]],
+    counted: Sequence[tuple[int, int]],
+) -> Array | None:
+    """Return by what the mean over each whole window is multiplied to be that over the cells which count; None for 1 alone.
+
+    Args:
+        lengths: of the axes between batch and channels.
+        size: of the window, for each axis.
+        strides: of the window.
+        wider: zeros before and behind each axis.
+        counted: how many of them count.
+    """
+    if tuple(wider) == tuple(counted) or LENGTH in lengths:
+        return None
+    shares = np.ones(())
+    for length, window, stride, around, own in zip(lengths, size, strides, wider, counted, strict=True):
+        begins = np.arange((length + sum(around) - window) // stride + 1) * stride - around[0]
+        inside = np.minimum(begins + window, length + own[1]) - np.maximum(begins, -own[0])
+        # A window of zeros alone has the mean 0, as it is.
+        shares = shares[..., np.newaxis] * (window / np.maximum(inside, 1))
+    return shares[..., np.newaxis]
 
 
 def _cells_of_whole(

@@ -16,8 +16,9 @@ from nn.dataset.image_files import fitted, read_image
 from nn.dataset.transforms import ImageCls, Windows
 from nn.layer import Dense, Embedding, Flatten, GlobalAveragePool, Resizing
 from nn.model import Model, SequentialModel
-from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd import ParallelSGD, in_process, local_workers
 from parallel_sgd.engine.job_executor import samples_at_hand
+from rpc import SubmissionError
 from tests.nn.graphs import Compiled
 
 DRAW = np.random.default_rng(0)
@@ -260,6 +261,20 @@ def test_images_that_need_pillow_are_asked_for_where_a_node_lacks_it(tmp_path, m
     # A worker that meets this error asks the submitter for the arrays.
     with pytest.raises(ValueError, match=r"A data set cannot be loaded on this node: .* needs Pillow"):
         samples_at_hand(tmp_path / "cache", checksum, recipe)
+
+
+@pytest.mark.processes
+def test_images_that_change_before_a_job_are_told_with_the_remedy(tmp_path):
+    data = ImageFolder(shades(), test_fraction=0.25, split="stratified")
+    data.checksum()
+    np.save("shades/light/1.npy", np.zeros((5, 7, 3), np.uint8))
+    model = SequentialModel([-1, 5, 7, 3], [Flatten(), Dense(2, "softmax")])
+    model.setup("crossentropy")
+    with (
+        local_workers(1) as nodes,
+        pytest.raises(SubmissionError, match=r"have changed since the submitter first read them\. Make"),
+    ):
+        ParallelSGD(model, data, ImageCls(flatten=False)).parallel(nodes, epoch=1, block_size=3, directory=tmp_path)
 
 
 def test_a_folder_is_looked_for_where_the_environment_says(monkeypatch, tmp_path):

@@ -231,6 +231,85 @@ def test_safetensors_of_torch_tell_so_and_have_halves_of_floats(tmp_path: Path) 
     assert model.get_weights()[1].tolist() == (halves["0.bias"].astype("<u4") << 16).view("<f4").tolist()
 
 
+def equal_layers() -> Model:
+    return made(Dense(8, name="fc1"), Dense(8, name="fc2"))
+
+
+def torch_layers(wrapper: str = "") -> dict[str, Array]:
+    layers = enumerate(("fc2", "fc1"), 2)
+    return {
+        f"{wrapper}{layer}.{part}": np.full(shape, place, np.float32)
+        for place, layer in layers
+        for part, shape in (("weight", (8, 8)), ("bias", (8,)))
+    }
+
+
+@pytest.mark.parametrize("wrapper", ["", "module.", "model.net."])
+def test_layers_of_torch_within_a_module_around_all_have_their_names(wrapper: str) -> None:
+    """DataParallel has one, and Lightning: layers alike are told apart by the name behind it, whatever their order is."""
+    model = equal_layers()
+    model.load_weights(torch_layers(wrapper), layout="torch")
+    assert [weight.flat[0] for weight in model.get_weights()] == [3, 3, 2, 2]
+    with pytest.raises(ValueError, match="fit 'fc1', 'fc2' alike, by kind and shape; say which is which"):
+        equal_layers().load_weights({name.replace("fc", "line"): each for name, each in torch_layers(wrapper).items()},
+                                    layout="torch")  # fmt: skip
+
+
+def parted(folder: Path, weight_map: Any = None, **changed: bytes) -> Path:
+    """Write the weights of torch in two files, and their index, as the libraries of Hugging Face do."""
+    places = {}
+    for layer, file in (("fc1", "m-1.safetensors"), ("fc2", "m-2.safetensors")):
+        arrays = {name: array for name, array in torch_layers().items() if name.startswith(layer)}
+        (folder / file).write_bytes(changed.get(layer, tensor_files.dump(arrays, {"format": "pt"})))
+        places |= dict.fromkeys(arrays, file)
+    path = folder / "m.safetensors.index.json"
+    path.write_text(json.dumps({"metadata": {}, "weight_map": places if weight_map is None else weight_map(places)}))
+    return path
+
+
+def test_a_model_in_several_safetensors_is_taken_by_its_index(tmp_path: Path) -> None:
+    model = equal_layers()
+    model.load_weights(parted(tmp_path))
+    assert [weight.flat[0] for weight in model.get_weights()] == [3, 3, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "text"),
+    [
+        (lambda places: [], "the index must have a 'weight_map', the name of the file that holds each array"),
+        (lambda places: {**places, "fc1.bias": 3}, "the index must have a 'weight_map'"),
+        (lambda places: {**places, "fc1.bias": "../m-1.safetensors"},
+         r"must name .safetensors files of its own folder, got '\.\./m-1.safetensors'"),
+        (lambda places: {**places, "fc1.bias": "secret"}, "must name .safetensors files of its own folder, got 'secret'"),
+        (lambda places: {**places, "fc1.bias": "m-2.safetensors"},
+         "m-1.safetensors has the array 'fc1.bias', which is of 'm-2.safetensors' by the index"),
+        (lambda places: {name: file for name, file in places.items() if name != "fc2.bias"},
+         "m-2.safetensors has the array 'fc2.bias', which is of no file by the index"),
+        (lambda places: {**places, "fc3.bias": "m-2.safetensors"},
+         "m-2.safetensors must have the array 'fc3.bias', as the index says; it has none"),
+    ],
+)  # fmt: skip
+def test_an_index_that_does_not_fit_its_files_is_refused(weight_map: Any, text: str, tmp_path: Path) -> None:
+    model = equal_layers()
+    before = bits(model)
+    with pytest.raises(ModelFileError, match=f"m.safetensors.index.json holds no weights that can be read: .*{text}"):
+        model.load_weights(parted(tmp_path, weight_map))
+    assert bits(model) == before
+
+
+def test_a_part_that_is_damaged_or_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        ModelFileError, match=r"index.json holds no weights that can be read: m-2.safetensors: it is no file of"
+    ):
+        equal_layers().load_weights(parted(tmp_path, fc2=b"no weights"))
+    (tmp_path / "m-1.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"m-1.safetensors"):
+        equal_layers().load_weights(tmp_path / "m.safetensors.index.json")
+    (tmp_path / "m.safetensors.index.json").write_text("{" * 99_999)
+    with pytest.raises(ModelFileError, match="the index must be JSON"):
+        equal_layers().load_weights(tmp_path / "m.safetensors.index.json")
+
+
 def test_a_frozen_layer_takes_weights_and_stays_frozen() -> None:
     model = made()
     model.layers[0].trainable = False  # type: ignore[attr-defined]

@@ -55,6 +55,24 @@ def drawn(*shape: int) -> Array:
 erf = np.vectorize(math.erf, [float])
 
 
+def means(x: Array, size: int, stride: int, pads: tuple[int, int], *, up: bool, counted: bool) -> Array:
+    """Return the means over windows of the last axis, those beyond the end too if `up`, of the cells which count."""
+    length = x.shape[-1]
+    count = (math.ceil if up else math.floor)((length + sum(pads) - size) / stride) + 1
+    begins = [begin for begin in (stride * step - pads[0] for step in range(count)) if begin < length]
+    ends = [min(begin + size, length + (pads[1] if counted else 0)) for begin in begins]
+    return np.stack([
+        x[..., max(begin, 0) : end].sum(-1) / (end - (begin if counted else max(begin, 0)))
+        for begin, end in zip(begins, ends, strict=True)
+    ], -1)  # fmt: skip
+
+
+def joined_heads(x: Array, w: Array) -> Array:
+    """Return attention of two heads of two features, x (batch, positions, 4), times w."""
+    heads = x.reshape(len(x), -1, 2, 2).swapaxes(1, 2)
+    return (softmax(heads @ heads.swapaxes(2, 3)) @ heads).swapaxes(1, 2).reshape(x.shape) @ w
+
+
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
@@ -232,6 +250,25 @@ FOREIGN = [
             lambda x, **_: np.einsum("bthd,bshd->bhts", x.reshape(-1, 5, 2, 2), x.reshape(-1, 5, 2, 2)),
             {"one": np.int64(1), "two": np.int64(2), "zeros": np.int64([0]), "five": np.int64([5]), "two_axis": np.int64([2]),
              "four": np.int64([2, 5, 5])}, (5, 4)),
+    # which has them beside the steps behind it, unless it is asked for no weights
+    Foreign("heads in the batch become features", [
+            node("Transpose", "x", "t", perm=[1, 0, 2]), node("Shape", "t", "s"), node("Gather", "s one", "b", axis=0),
+            node("Mul", "b two", "bb"), node("Unsqueeze", "bb zeros", "bu"), node("Concat", "five bu two_axis", "w1", axis=0),
+            node("Reshape", "t w1", "r"), node("Transpose", "r", "h", perm=[1, 0, 2]),
+            node("Transpose", "h", "k", perm=[0, 2, 1]), node("MatMul", "h k", "p"), node("Softmax", "p", "q", axis=-1),
+            node("MatMul", "q h", "o"), node("Transpose", "o", "u", perm=[1, 0, 2]), node("Reshape", "u rows", "v"),
+            node("MatMul", "v w", "z"), node("Unsqueeze", "b zeros", "b1"), node("Concat", "five b1 three", "w2", axis=0),
+            node("Reshape", "z w2", "a"), node("Transpose", "a", "y", perm=[1, 0, 2])],
+            lambda x, w, **_: joined_heads(x, w),
+            {"one": np.int64(1), "two": np.int64(2), "zeros": np.int64([0]), "five": np.int64([5]), "two_axis": np.int64([2]),
+             "rows": np.int64([-1, 4]), "three": np.int64([3]), "w": drawn(4, 3)}, (5, 4)),
+    *[Foreign(f"means of windows {size} {stride} {pads} {up} {counted}",
+              [node("AveragePool", "x", "y", kernel_shape=[size], strides=[stride], pads=list(pads), ceil_mode=up,
+                    count_include_pad=counted)],
+              lambda x, of=(size, stride, pads), up=up, counted=counted: means(x, *of, up=bool(up), counted=bool(counted)),
+              {}, (2, 9))
+      for size, stride, pads in ((2, 2, (0, 0)), (3, 2, (1, 1)), (4, 3, (2, 1)), (2, 3, (0, 0)), (3, 3, (0, 2)))
+      for up in (0, 1) for counted in (0, 1)],
     # the token of a vision transformer
     Foreign("a token for each sample", [node("Shape", "x", "s"), node("Slice", "s zero one", "b"),
             node("Concat", "b ones four", "w", axis=0), node("Expand", "token w", "e"), node("Concat", "e x", "y", axis=1)],
