@@ -92,7 +92,7 @@ def instance(owner: object, name: str, value: Any, kind: type[Any], source: str 
     Args:
         owner: class or function with the argument.
         name: name of the argument.
-        value: what was given.
+        value: the argument.
         kind: the class.
         source: words on where instances come from, for the error.
     """

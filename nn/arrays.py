@@ -169,7 +169,7 @@ def holds_texts(array: Array) -> bool:
 
 
 def described_labels(label: Array) -> str:
-    """Return what labels are that are no numbers, with what makes numbers of texts."""
+    """Return a description of labels that are no numbers, with the transform that makes numbers of texts."""
     if holds_texts(label):
         numbers = "np.unique(labels, return_inverse=True) gives the classes and their numbers"
         return f"texts; {numbers}, labels.astype(float) numbers that were read as texts"

@@ -81,7 +81,7 @@ def pad_sequences(
 
 
 def _holds(kind: np.dtype[np.generic], array: Array) -> bool:
-    """Return whether a type of whole numbers has room for all numbers of an array; what is behind the point is cut off."""
+    """Return whether a type of whole numbers has room for all numbers of an array; digits behind the point are cut off."""
     limits = np.iinfo(kind.name)
     # As whole numbers of Python: a limit as a float would be rounded up.
     return bool(np.isfinite(array).all()) and limits.min <= int(array.min()) and int(array.max()) <= limits.max

@@ -68,7 +68,7 @@ class Drawn(Operation):
 
     @abstractmethod
     def settle(self, drawn: Array) -> None:
-        """Turn the draws `drawn`, (batch, draws), into what `change` and `undo` go by, in place."""
+        """Turn the draws `drawn`, (batch, draws), into the numbers that `change` and `undo` go by, in place."""
 
     @abstractmethod
     def change(self, x: Array, out: Array) -> None:

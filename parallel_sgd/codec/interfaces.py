@@ -426,7 +426,7 @@ class Answering(Codec):
 
 
 class TakingLate(Codec):
-    """Codec that takes, or answers, packets of a batch whose result was taken."""
+    """Codec that takes, or answers, packets of a batch after its result was taken."""
 
     def receive_late(self, content: Any) -> Packets:
         """Take a packet of the batch whose result was taken last; returned packets go out under that batch.

@@ -273,7 +273,7 @@ class _NodesHere:
         return builds
 
     def close(self) -> None:
-        """Write what all nodes have in common; an error is a warning."""
+        """Write the files that all nodes have in common; an error is a warning."""
         with spared("The keeper of the checkpoints"):
             self._close_common()
         with spared("The common tables of the workers"):
@@ -283,7 +283,7 @@ class _NodesHere:
                 self._common_tables.write()
 
     def files(self, accounts: Mapping[int, NodeAccounts]) -> dict[int, list[Path]]:
-        """Write what workers leave at the end, and return the files of each node that are there.
+        """Write the files that workers leave at the end, and return the files of each node that are there.
 
         Args:
             accounts: those of the nodes.

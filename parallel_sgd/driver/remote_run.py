@@ -205,7 +205,7 @@ def read_accounts(told: Mapping[int, Mapping[str, Any]]) -> dict[int, NodeAccoun
     """Return the accounts of each node, and warn when packets between nodes that ended well did not arrive.
 
     Args:
-        told: what each node told at its end; those whose accounts cannot be read get `NO_ACCOUNTS`.
+        told: the last report of each node; those whose accounts cannot be read get `NO_ACCOUNTS`.
     """
     accounts = dict.fromkeys(told, NO_ACCOUNTS)
     unheard: dict[int, list[int]] = {}

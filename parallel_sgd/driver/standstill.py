@@ -51,7 +51,7 @@ class StandstillWatch:
         self._since = self._due = 0.0
 
     def begin(self) -> None:
-        """Watch what the calling function calls."""
+        """Watch the calls of the calling function."""
         self._bottom = sys._getframe(1)
         # no further thread may be started: the job goes on without a watch
         with contextlib.suppress(RuntimeError):

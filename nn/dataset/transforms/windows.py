@@ -149,7 +149,7 @@ class Windows(AbsTransformer, configured=True):
 
 
 def _are_alike(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
-    """Tell whether arrays of two types make one array in which each element is what it was."""
+    """Tell whether arrays of two types make one array in which each element keeps its value."""
     kinds = {first.kind, second.kind}
     # Fields of a structure have names, which both must share. Objects hold anything else.
     return first == second or kinds <= set("biufc") or (first.kind == second.kind != "V") or ("O" in kinds and "V" not in kinds)

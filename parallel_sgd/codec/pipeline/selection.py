@@ -99,7 +99,7 @@ class Magnitudes:
 
 
 def _kth_largest(magnitudes: Vector, k: int) -> np.float32:
-    """Return the k-th largest of `magnitudes`, whose order changes."""
+    """Return the k-th largest of `magnitudes`; their order changes."""
     # a partition in linear time, not a sort
     magnitudes.partition(magnitudes.size - k)
     found: np.float32 = magnitudes[magnitudes.size - k]
