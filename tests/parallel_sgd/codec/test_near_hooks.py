@@ -17,7 +17,8 @@ from parallel_sgd.codec import Answering, Plain
         (Plain, "do_something_to_safe_yourself", "do_something_to_save_yourself()"),
         (Plain, "is_dne", "is_done()"),
         (Answering, "anwser", "answer()"),
-        (Plain, "recieve_late", "receive_late() of TakingLate"),
+        (Plain, "recieve_late", "receive_late()"),
+        (Plain, "anwser", "answer() of Answering"),
     ],
 )
 def test_the_hook_is_named(base: Any, name: str, told: str) -> None:
