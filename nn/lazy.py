@@ -3,8 +3,6 @@
 `network.names` does it for the other packages; `nn` imports none of them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Mapping

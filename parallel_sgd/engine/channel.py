@@ -133,10 +133,16 @@ def until_overdue(
 
     Returns: the moment at which it became overdue; None when it is ready.
     """
-    while not (yield from until(wait, clock)):
+    # not by `until`: a step of training waits here several times, and each time would take one generator more
+    ready = wait.ready
+    while not ready():
+        deadline = wait.deadline
+        if deadline is None or clock() < deadline:
+            yield wait
+            continue
         left = timeout - silence()
-        if wait.deadline is None or left <= 0:
-            return wait.deadline
+        if left <= 0:
+            return deadline
         wait = wait._replace(deadline=clock() + left)
     return None
 

@@ -279,9 +279,9 @@ def logistic_of_negative(negative: Array, one: Array) -> None:
     (1 + tanh(z / 2)) / 2 is faster by a quarter and loses digits to the left: in a long sequence errors of small gates add up
     in the state, to 1e-5 of an output after a thousand steps. An overflow of exp gives the right 0.
     """
-    np.exp(negative, out=negative)
-    np.add(negative, one, out=negative)
-    np.divide(one, negative, out=negative)
+    np.exp(negative, negative)
+    np.add(negative, one, negative)
+    np.divide(one, negative, negative)
 
 
 def clear(wanted: Sequence[Array | None]) -> None:
