@@ -9,7 +9,7 @@ import pytest
 
 from parallel_sgd.batch_sync import ISyncType, RescuingSync, SyncSetting
 from parallel_sgd.codec import Codec
-from parallel_sgd.codec.compose import ExchangePattern, LocalRule, MergeRule, Neighbours, Trigger
+from parallel_sgd.codec.compose import Composed, ExchangePattern, LocalRule, MergeRule, Neighbours, Trigger
 from parallel_sgd.codec.pipeline import Chain, Memory, Quantizer, Sparsifier, Stage
 from parallel_sgd.profiles import AbsBlockAssignment
 
@@ -101,7 +101,7 @@ PAGES = {
 }
 """Of each package whose parts users choose, the page that tells of all of them."""
 PARTS = (Codec, Stage, ExchangePattern, MergeRule, LocalRule, Trigger, ISyncType, SyncSetting, AbsBlockAssignment)
-BASES = (*PARTS, Chain, Memory, Quantizer, Sparsifier, Neighbours, RescuingSync)
+BASES = (*PARTS, Composed, Chain, Memory, Quantizer, Sparsifier, Neighbours, RescuingSync)
 
 
 @pytest.mark.parametrize("package", PAGES)
