@@ -1012,7 +1012,7 @@ def _is_floats(value: object) -> bool:
 
 
 def described(value: object) -> str:
-    """Return type and shape of an array, and the type of anything else, for people."""
+    """Return type and shape of a value that is an array, the type of any other, for people."""
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
