@@ -1034,11 +1034,7 @@ def _is_floats(value: object) -> bool:
 
 
 def described(value: object) -> str:
-    """Return type and shape of an array, and the type of anything else, for people.
-
-    Args:
-        value: the array, or any other value in place of one.
-    """
+    """Return type and shape of a value that is an array, the type of any other, for people."""
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 

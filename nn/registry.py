@@ -172,13 +172,13 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
     seen = {} if seen is None else seen
     config = {name: describe(argument, seen) for name, argument in config_of(value).items()}
     kind = type(value).__name__
+    _check_arguments(type(value), config, "get_config() of", f"; class {kind}(.., configured=True) tells what self.{{0}} is")
     for name in vars(value).get("_passed", ()):
         if name not in config:
             raise ValueError(
                 f"get_config() of {kind} must return {name!r}, which its constructor was given, got "
                 f"{', '.join(config) or 'no argument'}; class {kind}(.., configured=True) tells that self.{name} is it"
             )
-    _check_arguments(type(value), config, "get_config() of", f"; class {kind}(.., configured=True) tells what self.{{0}} is")
     return config
 
 

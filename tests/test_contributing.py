@@ -101,7 +101,7 @@ PAGES = {
 }
 """Of each package whose parts users choose, the page that tells of all of them."""
 PARTS = (Codec, Stage, ExchangePattern, MergeRule, LocalRule, Trigger, ISyncType, SyncSetting, AbsBlockAssignment)
-BASES = (*PARTS, Chain, Composed, Memory, Quantizer, Sparsifier, Neighbours, RescuingSync)
+BASES = (*PARTS, Composed, Chain, Memory, Quantizer, Sparsifier, Neighbours, RescuingSync)
 
 
 @pytest.mark.parametrize("package", PAGES)

@@ -140,7 +140,7 @@ class IGradientDescent(
         "_place",
         "_decays",
     ),
-    internal=("write_change", "update_from", "partition", "reads_stretches", "schedule"),
+    internal=("write_change", "update_from", "partition", "reads_stretches", "schedule", "spare"),
     settable=("team",),
 ):
     """A rule on flat vectors. Its state is plain arrays and numbers, which `state_dict` returns.

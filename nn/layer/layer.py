@@ -161,9 +161,7 @@ class Layer(
             if "__array_ufunc__" not in str(error) and not re.match(
                 r"(Value|Node)\.\w+\(\) got an unexpected key.*'out'", str(error)
             ):
-                if is_ours(type(self)) or str(error).startswith(self.describe()):
-                    raise
-                raise TypeError(f"{self.describe()}: {error}") from error
+                raise
             raise TypeError(
                 f"{self.describe()}: a function of NumPy takes arrays, and got a value of the graph; nn.function has those of "
                 "values"
@@ -208,7 +206,11 @@ class Layer(
             initializer: draws its first values, by a word or an object; None for `GlorotUniform`.
             trainable: whether training changes it.
         """
-        variable = Variable(shape, initializer, name, trainable)
+        try:
+            variable = Variable(shape, initializer, name, trainable)
+        except TypeError as error:
+            # as errors of values do, which get it behind `build`
+            raise TypeError(f"{self.describe()}: {error}") from error
         variable.owner = self
         variable.regularizer = getattr(self, f"{name}_regularizer", None)
         variable.constraint = getattr(self, f"{name}_constraint", None)

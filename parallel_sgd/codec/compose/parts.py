@@ -15,7 +15,7 @@ from nn.arguments import Configurable, config_of
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Part, Stage
-from parallel_sgd.codec.pipeline.stage import Remembers, State, arguments_of, gathered, scattered, stages_of_users
+from parallel_sgd.codec.pipeline.stage import Remembers, State, arguments_of, gathered, scattered
 from parallel_sgd.codec.traits import Scope
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
@@ -210,13 +210,6 @@ class Parts:
     merge: MergeRule
     trigger: Trigger
     local: LocalRule | None = None
-
-    def __post_init__(self) -> None:
-        if own := stages_of_users(each for each in (self.up, self.down) if isinstance(each, Stage)):
-            from parallel_sgd.codec.pipeline.trial import try_stage  # noqa: PLC0415 - no job with our stages alone loads it
-
-            for each in own:
-                try_stage(each)
 
     @property
     def stage(self) -> Stage | None:

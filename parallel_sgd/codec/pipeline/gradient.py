@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from nn import arguments
+from nn.extension import is_ours
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
 from nn.gradient_descent.numerics import norm
 from parallel_sgd.codec.traits import Scope
 
-from .stage import Draw, Reader, Stage, State, Vector, Writer, room_for
+from .stage import Draw, Reader, Stage, State, Vector, Writer, check_row, room_for
 
 __all__ = ["AdamPrecond", "Clip", "GlobalClip", "GradientStage", "Momentum", "Nesterov"]
 
@@ -43,7 +44,12 @@ class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1})
 
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         # alone, outside of a chain, it is the first of its side
-        return self.transform(x, draw if draw.place else draw._replace(place=1))
+        made = self.transform(x, draw if draw.place else draw._replace(place=1))
+        if not is_ours(type(self)):
+            # numbers of other types are rounded, as they would be on their way
+            made = made.astype(np.float32, copy=False) if isinstance(made, np.ndarray) and made.dtype.kind == "f" else made
+            check_row(self, "transform", made, x.size, exact=True)
+        return made
 
     @abstractmethod
     def transform(self, x: Vector, draw: Draw) -> Vector:

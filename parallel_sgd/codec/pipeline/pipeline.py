@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from nn.arguments import instance
 from nn.arrays import Array
+from nn.extension import is_ours
 from parallel_sgd.engine.unusable import check_finite
 
-from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer, stages_of_users
+from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer, check_parsed, check_row
 
 Payload = NDArray[np.uint8]
 
@@ -32,15 +33,12 @@ class Pipeline:
     def __init__(self, stage: Stage | None = None) -> None:
         self.stage: Stage = Chain() if stage is None else instance(self, "stage", stage, Stage)
         stages = self.stage.stages if isinstance(self.stage, Chain) else [self.stage]
-        if own := stages_of_users(stages):
-            from .trial import try_stage  # noqa: PLC0415 - no job with our stages alone loads it
-
-            for each in own:
-                try_stage(each)
         # stages in front shape the gradient, whatever way it travels
         self._dense = Chain(list(takewhile(lambda stage: stage.leads, stages)))
         self._sender = OrDense(self.stage, self._dense)
         self._writer = Writer()
+        # a chain looks at its own stages
+        self._is_users = not is_ours(type(self.stage))
 
     def state_dict(self) -> State:
         return self.stage.state_dict()
@@ -77,7 +75,11 @@ class Pipeline:
         if not np.isfinite(total) and not np.isfinite(vector).all():
             raise ValueError(f"a codec takes finite numbers, got {int((~np.isfinite(vector)).sum())} that are not")
         # the writer collects, so that side information and values are one array without another copy
-        self._writer.write(self._sender(vector.size).encode(vector, self._writer, draw))
+        stage = self._sender(vector.size)
+        values = stage.encode(vector, self._writer, draw)
+        if self._is_users:
+            check_row(stage, "encode", values, stage.carried(vector.size), exact=False)
+        self._writer.write(values)
         return self._writer.join()
 
     def decode(self, payload: Payload, shape: Sequence[int], draw: Draw) -> Vector:
@@ -92,11 +94,16 @@ class Pipeline:
         """
         n, reader = prod(shape), Reader(payload)
         stage = self._sender(n)
-        side, carried = stage.parse(reader, n, draw)
+        parsed = stage.parse(reader, n, draw)
+        if self._is_users:
+            check_parsed(stage, parsed)
+        side, carried = parsed
         values: Vector = reader.read(carried, np.float32)
         # bytes behind the end belong to another version or to an attacker
         reader.finish()
         decoded = stage.decode(values, side, n)
+        if self._is_users:
+            check_row(stage, "decode", decoded, n, exact=True)
         # the last look before it is merged: bytes may decode to anything (SEC-12)
         check_finite(decoded)
         return decoded.reshape(shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array
-from nn.extension import is_ours, signature_of
+from nn.extension import described, is_ours, signature_of
 from nn.random import keyed
 from parallel_sgd.codec.traits import Scope
 from parallel_sgd.engine.unusable import Unusable
@@ -209,6 +209,33 @@ class Stage(Part, ABC):
         return Chain([self, other])
 
 
+def check_row(stage: Stage, method: str, found: object, most: int, *, exact: bool) -> None:
+    """Raise TypeError unless a method of a user's stage has returned a row of float32.
+
+    Args:
+        stage: the stage.
+        method: its method.
+        found: the object that it has returned.
+        most: how many numbers the row may have.
+        exact: whether it must have so many.
+    """
+    is_row = isinstance(found, np.ndarray) and found.dtype == np.float32 and found.ndim == 1
+    if not is_row or not (found.size == most or (not exact and found.size < most)):  # type: ignore[attr-defined]
+        raise TypeError(
+            f"{type(stage).__name__}.{method}() must return a row of {'' if exact else 'at most '}{most} float32, got "
+            f"{described(found)}"
+        )
+
+
+def check_parsed(stage: Stage, found: object) -> None:
+    """Raise TypeError unless `parse` of a user's stage has returned side information and a number of values."""
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], (int, np.integer))):
+        raise TypeError(
+            f"{type(stage).__name__}.parse() must return side information and how many values the next stage carries, got "
+            f"{described(found)}"
+        )
+
+
 class Chain(Stage):
     """Stages one after the other, as `first | second` makes them; one inside another dissolves. Empty, it changes nothing.
 
@@ -266,13 +293,19 @@ class Chain(Stage):
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
         for place, stage in enumerate(self.stages, 1):
             # noise of a gradient stage that had the numbers by which a quantiser rounds would bias it
+            count = x.size
             x = stage.encode(x, writer, draw._replace(place=place) if stage.leads else draw)
+            if not is_ours(type(stage)):
+                check_row(stage, "encode", x, stage.carried(count), exact=False)
         return x
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
         sides = []
         for stage in self.stages:
-            side, carried = stage.parse(reader, n, draw)
+            parsed = stage.parse(reader, n, draw)
+            if not is_ours(type(stage)):
+                check_parsed(stage, parsed)
+            side, carried = parsed
             # the sender's bytes decide how many values follow: more than there were is a lie
             if not 0 <= carried <= n:
                 raise PayloadError(f"{type(stage).__name__} would carry {carried} of {n} values")
@@ -285,6 +318,8 @@ class Chain(Stage):
         # backwards: the last stage was the last to encode
         for stage, own, count in reversed(side):
             values = stage.decode(values, own, count)
+            if not is_ours(type(stage)):
+                check_row(stage, "decode", values, count, exact=True)
         return values
 
     def within(self) -> Mapping[str, Remembers]:
@@ -307,15 +342,6 @@ class OrDense:
             takes_more = self._stage.side_bytes(n) + 4 * self._stage.carried(n) > 4 * n
             self._last = n, self._dense if takes_more else self._stage
         return self._last[1]
-
-
-def stages_of_users(stages: Iterable[Stage]) -> list[Stage]:
-    """Return the stages of users' own among these and those within them."""
-    found = []
-    for stage in stages:
-        found += [] if is_ours(type(stage)) else [stage]
-        found += stages_of_users(each for each in stage.within().values() if isinstance(each, Stage))
-    return found
 
 
 class Sparsifier(Stage, fixed=("_decoded",)):
