@@ -21,7 +21,7 @@ from ..checkpoint.store import position_of
 from ..engine.accounts import BATCH_COLUMNS, Times
 from ..options.job_options import options
 from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
-from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
+from .contents import checkpoints_of, has_common_tables, is_hurt, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES, JOB_FILE, OUTCOME
 from .identity import Identities, differences, environment_of
@@ -328,7 +328,12 @@ class Computed:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
         calm = not is_hurt(read_outcome(Door(self.run))) and "resume" not in file.options and self.start == 0
-        return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1
+        # in this process many workers may share a state and tables, as processes never do
+        shared = {
+            has_common_tables(each.path.parent, str(each.options.get("mission_title", "")))
+            for each in (file, JobFile.read(self.again))
+        }
+        return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1 and len(shared) == 1
 
     def _steps(self, kind: str, skipped: Collection[str], *, whole: bool) -> Iterator[str]:
         """Compare the rows of tables of steps, but for some columns; where not all was computed, as far as that goes."""

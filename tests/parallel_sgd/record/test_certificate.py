@@ -767,6 +767,24 @@ def test_a_simulation_that_leaves_out_computation_is_not_accused(
     assert code == 2 and f"No epoch of the run can be computed again: it was simulated with {said}, " in told, told
 
 
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("shared", [False, None])
+def test_many_workers_with_tables_of_their_own_are_not_accused(
+    shared: bool | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """17 processes have 17 tables, and 17 workers of one process those of the first four: computed is what the run has."""
+    with simulated(17, "star 1Gbit/s 50us", compute="1ms", codec_time=0, shared=shared) as nodes:
+        options = {"epoch": 1, "block_size": 2, "assignment_type": "iid", "checkpoint_every": None}
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, **options})
+    run = folder_of(result)
+    assert len([*run.glob("Node-*-Retrieve")]) == (17 if shared is False else 4)
+    code, told = verify(run, capsys)
+    assert code == 0 and "the folder agrees with itself" in told, told
+    of_workers(run, "TR-*.csv", lambda text: re.sub(r"(?m)^([\d.e-]+,1,1,\d+,\d+),.*$", r"\1,0.0,1.0", text), "3")
+    code, told = verify(run, capsys)
+    assert code == 1 and "Node-3-Retrieve/TR-P-SGD-N(3).csv: row 2 is " in told, told
+
+
 @covers("RUN-4")
 def test_files_of_callbacks_are_told_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A callback ends training before its last epoch: with the same one the computation ends there, too."""
