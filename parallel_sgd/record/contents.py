@@ -46,7 +46,10 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     # below 0 is the server, which leaves other files
     named = {node for node in _nodes(manifest.files) if node >= 0}
     # after a restart fewer workers may have gone on, and a lost one may have left nothing
-    nodes = named or {0} if is_hurt(outcome) or has_common_tables(run, _title(manifest)) else named | set(range(workers))
+    nodes = named or {0} if is_hurt(outcome) else named | set(range(workers))
+    if has_common_tables(run, _title(manifest)):
+        # of the others there may be models, where an earlier part of the training had fewer workers
+        nodes = _nodes(name for name in manifest.files if name.rpartition("/")[2].startswith("WH-")) or {0}
     failed = lost_nodes(outcome)
     for node in sorted(nodes - failed):
         yield from _lacking(manifest, [f"{node_folder(node)}/{name}" for name in _of_worker(manifest, node)])

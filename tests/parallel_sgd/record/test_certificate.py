@@ -25,7 +25,9 @@ from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.record.certificate import contradictions
 from parallel_sgd.record.claims import further_packets, wrong_packets
+from parallel_sgd.record.contents import misplaced
 from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.hashes import sha256_of
 from parallel_sgd.record.identity import differences, own_identity, parts_of
@@ -746,6 +748,43 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
         result = job().parallel(nodes, directory=tmp_path, **OPTIONS)
     code, told = verify(folder_of(result), capsys)
     assert code == 0 and "What a simulation tells was not computed again: its seconds, its events and the load" in told, told
+
+
+@covers("RUN-3")
+@pytest.mark.parametrize("sync", ["SynchronizedSGD", "AsynchronizedSGD"])
+def test_a_worker_that_began_again_in_a_later_epoch_is_not_accused(run: Path, sync: str) -> None:
+    """Of workers that wait for none one is behind the others when an attempt fails; all go on from the newest state."""
+    incident = {"time": 1.0, "attempt": 0, "message": "gone", "verdicts": []}
+    edit(run / "outcome.json", lambda content: content.update(incidents=[incident]))
+    edit(run / "outcome.json", lambda content: content["settings"].update(on_failure="restart"))
+    rewrite(
+        run,
+        "job.toml",
+        lambda text: (
+            text.replace('"SynchronizedSGD"', f'"{sync}"').replace("seed = ", 'on_failure = "restart"\nseed = ') + "\n"
+        ),
+    )
+    rewrite(run, "Node-0-*/WH-*.csv", lambda text: text + "".join(re.findall(r"(?m)^2,.*\n", text)).replace("2,", "3,"))
+    rewrite(run, "Node-1-*/WH-*.csv", lambda text: re.sub("(?m)^2,", "3,", text))
+    sealed_again(run)
+    found = [*contradictions(run, RunManifest.read(run))]
+    lacks = ["the table of the weights of node 1 lacks an epoch between 1 and 3"]
+    assert found == (lacks if sync == "SynchronizedSGD" else []), found
+
+
+@covers("RUN-3", "SUB-45")
+def test_a_run_that_grew_to_many_workers_is_not_accused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first four have tables, and those that were there before leave models, too."""
+    options = {**OPTIONS, "assignment_type": "iid", "block_size": 2, "directory": tmp_path}
+    with in_process(6) as nodes:
+        job().parallel(nodes, **{**options, "epoch": 1})
+    with in_process(17) as nodes:
+        result = job().parallel(nodes, **options, resume="last")
+    run = folder_of(result)
+    assert [*run.glob("Node-4-Retrieve/MODEL-*")] and not [*run.glob("Node-4-Retrieve/WH-*")]
+    assert [*misplaced(run, RunManifest.read(run))] == []
+    code, told = verify(run, capsys)
+    assert code == 2 and "went on with" in told, told
 
 
 @covers("RUN-3")
