@@ -708,6 +708,16 @@ def test_rows_that_tell_how_far_a_table_goes_accuse_no_run(run: Path, tmp_path: 
 
 
 @covers("RUN-3", "RUN-4")
+def test_packets_of_checkpoints_accuse_no_run_without_an_exchange(run: Path, tmp_path: Path) -> None:
+    """`verify` keeps checkpoints, of which workers tell the server; a run need not, and may have exchanged nothing else."""
+    of_workers(run, "[AB][CY]-*.csv", lambda text: text.partition("\n")[0] + "\n")
+    again = Path(shutil.copytree(run, tmp_path / "again"))
+    rewrite(again, "Node-*/AC-*.csv", lambda text: f"{text}checkpoint,-1,,-2,sent,process,2,0,64,64\n")
+    rewrite(again, "Node-*/BY-*.csv", lambda text: f"{text}checkpoint,1,4,1,0,32,0,0,0\n")
+    assert [*wrong_packets(run, again, EPOCHS, whole=True)] == []
+
+
+@covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("options", [{"checkpoint_every": None}, {"checkpoint_every": None, "gd_type": "adam"}, {}], ids=str)
 def test_how_often_a_shared_state_was_gathered_accuses_no_run(
     options: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
