@@ -107,7 +107,7 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
 
 
 def _left_out(run: Path) -> str:
-    """Return what the simulation of a run left out of the computation; "" where it was none, or computed all."""
+    """Return the part of the computation that the simulation of a run left out; "" where it was none, or computed all."""
     try:
         told = read_outcome(Door(run)).get("simulated", {})
     except RecordError:

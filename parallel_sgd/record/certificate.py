@@ -230,7 +230,7 @@ def _gaps(epochs: Epochs, *, whole: bool) -> Iterator[str]:
 
 
 def _begun_late(run: Path, epochs: Epochs) -> Iterator[str]:
-    """Yield the workers of a run of one attempt whose tables of weights lack its first epochs, or all."""
+    """Yield the workers with tables of weights that lack the first epochs, or all, of a run of one attempt."""
     for path in sorted(run.glob("Node-[0-9]*-Retrieve/WH-*.csv")):
         node = node_of(path)
         first = min((epoch for epoch, rows in epochs.items() if any(node in values for values in rows.values())), default=None)
