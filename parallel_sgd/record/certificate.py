@@ -94,8 +94,8 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
         return
     # after a failure a worker that takes what has arrived may begin in a later epoch than it was in
-    whole = not is_hurt(outcome) or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
-    yield from _gaps(epochs, whole=whole)
+    in_turn = not is_hurt(outcome) or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
+    yield from _gaps(epochs, in_turn=in_turn)
     if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
@@ -206,9 +206,9 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
             yield f"{name} has several hashes of {_few(twice)}"
 
 
-def _gaps(epochs: Epochs, *, whole: bool) -> Iterator[str]:
+def _gaps(epochs: Epochs, *, in_turn: bool) -> Iterator[str]:
     """Yield the rows that the hash tables lack: each worker has all variables of each epoch from its first to its last, or
-    (unless `whole`) of each that it has at all.
+    (unless `in_turn`) of each that it has at all.
     """
     variables = sorted({variable for rows in epochs.values() for variable in rows})
     spans: dict[int, list[int]] = {}
@@ -216,7 +216,7 @@ def _gaps(epochs: Epochs, *, whole: bool) -> Iterator[str]:
         for node in {node for values in rows.values() for node in values}:
             spans.setdefault(node, []).append(epoch)
     for node, those in sorted(spans.items()):
-        if whole and those != list(range(those[0], those[-1] + 1)):
+        if in_turn and those != list(range(those[0], those[-1] + 1)):
             yield f"the table of the weights of node {node} lacks an epoch between {those[0]} and {those[-1]}"
         for epoch in those:
             without = [variable for variable in variables if node not in epochs[epoch].get(variable, {})]

@@ -38,8 +38,8 @@ def check(
     if counts_twice(kind, op_type, parameters):
         return [
             f"{kind.__name__} exchanges in some of the batches that it gets, and {op_type.__name__} gives it one of "
-            f"{op_type.local_batches}, so that workers meet as seldom as both numbers together say, or never: use "
-            f"op_type=ParameterAveragingOptimizer, with which the codec's own number counts batches"
+            f"{getattr(op_type, 'local_batches', 1)}, so that workers meet as seldom as both numbers together say, or never: "
+            f"use op_type=ParameterAveragingOptimizer, with which the codec's own number counts batches"
         ]
     composition = getattr(kind, "composition", None)
     if not isinstance(composition, Composition) or puts != "gradients":
