@@ -25,7 +25,7 @@ from ..options.names import guarded
 from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, other_identities
 from ..record.code import CodeJudge
-from ..record.contents import failures_of, left_by_others, misplaced, unlisted
+from ..record.contents import failures_of, has_common_tables, left_by_others, misplaced, unlisted
 from ..record.door import Door, RecordError
 from ..record.files import JOB_FILE
 from ..record.hashes import sha256_of
@@ -108,7 +108,7 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
 
 
 def _left_out(run: Path) -> str:
-    """Return the part that the simulation of a run left out of the computation; "" where it was none, or computed all."""
+    """Return the part of the computation that the simulation of a run left out; "" where it was none, or computed all."""
     try:
         told = read_outcome(Door(run)).get("simulated", {})
     except RecordError:
@@ -382,7 +382,11 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         job = ParallelSGD(load_model(str(first.model)), data, transform)
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
-        with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
+        here = in_process(workers, options.ps)
+        # with tables of its own for each worker, where the run has them
+        if workers == file.workers:
+            here.shared = has_common_tables(folder, str(file.options.get("mission_title", "")))
+        with here if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             result = job.parallel(nodes, **{**settings, "directory": place})
         computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until, workers)
         # checkpoints have their own hashes: what is damaged is not compared

@@ -32,6 +32,7 @@ from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..codec import compose
 from ..codec.bank import CodecBank, made
 from ..codec.choice import choose_codecs, choose_server_codecs, is_whole
+from ..codec.compose.advice import counts_twice
 from ..codec.interfaces import Codec
 from ..codec.parameters import check_parameters
 from ..codec.plain import Plain
@@ -90,7 +91,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
         sync_type.admit(kind, op_type)
         # of composed codecs alone it is known what follows from their parts
         if hasattr(kind, "composition"):
-            for text in compose.check(kind, plan.optimizer.rule(), op_type):
+            for text in compose.check(kind, plan.optimizer.rule(), op_type, plan.codec_parameters):
                 # the line of the user's program that calls parallel() or sweep()
                 warnings.warn(text, compose.CodecWarning, stacklevel=level_of_user())
     check_scope(kinds, servers)
@@ -136,7 +137,9 @@ def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
     fitting = [
         kind.__name__
         for kind in _optimizers()
-        if codec.traits.takes in (None, kind.puts) and (codec.traits.gives or kind.puts) == kind.gets
+        if codec.traits.takes in (None, kind.puts)
+        and (codec.traits.gives or kind.puts) == kind.gets
+        and not counts_twice(codec, kind)
     ]
     instead = f"use op_type={' or '.join(fitting)}" if fitting else "no optimizer that ships goes with it"
     raise ValueError(f"'codec' {codec.__name__} {what}: {instead}")

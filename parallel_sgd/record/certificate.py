@@ -16,12 +16,13 @@ from nn.tensor_files import MAX_FILE, ModelFileError, parse
 from rpc.job import PORTABLE
 from rpc.submit import AGAIN, REDUNDANT, Run
 
+from ..batch_sync.sync import SynchronizedSGD
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
 from ..engine.accounts import BATCH_COLUMNS, Times
 from ..options.job_options import options
 from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
-from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
+from .contents import checkpoints_of, has_common_tables, is_hurt, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES, JOB_FILE, OUTCOME
 from .identity import Identities, differences, environment_of
@@ -36,9 +37,9 @@ from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
 #: Kinds of tables of steps that are compared, and their columns that no computation has again, which are times.
-_STEPS: Final = {"TR": ("Time",), "CL": ("Seconds",), "CT": (), "PO": (), "RO": (), "LEDGER": ()}
+_STEPS: Final[Mapping[str, tuple[str, ...]]] = {"TR": ("Time",), "CL": ("Seconds",), "CT": (), "PO": (), "RO": (), "LEDGER": ()}
 #: Likewise of tables of times: which rows there are is known, what they tell is not. `CO` lacks codecs that took no time.
-_TIMES: Final = {
+_TIMES: Final[Mapping[str, tuple[str, ...]]] = {
     "BA": tuple(name for name in BATCH_COLUMNS if name not in ("Epochs", "Batches")),
     "TI": ("Total", *(name.capitalize() for name in Times._fields)),
 }
@@ -92,7 +93,9 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     if len(chain) != len(found):
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
         return
-    yield from _gaps(epochs)
+    # after a failure a worker that takes what has arrived may begin in a later epoch than it was in
+    in_turn = not is_hurt(outcome) or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
+    yield from _gaps(epochs, in_turn=in_turn)
     if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
@@ -151,8 +154,9 @@ def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
         compared = not about.flag.decides or name in ELSEWHERE
         value = file.options.get(name)
         if value is None:
-            unsaid = {"on_failure": ("fail", REDUNDANT), "min_workers": ("None", str(file.workers))}.get(name, ("None",))
-            wrong = compared and told[name] not in unsaid
+            unsaid = ("fail", REDUNDANT) if name == "on_failure" else ("None",)
+            # by default it depends on the policy
+            wrong = compared and told[name] not in unsaid and name != "min_workers"
         elif isinstance(value, (bool, str)):
             # a long text is cut off
             short = told[name].endswith("...") and str(value).startswith(told[name][:-3])
@@ -202,15 +206,17 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
             yield f"{name} has several hashes of {_few(twice)}"
 
 
-def _gaps(epochs: Epochs) -> Iterator[str]:
-    """Yield the rows that the hash tables lack: each worker has all variables of each epoch from its first to its last."""
+def _gaps(epochs: Epochs, *, in_turn: bool) -> Iterator[str]:
+    """Yield the rows that the hash tables lack: each worker has all variables of each epoch from its first to its last, or
+    (unless `in_turn`) of each that it has at all.
+    """
     variables = sorted({variable for rows in epochs.values() for variable in rows})
     spans: dict[int, list[int]] = {}
     for epoch, rows in sorted(epochs.items()):
         for node in {node for values in rows.values() for node in values}:
             spans.setdefault(node, []).append(epoch)
     for node, those in sorted(spans.items()):
-        if those != list(range(those[0], those[-1] + 1)):
+        if in_turn and those != list(range(those[0], those[-1] + 1)):
             yield f"the table of the weights of node {node} lacks an epoch between {those[0]} and {those[-1]}"
         for epoch in those:
             without = [variable for variable in variables if node not in epochs[epoch].get(variable, {})]
@@ -224,7 +230,7 @@ def _gaps(epochs: Epochs) -> Iterator[str]:
 
 
 def _begun_late(run: Path, epochs: Epochs) -> Iterator[str]:
-    """Yield the workers of a run of one attempt whose tables of weights lack its first epochs, or all."""
+    """Yield the workers with tables of weights that lack the first epochs, or all, of a run of one attempt."""
     for path in sorted(run.glob("Node-[0-9]*-Retrieve/WH-*.csv")):
         node = node_of(path)
         first = min((epoch for epoch, rows in epochs.items() if any(node in values for values in rows.values())), default=None)
@@ -300,7 +306,7 @@ class Computed:
         dealt = () if self.workers == file.workers else ("assignment_type", "redundancy")
         yield from other_words(self.run, self.again, file, dealt)
         if self._has_same_steps(file):
-            for kind, skipped in (_STEPS | _TIMES).items():
+            for kind, skipped in {**_STEPS, **_TIMES}.items():
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
             if self.until == max(epochs):
                 yield from other_problems(self.run, self.again)
@@ -328,7 +334,12 @@ class Computed:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
         calm = not is_hurt(read_outcome(Door(self.run))) and "resume" not in file.options and self.start == 0
-        return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1
+        # in this process many workers may share a state and tables, as processes never do
+        shared = {
+            has_common_tables(each.path.parent, str(each.options.get("mission_title", "")))
+            for each in (file, JobFile.read(self.again))
+        }
+        return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1 and len(shared) == 1
 
     def _steps(self, kind: str, skipped: Collection[str], *, whole: bool) -> Iterator[str]:
         """Compare the rows of tables of steps, but for some columns; where not all was computed, as far as that goes."""

@@ -94,10 +94,10 @@ def _tables(run: Path, again: Path, until: int, *, whole: bool) -> Iterator[tupl
     last = max(_last_batch(run), _last_batch(again))
     gathered = _gathered(run, last) | _gathered(again, last)
     # packets of sync types and checkpoints belong to no variable: they depend on what is kept
-    codecs = {key[0] for path in _paths(again, "AC") for key in _packets(again, path, None)} or None
+    codecs = {key[0] for path in _paths(again, "AC") for key in _packets(again, path, None)}
     for kind in ("AC", "BY") if whole else ("BY",):
         # the accounts of a link do not tell its packets of checkpoints from those of batches, which the other table has
-        counted = codecs and codecs - gathered if kind == "AC" else codecs
+        counted = codecs - gathered if kind == "AC" else codecs
         for path in _paths(run, kind):
             other = computed_table(path, again)
             theirs = {} if other is None else _packets(again, other, until, counted, last)
@@ -116,7 +116,7 @@ def _gathered(run: Path, last: float) -> set[object]:
         codec
         for columns in tables
         for codec, batch in zip(columns.get("Codec", []), columns.get("Batches", []), strict=True)
-        if last and batch > last  # type: ignore[operator]  # a number in a table that was checked on reading
+        if last and isinstance(batch, float) and batch > last
     }
 
 

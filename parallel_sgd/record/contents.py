@@ -46,8 +46,10 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     # below 0 is the server, which leaves other files
     named = {node for node in _nodes(manifest.files) if node >= 0}
     # after a restart fewer workers may have gone on, and a lost one may have left nothing
-    is_sample = any(f"{node_folder(node)}/{name}" in manifest.files for node in named for name in _common(_title(manifest)))
-    nodes = named or {0} if is_hurt(outcome) or is_sample else named | set(range(workers))
+    nodes = named or {0} if is_hurt(outcome) else named | set(range(workers))
+    if has_common_tables(run, _title(manifest)):
+        # of the others there may be models, where an earlier part of the training had fewer workers
+        nodes = _nodes(name for name in manifest.files if name.rpartition("/")[2].startswith("WH-")) or {0}
     failed = lost_nodes(outcome)
     for node in sorted(nodes - failed):
         yield from _lacking(manifest, [f"{node_folder(node)}/{name}" for name in _of_worker(manifest, node)])
@@ -69,6 +71,16 @@ def _lacking(manifest: RunManifest, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if name not in manifest.files:
             yield f"{name} is not listed in {MANIFEST}, though a run of this kind always leaves it"
+
+
+def has_common_tables(run: Path, title: str) -> bool:
+    """Tell if the workers of a run shared one state, so that the first few alone have tables of their own.
+
+    Args:
+        run: the folder of the run.
+        title: that of its job.
+    """
+    return any((folder / name).is_file() for folder in run.glob("Node-[0-9]*-Retrieve") for name in _common(title))
 
 
 def left_by_others(manifest: RunManifest) -> list[str]:

@@ -22,7 +22,7 @@ def is_time_only(platform: str) -> bool:
 
 
 def cut_short(platform: str) -> str:
-    """Return what a simulation left out of the computation, in words; "" for one that computed all, with the bits of any nodes.
+    """Return the part of the computation that a simulation left out, in words; "" for one with all, and the bits of any nodes.
 
     Args:
         platform: the line on the platform, as the record of a run has it.

@@ -39,7 +39,18 @@ from nn.optimizer import (
 )
 from parallel_sgd import JobResult, ParallelSGD, elastic, in_process, local_workers, nodes_from, parse_worker
 from parallel_sgd.batch_sync import ISyncType, StaleSynchronous
-from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS, TopK, Traits
+from parallel_sgd.codec import (
+    REQUIRED,
+    Codec,
+    DummyCodec,
+    GlobalSettings,
+    LocalSGD,
+    MissingParameter,
+    Plain,
+    SyncPS,
+    TopK,
+    Traits,
+)
 from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
 from parallel_sgd.commands.options import make_parser, settings_of
@@ -591,6 +602,20 @@ def test_a_codec_that_does_not_suit_the_rule_is_a_warning(tmp_path: Path) -> Non
     assert [warning.filename for warning in caught] == [__file__], "once, at the caller of parallel()"
     submit(tmp_path, codec=TopK, gd_type=SGDOptimizer)
     submit(tmp_path, codec=TopK, op_type=LocalUpdateOptimizer)
+
+
+def test_batches_that_optimizer_and_codec_both_leave_out_are_a_warning(tmp_path: Path) -> None:
+    """Without it a job of fewer than 150 times 5 batches exchanges nothing, and says no word."""
+    words = r"LocalSGD exchanges in some .* FederatedOptimizer gives it one of 150, .*: use op_type=ParameterAveragingOptimizer"
+    settings: dict[str, Any] = {"codec": LocalSGD, "codec_extra_parameters": {"local_batches": 5}}
+    with pytest.warns(CodecWarning, match=words):
+        submit(tmp_path, **settings, op_type=FederatedOptimizer)
+    submit(tmp_path, **settings, op_type=ParameterAveragingOptimizer)
+    # either of them alone counts the batches
+    submit(tmp_path, codec=LocalSGD, codec_extra_parameters={"local_batches": 1}, op_type=FederatedOptimizer)
+    # and the error for another optimizer does not advise it
+    with pytest.raises(ValueError, match=r"'codec' LocalSGD takes parameters, .*: use op_type=ParameterAveragingOptimizer$"):
+        submit(tmp_path, **settings)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.gradient_descent import IGradientDescent
-from nn.optimizer import IOptimizer
+from nn.optimizer import FederatedOptimizer, IOptimizer
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Draw, Pipeline
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
@@ -25,15 +25,22 @@ def check(
 ) -> list[str]:
     """Return the objections to a codec with this rule and optimizer, each with the fix in words.
 
-    One combination is possible, and known to train badly: momentum after a merge of values that error feedback sends late.
+    Two combinations are possible, and known to train badly: momentum after a merge of values that error feedback sends late,
+    and batches that both the optimizer and the codec leave out.
 
     Args:
         kind: the codec class.
         rule: the job's gradient-descent rule.
-        op_type: the job's optimizer class; only those that put gradients can meet an objection.
+        op_type: the job's optimizer class.
         parameters: the job's `codec_extra_parameters`.
     """
     puts = getattr(op_type, "puts", "")
+    if counts_twice(kind, op_type, parameters):
+        return [
+            f"{kind.__name__} exchanges in some of the batches that it gets, and {op_type.__name__} gives it one of "
+            f"{getattr(op_type, 'local_batches', 1)}, so that workers meet as seldom as both numbers together say, or never: "
+            f"use op_type=ParameterAveragingOptimizer, with which the codec's own number counts batches"
+        ]
     composition = getattr(kind, "composition", None)
     if not isinstance(composition, Composition) or puts != "gradients":
         return []
@@ -52,6 +59,24 @@ def check(
         f"counts that many times over, at the cost of much accuracy: use op_type=LocalUpdateOptimizer, which applies the rule "
         f"before the codec, or SGDOptimizer with Momentum(0.9) | in front of the error feedback, or DGCMemory in its place"
     ]
+
+
+def counts_twice(kind: type[Codec], op_type: type[IOptimizer], parameters: Mapping[Any, Any] | None = None) -> bool:
+    """Tell if both a codec and an optimizer leave batches out between two exchanges.
+
+    Args:
+        kind: the codec class.
+        op_type: the optimizer class.
+        parameters: the job's `codec_extra_parameters`.
+    """
+    composition = getattr(kind, "composition", None)
+    if not isinstance(composition, Composition) or not issubclass(op_type, FederatedOptimizer) or op_type.local_batches == 1:
+        return False
+    with GlobalSettings.use(IIDBlockAssignment(4), parameters):
+        try:
+            return not composition.make().trigger.always
+        except MissingParameter:
+            return False
 
 
 REPEATS = 5

@@ -25,7 +25,9 @@ from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.record.certificate import contradictions
 from parallel_sgd.record.claims import further_packets, wrong_packets
+from parallel_sgd.record.contents import misplaced
 from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.hashes import sha256_of
 from parallel_sgd.record.identity import differences, own_identity, parts_of
@@ -706,6 +708,16 @@ def test_rows_that_tell_how_far_a_table_goes_accuse_no_run(run: Path, tmp_path: 
 
 
 @covers("RUN-3", "RUN-4")
+def test_packets_of_checkpoints_accuse_no_run_without_an_exchange(run: Path, tmp_path: Path) -> None:
+    """`verify` keeps checkpoints, of which workers tell the server; a run need not, and may have exchanged nothing else."""
+    of_workers(run, "[AB][CY]-*.csv", lambda text: text.partition("\n")[0] + "\n")
+    again = Path(shutil.copytree(run, tmp_path / "again"))
+    rewrite(again, "Node-*/AC-*.csv", lambda text: f"{text}checkpoint,-1,,-2,sent,process,2,0,64,64\n")
+    rewrite(again, "Node-*/BY-*.csv", lambda text: f"{text}checkpoint,1,4,1,0,32,0,0,0\n")
+    assert [*wrong_packets(run, again, EPOCHS, whole=True)] == []
+
+
+@covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("options", [{"checkpoint_every": None}, {"checkpoint_every": None, "gd_type": "adam"}, {}], ids=str)
 def test_how_often_a_shared_state_was_gathered_accuses_no_run(
     options: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -749,6 +761,43 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
 
 
 @covers("RUN-3")
+@pytest.mark.parametrize("sync", ["SynchronizedSGD", "AsynchronizedSGD"])
+def test_a_worker_that_began_again_in_a_later_epoch_is_not_accused(run: Path, sync: str) -> None:
+    """Of workers that wait for none one is behind the others when an attempt fails; all go on from the newest state."""
+    incident = {"time": 1.0, "attempt": 0, "message": "gone", "verdicts": []}
+    edit(run / "outcome.json", lambda content: content.update(incidents=[incident]))
+    edit(run / "outcome.json", lambda content: content["settings"].update(on_failure="restart"))
+    rewrite(
+        run,
+        "job.toml",
+        lambda text: (
+            text.replace('"SynchronizedSGD"', f'"{sync}"').replace("seed = ", 'on_failure = "restart"\nseed = ') + "\n"
+        ),
+    )
+    rewrite(run, "Node-0-*/WH-*.csv", lambda text: text + "".join(re.findall(r"(?m)^2,.*\n", text)).replace("2,", "3,"))
+    rewrite(run, "Node-1-*/WH-*.csv", lambda text: re.sub("(?m)^2,", "3,", text))
+    sealed_again(run)
+    found = [*contradictions(run, RunManifest.read(run))]
+    lacks = ["the table of the weights of node 1 lacks an epoch between 1 and 3"]
+    assert found == (lacks if sync == "SynchronizedSGD" else []), found
+
+
+@covers("RUN-3", "SUB-45")
+def test_a_run_that_grew_to_many_workers_is_not_accused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first four have tables, and those that were there before leave models, too."""
+    options = {**OPTIONS, "assignment_type": "iid", "block_size": 2, "directory": tmp_path}
+    with in_process(6) as nodes:
+        job().parallel(nodes, **{**options, "epoch": 1})
+    with in_process(17) as nodes:
+        result = job().parallel(nodes, **options, resume="last")
+    run = folder_of(result)
+    assert [*run.glob("Node-4-Retrieve/MODEL-*")] and not [*run.glob("Node-4-Retrieve/WH-*")]
+    assert [*misplaced(run, RunManifest.read(run))] == []
+    code, told = verify(run, capsys)
+    assert code == 2 and "went on with" in told, told
+
+
+@covers("RUN-3")
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -765,6 +814,24 @@ def test_a_simulation_that_leaves_out_computation_is_not_accused(
         result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "epoch": 1, "assignment_type": "iid"})
     code, told = verify(folder_of(result), capsys)
     assert code == 2 and f"No epoch of the run can be computed again: it was simulated with {said}, " in told, told
+
+
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("shared", [False, None])
+def test_many_workers_with_tables_of_their_own_are_not_accused(
+    shared: bool | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """17 processes have 17 tables, and 17 workers of one process those of the first four: computed is what the run has."""
+    with simulated(17, "star 1Gbit/s 50us", compute="1ms", codec_time=0, shared=shared) as nodes:
+        options = {"epoch": 1, "block_size": 2, "assignment_type": "iid", "checkpoint_every": None}
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, **options})
+    run = folder_of(result)
+    assert len([*run.glob("Node-*-Retrieve")]) == (17 if shared is False else 4)
+    code, told = verify(run, capsys)
+    assert code == 0 and "the folder agrees with itself" in told, told
+    of_workers(run, "TR-*.csv", lambda text: re.sub(r"(?m)^([\d.e-]+,1,1,\d+,\d+),.*$", r"\1,0.0,1.0", text), "3")
+    code, told = verify(run, capsys)
+    assert code == 1 and "Node-3-Retrieve/TR-P-SGD-N(3).csv: row 2 is " in told, told
 
 
 @covers("RUN-4")
