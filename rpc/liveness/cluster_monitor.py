@@ -28,6 +28,8 @@ from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, STARVED_SECONDS, WO
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
+_WOULD_RUN: Final = ("R", "D")
+"""States of a process that waits for a processor, or for a disk."""
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
@@ -44,7 +46,7 @@ class ClusterMonitor:
         names: of the nodes, for people.
         causes_first: log nothing of bystanders before `named` was called, or a verdict on a node that has failed by itself.
         lives: tells if this program has started the agent of a node, and its process runs.
-        runs: tells by host and number of a job process if its agent is a process of this machine, and runs.
+        state: tells by host and number of a job process the state of its agent, "" where that is no process of this machine.
     """
 
     def __init__(
@@ -56,10 +58,11 @@ class ClusterMonitor:
         *,
         causes_first: bool = False,
         lives: Callable[[int], bool] = lambda _: False,
-        runs: Callable[[str, int], bool] = lambda _host, _pid: False,
+        state: Callable[[str, int], str] = lambda _host, _pid: "",
     ) -> None:
         self._job, self._attempt, self._logger, self.names = job, attempt, logger, names
-        self._started, self._runs = lives, runs
+        self._started, self._state = lives, state
+        self._asleep: set[int] = set()  # silent nodes of this machine whose agents were seen to wait for nothing but events
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._running: HeartbeatTable | None = None  # from then on
         self._nodes: frozenset[int] = frozenset()  # that run
@@ -115,9 +118,24 @@ class ClusterMonitor:
         return self._starting.silence(node, now) > WORKED_SECONDS and self._lives(node)
 
     def _lives(self, node: int) -> bool:
-        """Tell if the agent of a node is a process of this machine that runs: its host is not gone."""
+        """Tell if the agent of a node is a process of this machine that runs, or would run: its host is not gone."""
+        return self._started(node) or self._state_of(node) in _WOULD_RUN
+
+    def _state_of(self, node: int) -> str:
         last = self._last_heartbeats.get(node)
-        return self._started(node) or (last is not None and self._runs(last.host, last.pid))
+        return "" if last is None else self._state(last.host, last.pid)
+
+    def _starved(self, node: int, silence: float) -> bool:
+        """Tell if a node that has been silent for so many seconds is so for want of a processor."""
+        if silence > STARVED_SECONDS:
+            return False
+        if self._lives(node):
+            self._asleep.discard(node)
+            return True
+        # it has nothing to do: what it has said before is here at the next look
+        waits = self._state_of(node) == "S" and node not in self._asleep
+        self._asleep.add(node)
+        return waits
 
     def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
         """Begin the watch: all `nodes` have started; from now on their agents must send heartbeats.
@@ -146,6 +164,7 @@ class ClusterMonitor:
             if node not in self._ended:  # else it was on its way when the end was told
                 self._last_heartbeats[node], self._heard_at[node] = told, now
                 self.heartbeats[node] += 1
+                self._asleep.discard(node)
                 if self._running is not None:
                     self._running.hear(node, now)
         elif isinstance(told, Notice):
@@ -193,7 +212,7 @@ class ClusterMonitor:
         words = "No heartbeat came from its agent, though its connection stands: the host or the network is gone. "
         words += "Where it was, its last heartbeat said."
         running = self._running
-        starved = lambda node: running.silence(node, now) <= STARVED_SECONDS and self._lives(node)  # noqa: E731
+        starved = lambda node: self._starved(node, running.silence(node, now))  # noqa: E731
         silent = [self._verdict("silent", node, seconds, words) for node, seconds in running.look(now, starved)]
         # heartbeats that come now may be as old as we slept, or as an agent got no processor
         if running.was_late or any(running.silence(node, now) > SILENT_SECONDS for node in self._nodes):

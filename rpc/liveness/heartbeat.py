@@ -138,20 +138,21 @@ def process_status(pid: int) -> ProcessStatus:
     return ProcessStatus("", 0.0)
 
 
-def agent_runs(host: str, pid: int) -> bool:
-    """Tell if a job process is one of this machine, and its agent, whose child it is, runs: then its host is not gone.
+def agent_state(host: str, pid: int) -> str:
+    """Return the state of the agent of a job process, whose parent it is, as /proc names it (R, S, D, T, Z...); "" where the
+    process is none of this machine, or has ended.
 
     Args:
         host: name of its machine, as its heartbeats have it.
         pid: its number there.
     """
     if host != this_host():
-        return False
+        return ""
     with contextlib.suppress(OSError):
         # another machine of that name may have given the number, too, but not here to a job process
         if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
-            return process_status(process_status(pid).parent).runs
-    return False
+            return process_status(process_status(pid).parent).state
+    return ""
 
 
 @cache

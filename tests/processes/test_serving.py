@@ -20,7 +20,7 @@ from network import VERSION, NetworkError, NodeAssignment, Request
 from network.key_files import create_key_file
 from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings
-from rpc.liveness.heartbeat import agent_runs
+from rpc.liveness.heartbeat import agent_state
 
 from ..statements import covers
 from .executors import Begun, Replacing, Stepping, Sum
@@ -46,21 +46,22 @@ def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
 
 
 def test_an_agent_of_this_machine_is_known_by_its_job_process(own: Cluster, tmp_path: Path) -> None:
-    """Whichever program has started it: it may be silent for want of a processor, unless it is stopped or has ended."""
+    """Whichever program has started it: whether it waits for a processor, sleeps, or is stopped."""
     (agent,) = own.start(1)
     host = socket.gethostname()
     with own.running(Stepping, tmp_path):
         (job,) = agent.job_pids()
-        assert agent_runs(host, job) and not agent_runs("elsewhere", job)
-        assert not any(agent_runs(host, pid) for pid in (0, os.getpid(), agent.pid)), "they are no job processes"
+        wait_for(lambda: agent_state(host, job) == "S", "the agent to have nothing to do")
+        assert not any(agent_state(host, pid) for pid in (0, os.getpid(), agent.pid)), "they are no job processes"
+        assert agent_state("elsewhere", job) == ""
         os.kill(agent.pid, signal.SIGSTOP)
         try:
-            wait_for(lambda: not agent_runs(host, job), "the agent to stand still")
+            wait_for(lambda: agent_state(host, job) == "T", "the agent to stand still")
         finally:
             os.kill(agent.pid, signal.SIGCONT)
-        wait_for(lambda: agent_runs(host, job), "the agent to go on")
+        wait_for(lambda: agent_state(host, job) == "S", "the agent to go on")
     wait_for(own.idle, "the job process to end")
-    assert not agent_runs(host, job)
+    assert agent_state(host, job) == ""
 
 
 @covers("SUB-10", "SUB-41")

@@ -307,12 +307,13 @@ def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_sta
 
 
 def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_trains() -> None:
-    """One of this machine whose process runs is no host that is gone; one that is stopped is, and one that never says anything
-    again. Heartbeats that come after such a silence prove no deadlock, as they may be old."""
-    alive, found = {0, 1}, list[Verdict]()
-    # one that this program has started, and one that is known by its job process
-    runs = lambda host, pid: 1 in alive and (host, pid) == ("beta", 1)  # noqa: E731
-    monitor = ClusterMonitor("job", 1, LOG, lives=lambda node: node == 0 and node in alive, runs=runs)
+    """One of this machine that this program has started, or that would run if it got a processor, is no host that is gone; one
+    that is stopped is, one that has nothing to do, and one that never says anything again. Heartbeats that come after such a
+    silence prove no deadlock, as they may be old."""
+    alive, found, state = {0}, list[Verdict](), "R"
+    monitor = ClusterMonitor(
+        "job", 1, LOG, lives=alive.__contains__, state=lambda host, pid: state if (host, pid) == ("beta", 1) else ""
+    )
     monitor.begin(range(3), 0.0)
 
     def pass_time(begin: float, end: float, *beating: int, waiting: bool = False) -> None:
@@ -328,23 +329,32 @@ def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_tra
     monitor.take(0, beat(0), 10.0)
     pass_time(10.1, 20.0, 1)
     assert [(verdict.node, verdict.kind) for verdict in found] == [(2, "silent")]
-    alive.discard(0)
+    alive.clear()
     pass_time(20.0, 20.2, 1)
     assert [verdict.node for verdict in found] == [2, 0]
-    pass_time(20.2, 20.2 + STARVED_SECONDS + 1.0)
+    pass_time(20.2, 30.0)
+    state = "S"
+    pass_time(30.0, 30.1)
+    state = "D"
+    pass_time(30.1, 40.0)
+    assert found[2:] == [], "it may have said something before it had nothing to do any more"
+    state = "S"
+    pass_time(40.0, 40.3)
     assert [(verdict.node, verdict.kind) for verdict in found[2:]] == [(1, "silent")]
-    assert STARVED_SECONDS < found[2].seconds < STARVED_SECONDS + 0.2
 
     found.clear()
-    alive |= {0, 1, 2}
-    monitor = ClusterMonitor("job", 1, LOG, lives=alive.__contains__)
-    monitor.begin(range(3), 0.0)
+    state = "R"
+    alive |= {0, 2}
+    monitor.begin(range(3), 0.0, anew=True)
     pass_time(0.1, 12.0, 1, 2, waiting=True)
     monitor.take(0, beat(0, 11.5), 12.0)
     pass_time(12.0, 12.0 + SILENT_SECONDS, 0, 1, 2, waiting=True)
     assert found == []
     pass_time(12.0 + SILENT_SECONDS, 16.0, 0, 1, 2, waiting=True)
     assert [verdict.kind for verdict in found] == ["deadlock"]
+    pass_time(16.0, 18.0 + STARVED_SECONDS, 0, 2)
+    assert [(verdict.node, verdict.kind) for verdict in found[1:]] == [(1, "silent")]
+    assert STARVED_SECONDS < found[1].seconds < STARVED_SECONDS + 0.2
 
 
 # ---- what is said of a node
