@@ -630,7 +630,8 @@ def _rows(
         for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
             dealt = steps_dealt(told, parts or Parts(), epoch, places[epoch])
             # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
-            if [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
+            even = len({each for _, each in dealt}) == 1
+            if not even or [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
                 whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
                 means[epoch], lost = over_epoch(whole, dealt)
                 untold |= {epoch: lost} if lost else {}
