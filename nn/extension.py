@@ -499,7 +499,7 @@ def answering(
             own = None if users is None or sys.flags.dev_mode else users(error)
             if own is not None:
                 # with its cause and its context, which are the user's, too
-                raise error.with_traceback(own)  # noqa: B904 - nothing is left out
+                raise error.with_traceback(own)  # noqa: B904
             raise
 
     return call  # type: ignore[return-value]

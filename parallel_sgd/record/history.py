@@ -629,11 +629,9 @@ def _rows(
             places[number].append(batch)
         for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
             dealt = steps_dealt(told, parts or Parts(), epoch, places[epoch])
-            # nearly no epoch lacks any, and the mean over its rows has the bits that it always had; but a batch counts as much
-            # where it was dealt to other numbers of workers
-            if [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]] or len(
-                {most for _, most in dealt}
-            ) > 1:
+            # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
+            even = len({each for _, each in dealt}) == 1
+            if not even or [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
                 whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
                 means[epoch], lost = over_epoch(whole, dealt)
                 untold |= {epoch: lost} if lost else {}
