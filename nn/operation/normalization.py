@@ -533,8 +533,9 @@ class GroupNormalize(_SampleNormalization):
             for start in range(0, lines, height)
         ]
         self._work = self.scratch.empty((some, height, width), dtype)
-        self._ones = np.ones(max(height, samples), dtype)
-        self._sums = self.scratch.empty((2, samples, -(-lines // height), width), dtype)
+        parts = -(-lines // height)
+        self._ones = np.ones(max(height, samples, parts * repeats), dtype)
+        self._sums = self.scratch.empty((2, samples, parts, width), dtype)
         self._totals = self.scratch.empty((2, samples, channels), dtype)
         self._weighted = self.scratch.empty((2, samples, channels), dtype)
         self._means = self.scratch.empty((2, samples, self.groups, 1), dtype)
@@ -643,7 +644,9 @@ class GroupNormalize(_SampleNormalization):
             # In two passes, which together take less than one of `einsum`.
             work = np.multiply(part, near, out=self._work[: len(part), : part.shape[1]])
             np.matmul(self._ones[: part.shape[1]], work, out=product)
-        np.add.reduce(self._sums.reshape(2, len(x), -1, self._totals.shape[2]), axis=2, out=self._totals)
+        # A product for each sample: a reduction over short rows takes longer.
+        parts = self._sums.reshape(2, len(x), -1, self._totals.shape[2])
+        np.matmul(self._ones[: parts.shape[2]], parts, out=self._totals)
 
     def _near(self, x: Array, samples: slice, lines: slice) -> Array:
         """Return a piece of x without its base."""
