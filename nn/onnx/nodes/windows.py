@@ -175,7 +175,7 @@ def _shares(
     wider: Sequence[tuple[int, int]],
     counted: Sequence[tuple[int, int]],
 ) -> Array | None:
-    """Return by what the mean over each whole window is multiplied to be that over the cells which count; None for 1 alone.
+    """Return the factors that make the mean over each whole window one over the cells that count; None where all are 1.
 
     Args:
         lengths: of the axes between batch and channels.
