@@ -15,7 +15,7 @@ class SwapEMA(Callback):
     `StochasticAverage`.
 
     During training, and in the results of its epochs, the parameters are the trained ones; a job evaluates anew after the end.
-    A further training goes on from the averages. Constraints hold for what is put there. Statistics of `BatchNorm` stay as they
+    A further training goes on from the averages. Constraints hold for the averages, too. Statistics of `BatchNorm` stay as they
     are.
 
     Raises ValueError where the rule keeps no averages, and for optimizers of which a worker sees no average of the merged

@@ -204,8 +204,7 @@ def _read_header(file: IO[bytes], where: str) -> tuple[np.dtype[np.generic], boo
     start = file.read(len(_MAGIC) + 2)
     version = tuple(start[len(_MAGIC) :])
     if not start.startswith(_MAGIC) or version not in ((1, 0), (2, 0)):
-        found = f"it begins with the bytes {start.hex(' ')}" if start else "it is empty"
-        raise ValueError(f"{where} is no .npy file of version 1 or 2: {found}")
+        raise ValueError(f"{where} is no .npy file of version 1 or 2: it begins with the bytes {start.hex(' ')}")
     length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
     if length > _MAX_HEADER:
         raise ValueError(f"{where} must have a header of at most {_MAX_HEADER} bytes, got {length}")

@@ -212,6 +212,9 @@ def _of_one_sample(shape: Array) -> tuple[int, ...]:
 
 def _range(inputs: list[Any], given: Mapping[str, Any]) -> Array:
     start, stop, step = (each.reshape(-1)[0] for each in inputs)
+    for each in (start, stop, step):
+        if isinstance(each, Unknown):
+            raise each._refused("a range")
     bounded((max(0, math.ceil((stop - start) / step)),))
     return np.arange(start, stop, step, dtype=inputs[0].dtype)
 

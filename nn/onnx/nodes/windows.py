@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,7 @@ def _shares(
     wider: Sequence[tuple[int, int]],
     counted: Sequence[tuple[int, int]],
 ) -> Array | None:
-    """Return by what the mean over each whole window is multiplied to be that over the cells which count; None for 1 alone.
+    """Return the factors that make the mean over each whole window one over the cells that count; None where all are 1.
 
     Args:
         lengths: of the axes between batch and channels.
@@ -287,16 +287,55 @@ def resize(call: Call) -> Operand:
     if how == ("half_pixel", "floor") and any(each > 1 for each in whole):
         fits = False
     exact = all(math.isclose(each, count) and count >= 1 for each, count in zip(scales, whole, strict=True))
-    if mode != "nearest" or not exact or not fits:
-        raise call.refuse(
-            "nn makes cells more by a whole number with the mode 'nearest', or mixes them with 'linear'", [mode, *how, *scales]
-        )
+    if mode == "nearest" and not (exact and fits):
+        return _nearest(call, x, scales)
+    if mode != "nearest":
+        raise call.refuse("'mode' must be nearest or linear", [mode, *how, *scales])
     source, order = call.builder.orders.source(x)
     order = order or tuple(range(rank))
     times = [whole[order.index(axis)] for axis in range(rank)]
     if times[0] != 1:
         raise call.refuse("the samples cannot become more", scales)
     return call.builder.orders.turned(source.apply(operation.Repeat(times[1:])), order)
+
+
+def _nearest(call: Call, x: Value, scales: Sequence[float]) -> Value:
+    """Return x with other numbers of cells, each of which is an old one."""
+    old = call.node.op_type == "Upsample" or call.version < 11
+    how = "asymmetric" if old else call.given.get("coordinate_transformation_mode", "half_pixel")
+    rounding = "floor" if old else call.given.get("nearest_mode", "round_prefer_floor")
+    roundings: dict[str, Callable[[Array], Array]] = {
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round_prefer_floor": lambda places: np.ceil(places - np.float32(0.5)),
+        "round_prefer_ceil": lambda places: np.floor(places + np.float32(0.5)),
+    }
+    if how not in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric") or rounding not in roundings:
+        raise call.refuse(
+            "'coordinate_transformation_mode' must be half_pixel, pytorch_half_pixel, align_corners or asymmetric, and "
+            f"'nearest_mode' {', '.join(roundings)}", [how, rounding],
+        )  # fmt: skip
+    for axis, scale in enumerate(scales):
+        if scale == 1:
+            continue
+        length = x.shape[axis]
+        if length in (BATCH, LENGTH):
+            raise call.refuse(f"axis {axis} must have a length that is known to get other cells; give 'shapes'", list(x.shape))
+        # As the file has scales in float32, so have programs the places: 4 / 1.3333334 is 3 there.
+        cells = math.floor(length * scale * (1 + 1e-6))
+        bounded((cells,))
+        new = np.arange(cells, dtype=np.float32)
+        if how == "align_corners":
+            places = new * np.float32((length - 1) / max(cells - 1, 1))
+        elif how == "asymmetric":
+            places = new / np.float32(scale)
+        else:
+            half = np.float32(0.5 if how == "half_pixel" or cells > 1 else 0)
+            places = (new + half) / np.float32(scale) - half
+        found = np.clip(roundings[rounding](places), 0, length - 1).astype(np.int64)
+        key: list[Any] = [slice(None)] * axis
+        x = x[(*key, found)]
+    return x
 
 
 def _mixed(call: Call, x: Value, scales: Sequence[float]) -> Value:

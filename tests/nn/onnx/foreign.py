@@ -327,6 +327,16 @@ FOREIGN = [
     Foreign("running sums", [node("CumSum", "x axis", "a"), node("CumSum", "a axis", "y", exclusive=1, reverse=1)],
             lambda x, axis: (lambda a: a.sum(1, keepdims=True) - np.cumsum(a, 1))(np.cumsum(x, 1)),
             {"axis": np.int64(1)}, (4, 3)),
+    *[Foreign(f"nearest cells by {scales[2:]}, {how}, {rounding}",
+              [node("Resize", "x roi scales", "y", coordinate_transformation_mode=how, nearest_mode=rounding)],
+              lambda x, rows=rows, columns=columns, **_: x[:, :, rows][..., columns],
+              {"roi": np.float32([]), "scales": np.float32(scales)}, (2, 3, 4))
+      for scales, how, rounding, rows, columns in (
+          ([1, 1, 4 / 3, 1.5], "asymmetric", "floor", [0, 0, 1, 2], [0, 0, 1, 2, 2, 3]),
+          ([1, 1, 1, 0.5], "half_pixel", "round_prefer_floor", [0, 1, 2], [0, 2]),
+          ([1, 1, 2, 1.25], "half_pixel", "round_prefer_ceil", [0, 0, 1, 1, 2, 2], [0, 1, 2, 2, 3]),
+          ([1, 1, 5 / 3, 1], "align_corners", "ceil", [0, 1, 1, 2, 2], [0, 1, 2, 3]),
+      )],
     *[Foreign(f"linear cells, {how}", [node("Resize", "x roi scales", "y", mode="linear", coordinate_transformation_mode=how)],
               lambda x, how=how, **_: enlarged(x, how),
               {"roi": np.float32([]), "scales": np.float32([1, 1, 2, 2.5])}, (2, 3, 4))
