@@ -47,7 +47,6 @@ TOLD = {
         f"| the executor starts | the first BEGIN | {l.FIRST_BATCH_SECONDS:g} s |",
         f"| the next BEGIN | {l.BETWEEN_SECONDS:g} s, or {l.BETWEEN_STEPS:g} N where that is more |",
         f"| the save ends; END | {l.SAVE_SECONDS:g} s |",
-        f"has not returned for `stall_timeout`, or {l.LEAST_STEP_SECONDS:g} s, is named",
         f"else {l.LEAST_STEP_SECONDS:g} s or {l.STEPS:g} times the median of the last {l.REMEMBERED_STEPS} steps",
         f"before the first step has ended, {l.FIRST_BATCH_SECONDS:g} s",
         f"as `ClusterExecutor` does after {l.STOPPED_SECONDS:g} s",
