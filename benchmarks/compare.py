@@ -2,9 +2,10 @@
 
 `python -m benchmarks.compare OLD NEW` prints the ratio new / old of each benchmark: the median of all rounds and its quartiles.
 One is slower when the median is more than 3 % above 1 and the quartiles agree that it is above. Each checkout runs its own
-benchmarks, for they may use what only their product has; where it lacks a folder of them, that of this checkout runs with its
-product. Benchmarks that compute in their own process have a new one for each round (`pairing.take_turns`). All of them take
-hours; the machine should have nothing else to do.
+benchmarks, for they may use what only their product has; where it lacks a folder of them, or its own fails, that of this
+checkout runs with its product. Benchmarks that compute in their own process have a new one for each round
+(`pairing.take_turns`), and rounds of less than 50 ms are repeated. All of them take hours; the machine should have nothing else
+to do.
 """
 
 from __future__ import annotations

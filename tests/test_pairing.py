@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from benchmarks.contender import LEAST_SECONDS
 from benchmarks.pairing import environment, quartiles, take_turns
+
+from .sources import PACKAGES, ROOT
 
 
 def prepare(argument: str) -> Callable[[], float]:
@@ -58,6 +61,24 @@ def test_short_rounds_are_repeated() -> None:
 
 def test_a_contender_that_cannot_begin_says_why() -> None:
     assert "No module named 'no_such'" in take_turns({"one": ("no_such", "")}, 1, 1, anew=True)["one"].note
+
+
+def test_a_benchmark_that_fails_is_that_of_this_checkout(tmp_path: Path) -> None:
+    """The product stays that of the checkout; where both fail, the error is that of the checkout's own benchmark."""
+    for name in PACKAGES:
+        (tmp_path / name).symlink_to(ROOT / name)
+    own = tmp_path / "benchmarks" / "codecs"
+    own.mkdir(parents=True)
+    for folder in (own, own.parent):
+        (folder / "__init__.py").touch()
+    (own / "stage.py").write_text("def prepare(argument):\n    raise TypeError('of the checkout')\n")
+
+    found, failed = (
+        take_turns({"one": ("benchmarks.codecs.stage", f"{stage}:decode")}, 1, 1, {"one": tmp_path})["one"]
+        for stage in ("momentum", "no_such")
+    )
+    assert not found.note and 0 < found.seconds[0] < 1
+    assert failed.note == "TypeError: of the checkout"
 
 
 def test_contenders_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
