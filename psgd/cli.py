@@ -172,7 +172,7 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
                 raise TypeError(
                     f"COMMANDS names {command.module}.{command.function} for {name!r}, and there is no such function"
                 )
-            task: object = configure(subparser)
+            task: Any = configure(subparser)
             if not callable(task):
                 raise TypeError(
                     f"{command.module}.{command.function}() must return the task of {name!r}, which takes its options, "

@@ -65,15 +65,15 @@ def move(ends: Talk, until: Callable[[], Any], rounds: int = 100_000) -> None:
 
 
 @covers("SUB-40")
-def test_a_link_that_is_not_complete_is_told() -> None:
+def test_a_link_that_is_not_complete_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its class and what it lacks, before and at the first message."""
     wire = memory_wire()
-    wire.left.peer = None  # type: ignore[assignment]
+    monkeypatch.setattr(wire.left, "peer", None)
     with pytest.raises(TypeError, match=r"^MemoryLink.peer must be a text, got None$"):
         Session(wire.left, keys_for(sealed=False), Peer("peer", 0), is_server=True)
     wire = memory_wire()
     server = Session(wire.left, keys_for(sealed=False), Peer("peer", 0), is_server=True)
-    wire.left.send = lambda buffers: None  # type: ignore[assignment,method-assign,return-value]
+    monkeypatch.setattr(wire.left, "send", lambda buffers: None)
     with pytest.raises(TypeError, match=r"^MemoryLink.send\(\) must return how many bytes it has taken, got None$"):
         server.send()
 
