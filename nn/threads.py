@@ -150,8 +150,8 @@ class Team:
         """Call `work`, then `task`; where the team runs something in `work`, this thread does `task` in place of waiting.
 
         Args:
-            task: what needs nothing of `work`, and nothing that follows in it needs; it is not done where `work` fails before.
-            work: what may call `run`.
+            task: function that does not depend on `work`; not called where `work` fails before it.
+            work: function that may call `run`.
         """
         self._beside = task
         try:

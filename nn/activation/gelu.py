@@ -102,7 +102,7 @@ def _slope(x: Array, size: Array, ratio: Array, rest: Array, out: Array, right: 
     Args:
         x: the input.
         size: |x|, which is overwritten.
-        ratio: the result of `tail_ratio` for it.
+        ratio: result of `tail_ratio` for it.
         rest: work space.
         out: where the slope is written.
         right: work space.

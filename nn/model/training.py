@@ -152,7 +152,7 @@ class Training:
             self._update_metrics()
 
     def _note(self, batch: Batch, loss: float, predictions: tuple[Array, ...]) -> None:
-        """Keep what results need of a step, and deal the next batch where nothing else may look at this one any more."""
+        """Add a step to the figures of the epoch, and deal the next batch unless a callback may look at this one."""
         count = len(batch.x[0])
         self._loss_sum += loss * count
         self._samples += count
