@@ -137,7 +137,7 @@ DAMAGED = {
         (zipped(zipfile.ZIP_STORED, a=described(b"\1" * 8)).replace(b"\1" * 8, bytes(8)), "is damaged: Bad CRC-32"),
         (zipped(zipfile.ZIP_LZMA, a=described(bytes(8))), "must be stored plainly or by deflate"),
         *((zipped(a=array), f"array 'a' of '.*a.npz'.*({text})") for array, text in [
-            (b"", "no .npy file of version 1 or 2: it is empty$"),
+            (b"", "no .npy file of version 1 or 2: it begins with the bytes $"),
             (described(magic=b"\x93NUMPX"), "no .npy file of version 1 or 2"),
             (described(version=(3, 0)), "no .npy file of version 1 or 2"),
             (npy(b"x" * 10001), "must have a header of at most 10000 bytes, got 10001"),

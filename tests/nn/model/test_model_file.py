@@ -111,7 +111,7 @@ def test_classes_of_ones_own_are_passed_by_the_caller():
     needy.predict(np.ones((1, 1)))
     with pytest.raises(
         ValueError,
-        match=r"get_config\(\) of Needy must return 'factor', .*; class Needy\(.., configured=True\) tells",
+        match=r"get_config\(\) of Needy: the constructor needs the argument 'factor'; class Needy\(.., configured=True\) tells",
     ):
         needy.to_bytes()
 
